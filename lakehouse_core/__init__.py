@@ -18,6 +18,7 @@ from lakehouse_core.api.records import (
     FileRecord,
     ManifestRecord,
     PartitionRecord,
+    PendingRecord,
     Records,
     TagRecord,
 )
@@ -137,6 +138,7 @@ __all__ = [
     "MoveColumn",
     "NotFound",
     "PartitionRecord",
+    "PendingRecord",
     "PlanTooLarge",
     "Progress",
     "Rates",

@@ -17,6 +17,8 @@ from lakehouse_core.api.record_columns import (
     ORIGIN_COLUMNS,
     PARTITION_BRIEF,
     PARTITION_COLUMNS,
+    PENDING_BRIEF,
+    PENDING_COLUMNS,
     SCHEMA_BRIEF,
     SCHEMA_COLUMNS,
     SNAPSHOT_BRIEF,
@@ -31,6 +33,7 @@ from lakehouse_core.api.records import (
     FileRecord,
     ManifestRecord,
     PartitionRecord,
+    PendingRecord,
     Records,
     TagRecord,
 )
@@ -39,6 +42,7 @@ from lakehouse_core.execution.read.lineage import KnownLineage
 from lakehouse_core.format.binary_row import deserialize_row
 from lakehouse_core.format.data_types import DataField, from_internal
 from lakehouse_core.format.partition_path import partition_spec_text
+from lakehouse_core.metadata.staged_commits import Kept
 from lakehouse_core.planning.commit.ledger import Ledger
 from lakehouse_core.planning.compaction.health import bucket_figures
 from lakehouse_core.planning.lineage import Origin
@@ -173,6 +177,26 @@ def committer_records(ledger: Ledger) -> Records[CommitterRecord]:
         for user, entry in ledger.entries.items()
     ]
     return Records(records, COMMITTER_COLUMNS, COMMITTER_BRIEF)
+
+
+def pending_records(kept: Iterable[tuple[Kept, str | None]]) -> Records[PendingRecord]:
+    """Return the kept commits, each with the reason why it cannot be committed."""
+    return Records([_pending(each, reason) for each, reason in kept], PENDING_COLUMNS, PENDING_BRIEF)
+
+
+def _pending(kept: Kept, reason: str | None) -> PendingRecord:
+    staged = kept.staged
+    files = None if staged is None else [file for message in staged.messages for file in message.new_files]
+    return PendingRecord(
+        commit_user=kept.commit_user,
+        commit_identifier=kept.commit_identifier,
+        file_count=None if files is None else len(files),
+        row_count=None if files is None else sum(file.row_count for file in files),
+        size_bytes=None if files is None else sum(file.file_size for file in files),
+        base_snapshot_id=None if staged is None else staged.base_snapshot_id,
+        key=kept.key,
+        reason=reason,
+    )
 
 
 def manifest_records(

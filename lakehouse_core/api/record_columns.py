@@ -129,6 +129,16 @@ PARTITION_COLUMNS: Final = _attributes(
     last_update_time_millis=_LONG,
 )
 COMMITTER_COLUMNS: Final = _attributes(commit_user=_TEXT, commit_identifier=_LONG, snapshot_id=_LONG)
+PENDING_COLUMNS: Final = _attributes(
+    commit_user=_TEXT,
+    commit_identifier=_LONG,
+    file_count=_LONG,
+    row_count=_LONG,
+    size_bytes=_LONG,
+    base_snapshot_id=_LONG,
+    key=_TEXT,
+    reason=_TEXT,
+)
 MANIFEST_COLUMNS: Final = _attributes(
     file_name=_TEXT,
     list=_TEXT,
@@ -163,6 +173,7 @@ BUCKET_BRIEF: Final = (
 )
 PARTITION_BRIEF: Final = ("partition", "row_count", "file_count", "file_size", "last_update_time_millis")
 COMMITTER_BRIEF: Final = ("commit_user", "commit_identifier", "snapshot_id")
+PENDING_BRIEF: Final = ("commit_user", "commit_identifier", "file_count", "row_count", "size_bytes", "reason")
 MANIFEST_BRIEF: Final = (
     "file_name",
     "list",

@@ -187,6 +187,24 @@ class CommitterRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PendingRecord:
+    """A staged commit that is kept in the table until it is committed. `size_bytes` are those of its data files.
+
+    `base_snapshot_id`: the latest snapshot when it was staged. `key`: its object, relative to the table. `reason` says
+    why it cannot be committed, None: nothing speaks against it. The object may be damaged; then the figures are None.
+    """
+
+    commit_user: str
+    commit_identifier: int
+    file_count: int | None
+    row_count: int | None
+    size_bytes: int | None
+    base_snapshot_id: int | None
+    key: str
+    reason: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ManifestRecord:
     """A manifest of a snapshot, from its base or from its own delta (`list`).
 

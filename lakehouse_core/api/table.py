@@ -374,12 +374,28 @@ class Table:
         """Return the stored staged commit of this user and identifier, None when there is none."""
         return table_writes.pending(self._context, commit_user, commit_identifier)
 
-    def all_pending(self, commit_user: str) -> list[StagedCommit]:
-        """Return all stored staged commits of this user, by their identifiers."""
-        return table_writes.all_pending(self._context, commit_user)
+    def all_pending(self, commit_user: str, *, only_readable: bool = False) -> list[StagedCommit]:
+        """Return all stored staged commits of this user, by their identifiers.
 
-    def forget_pending(self, staged: StagedCommit) -> None:
-        """Remove a stored staged commit after its commit."""
+        Raises CorruptTable for one that is damaged; `only_readable` leaves it out.
+        """
+        return table_writes.all_pending(self._context, commit_user, only_readable=only_readable)
+
+    def pending_commits(self) -> records.Records[records.PendingRecord]:
+        """Return the stored staged commits of all users, by user and identifier, each with the reason why it cannot be
+        committed, if there is one: it is damaged, files are missing, or its partitions have another bucket count now.
+        """
+        return table_records.pending_commits(self._context)
+
+    def why_not_committed(self, staged: Sequence[StagedCommit]) -> list[str | None]:
+        """Return for each staged commit why it cannot be committed any more, None: nothing speaks against it.
+
+        A commit may fail for other reasons, which pass or can be seen by the commit alone.
+        """
+        return table_writes.why_not_committed(self._context, staged)
+
+    def forget_pending(self, staged: StagedCommit | records.PendingRecord) -> None:
+        """Remove a stored staged commit after its commit, or one that cannot be committed, whose rows are lost then."""
         table_writes.forget_pending(self._context, staged)
 
     def alter(self, *changes: SchemaChange) -> reports.SchemaReport:

@@ -16,6 +16,7 @@ from lakehouse_core.api.record_building import (
     manifest_records,
     origin_records,
     partition_records,
+    pending_records,
     schema_records,
     snapshot_records,
     tag_records,
@@ -27,18 +28,21 @@ from lakehouse_core.api.records import (
     FileRecord,
     ManifestRecord,
     PartitionRecord,
+    PendingRecord,
     Records,
     TagRecord,
 )
 from lakehouse_core.api.system.tables import SystemSource, SystemTable, system_table
 from lakehouse_core.display import page
 from lakehouse_core.errors import InvalidRequest, shown
+from lakehouse_core.execution.commit.check import refusals
 from lakehouse_core.execution.commit.replay import ledger_at
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.execution.read.lineage import load_lineage, made_by_run, snapshot_of, trail_of_file
 from lakehouse_core.execution.read.state import ReadState, read_at
 from lakehouse_core.format.data_types import type_to_sql
 from lakehouse_core.format.stored import check_text
+from lakehouse_core.metadata.staged_commits import all_kept
 from lakehouse_core.planning.commit.ledger import content_snapshot_id as newest_content_id
 from lakehouse_core.planning.read.read_point import AtSnapshot, ReadPoint, checked_point
 from lakehouse_core.table.schema import TableSchema
@@ -143,6 +147,13 @@ def buckets(table: TableContext, *, at: ReadPoint) -> Records[BucketRecord]:
 @names_table
 def committers(table: TableContext) -> Records[CommitterRecord]:
     return committer_records(ledger_at(table.snapshots, table.snapshots.latest()))
+
+
+@names_table
+def pending_commits(table: TableContext) -> Records[PendingRecord]:
+    kept = all_kept(table.store)
+    reasons = iter(refusals(table, [each.staged for each in kept if each.staged is not None]))
+    return pending_records((each, next(reasons) if each.error is None else str(each.error)) for each in kept)
 
 
 @names_table

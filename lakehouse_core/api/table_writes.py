@@ -16,9 +16,11 @@ from lakehouse_core.api.arguments import (
     overwrite_mode,
 )
 from lakehouse_core.api.error_context import names_table
+from lakehouse_core.api.records import PendingRecord
 from lakehouse_core.api.reports import CommitReport, SchemaReport, timed
 from lakehouse_core.errors import InvalidRequest
 from lakehouse_core.execution.alter import alter as alter_schema
+from lakehouse_core.execution.commit.check import refusals
 from lakehouse_core.execution.commit.loop import commit as commit_staged
 from lakehouse_core.execution.commit.loop import commit_or_discard
 from lakehouse_core.execution.commit.outcome import CommitResult
@@ -28,6 +30,7 @@ from lakehouse_core.execution.write.stage import stage as stage_files
 from lakehouse_core.metadata.staged_commits import forget_pending as remove_pending
 from lakehouse_core.metadata.staged_commits import keep_pending as write_pending
 from lakehouse_core.metadata.staged_commits import load_all_pending, load_pending
+from lakehouse_core.metadata.staged_commits import remove as remove_kept
 from lakehouse_core.planning.alter.schema_change import SchemaChange
 from lakehouse_core.planning.commit.checks import check_commit
 from lakehouse_core.planning.commit.together import joined
@@ -149,13 +152,22 @@ def pending(table: TableContext, commit_user: str, commit_identifier: int) -> St
 
 
 @names_table
-def all_pending(table: TableContext, commit_user: str) -> list[StagedCommit]:
+def all_pending(table: TableContext, commit_user: str, *, only_readable: bool) -> list[StagedCommit]:
     check_commit(commit_user, 0)
-    return load_all_pending(table.store, commit_user)
+    return load_all_pending(table.store, commit_user, only_readable=only_readable)
 
 
 @names_table
-def forget_pending(table: TableContext, staged: StagedCommit) -> None:
+def why_not_committed(table: TableContext, staged: Sequence[StagedCommit]) -> list[str | None]:
+    check_staged_commits("why_not_committed", staged)
+    return refusals(table, staged)
+
+
+@names_table
+def forget_pending(table: TableContext, staged: StagedCommit | PendingRecord) -> None:
+    if isinstance(staged, PendingRecord):
+        remove_kept(table.store, staged.key)
+        return
     check_staged_commit("forget_pending", staged)
     remove_pending(table.store, staged.commit_user, staged.commit_identifier)
 

@@ -44,6 +44,7 @@ _VERBS: Final = {
     "compact-manifests": "maintenance",
     "expire": "maintenance",
     "tag": "maintenance",
+    "pending": "pending",
     "verify": "maintenance",
     "completion": "completion",
 }

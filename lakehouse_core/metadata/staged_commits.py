@@ -7,11 +7,19 @@ CRC-32. It is not a part of the table's history.
 
 import re
 import zlib
-from dataclasses import fields
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import Final
+from urllib.parse import unquote
 
-from lakehouse_core.errors import CorruptTable, InvalidRequest, NotFound, StorageUnavailable, UnsupportedFeature
+from lakehouse_core.errors import (
+    CorruptTable,
+    InvalidRequest,
+    LakehouseError,
+    NotFound,
+    StorageUnavailable,
+    UnsupportedFeature,
+)
 from lakehouse_core.metadata.read_back import readable_file
 from lakehouse_core.storage.object_store import Children, ObjectStore, StoreReader
 from lakehouse_core.table.layout import PENDING_FOLDER, PINS_FOLDER, TableLayout
@@ -19,6 +27,7 @@ from lakehouse_core.table.staged_commit import StagedCommit
 
 # The prefix of the checksum line. A person who edits the object removes the line. Stored in tables. Never change.
 _SEAL: Final = re.compile(rb"(.*)\ncrc32:([0-9a-f]{8})", re.DOTALL)
+_NAME: Final = re.compile(r"commit-(.+)-(-?\d+)\.json")
 
 
 def keep_pending(store: ObjectStore, staged: StagedCommit) -> None:
@@ -38,29 +47,74 @@ def load_pending(store: StoreReader, commit_user: str, commit_identifier: int) -
         return None
     staged = parse_pending(data, store.uri(key))
     if (staged.commit_user, staged.commit_identifier) != (commit_user, commit_identifier):
-        raise CorruptTable(
-            f"{store.uri(key)}: it is a commit of {staged.commit_user}/{staged.commit_identifier}, expected one of "
-            f"{commit_user}/{commit_identifier}. Keep a copy as evidence, remove it, and stage the data again."
-        )
+        raise _misplaced(store, key, staged, commit_user, commit_identifier)
     return staged
 
 
-def load_all_pending(store: StoreReader, commit_user: str) -> list[StagedCommit]:
-    """Return the kept commits of a user, by their identifiers. Raises as `load_pending` does.
+def _misplaced(
+    store: StoreReader, key: str, staged: StagedCommit, commit_user: str, commit_identifier: int
+) -> CorruptTable:
+    return CorruptTable(
+        f"{store.uri(key)}: it is a commit of {staged.commit_user}/{staged.commit_identifier}, expected one of "
+        f"{commit_user}/{commit_identifier}. Keep a copy as evidence, remove it, and stage the data again."
+    )
 
-    One that is removed meanwhile may be left out.
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """A kept commit, or the `error` that its object is read with. Then user and identifier are those of its name."""
+
+    key: str
+    commit_user: str
+    commit_identifier: int
+    staged: StagedCommit | None = None
+    error: LakehouseError | None = None
+
+
+def all_kept(store: StoreReader, commit_user: str | None = None) -> list[Kept]:
+    """Return the kept commits of a user, None: of all users, by user and identifier; those that cannot be read too.
+
+    One that is removed meanwhile may be left out. The name of an object has a digest in place of a very long user.
     """
-    name = TableLayout.staged_commit(commit_user, 0).removeprefix(f"{PENDING_FOLDER}/")
-    before, after = name.removesuffix("0.json"), ".json"
-    numbers = [
-        number
-        for found in store.children(PENDING_FOLDER).files
-        if found.startswith(before) and found.endswith(after)
-        # Another user's name may begin with this one's.
-        if (number := found.removeprefix(before).removesuffix(after)).isdecimal()
+    named = [
+        (f"{PENDING_FOLDER}/{name}", unquote(match[1]), int(match[2]))
+        for name in store.children(PENDING_FOLDER).files
+        if (match := _NAME.fullmatch(name))
     ]
-    kept = (load_pending(store, commit_user, number) for number in sorted(map(int, numbers)))
-    return [staged for staged in kept if staged is not None]
+    if commit_user is not None:
+        named = [
+            (key, commit_user, number)
+            for key, _, number in named
+            if key == TableLayout.staged_commit(commit_user, number)
+        ]
+    found = store.read_found(key for key, _, _ in named)
+    kept = [_kept(store, key, user, number, found[key]) for key, user, number in named if key in found]
+    return sorted(kept, key=lambda each: (each.commit_user, each.commit_identifier))
+
+
+def load_all_pending(store: StoreReader, commit_user: str, *, only_readable: bool = False) -> list[StagedCommit]:
+    """Return the kept commits of a user, by their identifiers; with `only_readable` without those that are damaged.
+
+    Raises as `load_pending` does.
+    """
+    found = []
+    for each in all_kept(store, commit_user):
+        if each.error is not None and not only_readable:
+            raise each.error
+        if each.staged is not None:
+            found.append(each.staged)
+    return found
+
+
+def _kept(store: StoreReader, key: str, commit_user: str, commit_identifier: int, data: bytes) -> Kept:
+    named = Kept(key=key, commit_user=commit_user, commit_identifier=commit_identifier)
+    try:
+        staged = parse_pending(data, store.uri(key))
+        if TableLayout.staged_commit(staged.commit_user, staged.commit_identifier) != key:
+            raise _misplaced(store, key, staged, commit_user, commit_identifier)
+    except LakehouseError as error:
+        return replace(named, error=error)
+    return replace(named, commit_user=staged.commit_user, staged=staged)
 
 
 def parse_pending(data: bytes, where: str) -> StagedCommit:
@@ -85,7 +139,11 @@ def forget_pending(store: ObjectStore, commit_user: str, commit_identifier: int)
     """Delete the kept commit, if there is one, after its commit. Raises StorageUnavailable if it could not be
     deleted.
     """
-    key = TableLayout.staged_commit(commit_user, commit_identifier)
+    remove(store, TableLayout.staged_commit(commit_user, commit_identifier))
+
+
+def remove(store: ObjectStore, key: str) -> None:
+    """Delete the object of a kept commit, if it is there. Raises StorageUnavailable if it could not be deleted."""
     if store.delete([key]):
         raise StorageUnavailable(f"{store.uri(key)}: the kept commit could not be deleted. Call again.")
 

@@ -130,12 +130,19 @@ def _waiting(context: dg.SensorEvaluationContext, lake: Lake, spec: TableSpec) -
     groups, staged = read_groups(catalog, table, commit_user=source.staging_user(context.resources))
     left = [batch_of(each) for number, each in staged.items() if not groups.is_committed(number)]
     held = source.held_back(context.resources, left, groups)
+    asked = [each for number, each in staged.items() if number not in held and not groups.is_committed(number)]
+    bad = {
+        each.commit_identifier: reason
+        for each, reason in zip(asked, table.why_not_committed(asked), strict=True)
+        if reason is not None
+    }
     # Also what a committer has committed and did not come to tell.
-    ready = [batch_of(each) for number, each in staged.items() if number not in held]
+    ready = [batch_of(each) for number, each in staged.items() if number not in held.keys() | bad.keys()]
     assert spec.feed is not None
     unknown = set(lake.feeds[spec.feed.source].not_offered(context.instance, [str(batch.key) for batch in ready]))
     offered = [batch for batch in ready if batch.key not in unknown]
     reasons = [f"{len(held)} staged: {next(iter(held.values()))}"] if held else []
+    reasons += [f"{len(bad)} staged cannot be committed: {next(iter(bad.values()))}"] if bad else []
     reasons += [behind.fault] if behind is not None and behind.fault else []
     reasons += [f"{len(unknown)} staged are not offered as partitions yet"] if unknown else []
     keys = {batch_of(each).key for each in staged.values()}

@@ -99,7 +99,8 @@ def read_groups(
     back: staged commits are read before the table, and are removed after their commit.
     """
     recorded = _recorded(catalog, table, commit_user)
-    staged = {each.commit_identifier: each for each in table.all_pending(commit_user)}
+    # What is damaged is as if it were not staged: its ingest stages it again, and the others need not wait.
+    staged = {each.commit_identifier: each for each in table.all_pending(commit_user, only_readable=True)}
     return _with_done(recorded, table, commit_user), staged
 
 

@@ -127,7 +127,8 @@ def stage_batches(
 ) -> Iterator[Staged]:
     """Write the files of each batch and keep its staged commit in the table's folder, one batch after the other.
 
-    Batches that an earlier attempt of the same user has staged or committed are not written again. `properties` is
+    Batches that an earlier attempt of the same user has staged or committed are not written again, unless what was
+    staged cannot be committed any more. `properties` is
     asked for more properties of a staged commit after the rows of its batch were read. With `groups`, other runs may
     stage other batches at the same time, and the committer puts them in order.
     """
@@ -138,7 +139,7 @@ def stage_batches(
         if groups.is_committed(batch.identifier) if groups else done is not None and batch.identifier <= done:
             yield Staged(batch=batch, is_committed=True)
             continue
-        staged = table.pending(commit_user, batch.identifier)
+        staged = _usable(table, commit_user, batch.identifier)
         if staged is None:
             staged = table.stage(
                 read(batch),
@@ -161,3 +162,14 @@ def stage_batches(
             rows=sum(file.row_count for file in files),
             bytes=sum(file.file_size for file in files),
         )
+
+
+def _usable(table: lc.Table, commit_user: str, commit_identifier: int) -> lc.StagedCommit | None:
+    """Return what an earlier attempt has staged, if it can be committed: its object may be damaged, its files may be
+    gone, or the table may have another bucket count now.
+    """
+    try:
+        staged = table.pending(commit_user, commit_identifier)
+    except lc.CorruptTable:
+        return None
+    return None if staged is None or table.why_not_committed([staged]) != [None] else staged

@@ -54,21 +54,27 @@ class Committer:
         at_first, found = staged, dict(staged)
         told: dict[int, Committed] = {}
         waiting: Mapping[int, str] = {}
+        refused: dict[int, str] = {}
         lost = 0
         while lost <= _MOST_RACES:
             ready: list[lc.StagedCommit] = []
-            undone = _rolled_back(groups, staged)
+            refused |= self._refused(staged[one] for one in _unfinished(groups) if one in staged)
+            undone = _rolled_back(groups, staged.keys() - refused.keys())
             if not undone:
                 groups = self._finish(groups, staged, told)
                 if self.tag_batches:
                     self._tag(groups, at_first.keys() - told.keys())
                 # Also what an earlier committer has committed and did not come to remove.
                 told |= self._found(groups, map(batch_of, at_first.values()), but=told)
-                left = [staged[number] for number in sorted(at_first.keys() & staged.keys() - told.keys())]
-                waiting = self.held_back(map(batch_of, left), groups)
+                numbers = at_first.keys() & staged.keys() - told.keys() - refused.keys()
+                left = [staged[number] for number in sorted(numbers)]
+                waiting = {**refused, **self.held_back(map(batch_of, left), groups)}
                 ready = [each for each in left if each.commit_identifier not in waiting][: self.most_batches]
                 if not ready:
                     break
+                if found_bad := self._refused(ready):
+                    refused |= found_bad
+                    continue
             # Batches without rows make no snapshot, so they need no group of their own.
             number = groups.next_number if any(map(_rows, ready)) else groups.done
             members = [GroupedBatch(batch=batch_of(each), group=number, rows=_rows(each)) for each in ready]
@@ -107,6 +113,17 @@ class Committer:
             f"{self.table.name}: batch {missing[0].key} of {self.commit_user} is not staged. Materialise its ingest "
             "asset first."
         )
+
+    def _refused(self, staged: Iterable[lc.StagedCommit]) -> dict[int, str]:
+        """Return the staged batches that cannot be committed, with the reason. No group may have them, which would
+        keep all other batches from the table.
+        """
+        parts = list(staged)
+        return {
+            part.commit_identifier: f"it cannot be committed: {reason} Run its ingest again"
+            for part, reason in zip(parts, self.table.why_not_committed(parts), strict=True)
+            if reason is not None
+        }
 
     def _finish(self, groups: Groups, staged: Mapping[int, lc.StagedCommit], told: dict[int, Committed]) -> Groups:
         """Commit the groups that are recorded and not committed, in the order of their numbers; add them to `told`."""
@@ -187,13 +204,19 @@ def batch_of(staged: lc.StagedCommit) -> Batch:
     return Batch(key=staged.properties.get(BATCH), identifier=staged.commit_identifier)
 
 
-def _rolled_back(groups: Groups, staged: Mapping[int, lc.StagedCommit]) -> list[GroupedBatch]:
-    """Return the batches of all groups that are not committed, if one of them is not staged any more; else none.
+def _unfinished(groups: Groups) -> dict[int, GroupedBatch]:
+    """Return the batches of the groups that are not committed, by identifier."""
+    return {each.batch.identifier: each for members in groups.unfinished.values() for each in members}
+
+
+def _rolled_back(groups: Groups, committable: Container[int]) -> list[GroupedBatch]:
+    """Return the batches of all groups that are not committed, if one of them is not staged any more, or cannot be
+    committed; else none.
 
     They must leave the record before another group is committed, which would count them as committed too.
     """
-    unfinished = [each for members in groups.unfinished.values() for each in members]
-    return [] if all(each.batch.identifier in staged for each in unfinished) else unfinished
+    unfinished = _unfinished(groups)
+    return [] if all(number in committable for number in unfinished) else list(unfinished.values())
 
 
 def _rows(staged: lc.StagedCommit) -> int:

@@ -16,7 +16,7 @@ VERBS = [
     *("tables", "describe", "create", "alter", "rename", "drop"),
     *("write", "read", "count", "lookup", "changes", "diff"),
     *("snapshots", "partitions", "files", "manifests", "tags", "schemas", "trace", "report", "fleet"),
-    *("compact", "compact-manifests", "expire", "tag", "verify", "completion"),
+    *("compact", "compact-manifests", "expire", "tag", "pending", "verify", "completion"),
 ]
 PROGRAM = [sys.executable, "-c", "from lakehouse_core.cli import main; main()"]
 
@@ -46,6 +46,7 @@ def test_every_verb_is_listed_with_a_sentence_that_is_not_cut(shell):
 GROUPS = {
     "fleet": ["plan", "run"],
     "tag": ["create", "delete", "list"],
+    "pending": ["list", "forget"],
     "alter": [
         *("add-column", "drop-column", "rename-column", "move-column", "change-type", "set-not-null", "drop-not-null"),
         *("set-default", "drop-default", "comment", "set", "unset"),

@@ -398,3 +398,20 @@ def test_two_hundred_runs_in_parallel_processes_make_one_snapshot_and_no_conflic
         assert place.tick() == "sales.orders: nothing is staged"
     assert sorted(row["day"] for row in place.table.scan().to_arrow().to_pylist()) == sorted([*days, *days])
     assert place.table.verify().findings == ()
+
+
+def test_the_sensor_says_which_staged_batch_cannot_be_committed(tmp_path: Path, instance: dg.DagsterInstance) -> None:
+    place = Place(tmp_path, orders(), instance)
+    place.stage(ALL[0])
+    (kept,) = place.table.pending_commits()
+    staged = place.table.pending(kept.commit_user, kept.commit_identifier)
+    assert staged is not None
+    for file in staged.messages[0].new_files:
+        next((tmp_path / "warehouse").rglob(file.file_name)).unlink()
+
+    told = place.tick()
+
+    assert isinstance(told, str)
+    assert told.startswith("sales.orders: 1 staged cannot be committed: ")
+    place.stage(ALL[0])
+    assert isinstance(place.tick(), list)

@@ -85,7 +85,7 @@ def find_conflicts(
     `rescales`: the change removes all files of its partitions, so it may bring another bucket count.
     """
     there = {file_identifier(entry): entry for entry in live}
-    found = [] if rescales else _bucket_counts(there.values(), entries)
+    found = [] if rescales else bucket_counts(there.values(), entries)
     for entry in entries:
         identifier = file_identifier(entry)
         if entry.kind is EntryKind.DELETE:
@@ -130,7 +130,8 @@ def _of(entry: ManifestEntry, reason: str) -> Conflict:
     return Conflict(partition=entry.partition, bucket=entry.bucket, reason=reason, file_name=entry.file.file_name)
 
 
-def _bucket_counts(live: Iterable[ManifestEntry], entries: Iterable[ManifestEntry]) -> list[Conflict]:
+def bucket_counts(live: Iterable[ManifestEntry], entries: Iterable[ManifestEntry]) -> list[Conflict]:
+    """Return the conflicts of partitions whose live files have another bucket count than the entries."""
     counts: dict[bytes, int] = {}
     for entry in live:
         if entry.total_buckets > 0:

@@ -6,7 +6,7 @@ Source: docs/decisions/0019-value-of-maintenance.md.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
@@ -21,16 +21,20 @@ _Groups: TypeAlias = Mapping[_Group, Sequence[Candidate]]
 _Taken: TypeAlias = dict[_Group, Candidate]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Refused:
-    """A candidate that is not chosen. `reason` says why, in figures."""
+@dataclass(frozen=True, slots=True)
+class _Waits:
+    def __call__(self, _: Candidate) -> str:
+        return "it is not urgent"
 
-    candidate: Candidate
-    why: Callable[[Candidate], str]
 
-    @property
-    def reason(self) -> str:
-        return self.why(self.candidate)
+@dataclass(frozen=True, slots=True)
+class _NotWorth:
+    def __call__(self, each: Candidate) -> str:
+        pays = "never pays" if each.benefit.seconds_per_day <= 0 else f"pays after {each.days_to_pay:,.0f} days"
+        return (
+            f"it would take {each.cost.seconds:.3g} s and save {each.benefit.seconds_per_day:.2g} s a day, so it "
+            f"{pays}, and the limit is {DAYS_TO_PAY:g}"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +59,18 @@ class _LeftOut:
         if self.chosen is not None:
             return f"{saves}; {self.chosen.name}, which takes {self.chosen.cost}, is chosen instead"
         return f"{saves}, and of the budget of {self.budget} the choices of more worth took {self.spent}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refused:
+    """A candidate that is not chosen. `reason` says why, in figures."""
+
+    candidate: Candidate
+    why: _Waits | _NotWorth | _TooLarge | _LeftOut
+
+    @property
+    def reason(self) -> str:
+        return self.why(self.candidate)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,24 +211,12 @@ def parted(candidates: Iterable[Candidate], *, only_urgent: bool) -> tuple[list[
     worth, refused = [], []
     for each in candidates:
         if only_urgent and each.urgent is None:
-            refused.append(Refused(candidate=each, why=_why_it_waits))
+            refused.append(Refused(candidate=each, why=_Waits()))
         elif each.urgent is None and each.days_to_pay > DAYS_TO_PAY:
-            refused.append(Refused(candidate=each, why=_why_not_worth))
+            refused.append(Refused(candidate=each, why=_NotWorth()))
         else:
             worth.append(each)
     return worth, refused
-
-
-def _why_it_waits(_: Candidate) -> str:
-    return "it is not urgent"
-
-
-def _why_not_worth(each: Candidate) -> str:
-    pays = "never pays" if each.benefit.seconds_per_day <= 0 else f"pays after {each.days_to_pay:,.0f} days"
-    return (
-        f"it would take {each.cost.seconds:.3g} s and save {each.benefit.seconds_per_day:.2g} s a day, so it "
-        f"{pays}, and the limit is {DAYS_TO_PAY:g}"
-    )
 
 
 def _is_surpassed(each: Candidate, chosen: Candidate | None) -> bool:

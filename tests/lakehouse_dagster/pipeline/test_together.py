@@ -410,3 +410,77 @@ def test_a_record_of_an_earlier_release_gets_the_new_column() -> None:
     house.commit()
 
     assert house.days() == [1, 1, 2, 2]
+
+
+def rescaled(house: Warehouse) -> None:
+    house.table.alter(lc.SetOption("bucket", "2"))
+    house.table.overwrite(house.table.scan().to_arrow())
+
+
+def without_a_file(house: Warehouse) -> None:
+    staged = house.table.pending(USER, 2)
+    assert staged is not None
+    (key, *_) = (
+        info.key
+        for info in house.store.list("sales.db/orders/bucket-0")
+        if staged.messages[0].new_files[0].file_name in info.key
+    )
+    house.store.delete([key])
+
+
+def damaged(house: Warehouse) -> None:
+    (key,) = (
+        info.key for info in house.store.list("sales.db/orders/lakehouse/pending") if info.key.endswith("-2.json")
+    )
+    house.store.write(key, house.store.read(key)[:-9])
+
+
+FAULTS = {
+    "rescaled": (rescaled, "it has 2 buckets, the new files were written for 1"),
+    "without a file": (without_a_file, "the commit adds it, but it is missing"),
+    "damaged": (damaged, None),
+}
+
+
+@pytest.mark.parametrize("recorded", [False, True], ids=["staged", "in a group"])
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_batch_that_cannot_be_committed_keeps_no_other_from_the_table(fault: str, recorded: bool) -> None:
+    house = Warehouse(keys=["id"])
+    house.stage(1)
+    house.commit()
+    house.stage(2)
+    if recorded:
+        with pytest.raises(ProcessDied):
+            Warehouse(_dying_at_the_commit(house)).commit()
+    damage, reason = FAULTS[fault]
+    damage(house)
+    house.stage(3)
+
+    joint = house.commit()
+
+    assert [each.batch for each in joint.committed] == [day(3)]
+    assert [reason in why for why in joint.waiting.values()] == ([] if reason is None else [True])
+    (told,) = (each.reason for each in house.table.pending_commits())
+    assert told is not None
+    house.stage(2)
+    assert [each.reason for each in house.table.pending_commits()] == [None]
+    house.commit(2)
+    assert sorted(key for one in house.table.snapshots() for key in batch_keys(one.properties)) == [
+        day(number).key for number in (1, 2, 3)
+    ]
+
+
+def test_where_the_order_counts_later_batches_wait_for_one_that_cannot_be_committed() -> None:
+    house = Warehouse(keys=["id"])
+    house.stage(1, 2, 3)
+    without_a_file(house)
+
+    joint = house.commit(held_back=in_order)
+
+    assert [each.batch for each in joint.committed] == [day(1)]
+    assert {batch.identifier: why for batch, why in joint.waiting.items()} == {
+        2: joint.waiting[day(2)],
+        3: "it waits for the batches after day-001",
+    }
+    house.stage(2)
+    assert [each.batch for each in house.commit(held_back=in_order).committed] == [day(2), day(3)]
