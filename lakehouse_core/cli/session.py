@@ -25,18 +25,18 @@ def open_catalog(context: click.Context, *, may_be_new: bool = False) -> Catalog
     """
     # Not `obj`, which a completing shell does not set.
     given = context.find_root().params
-    options = {}
+    metastore_options = {}
     for text in given.get("metastore_options") or ():
         key, equals, value = text.partition("=")
         if not (equals and key):
             # The text may hold a password.
             raise InvalidRequest("--metastore-option: expected KEY=VALUE, as in lock.enabled=true.")
-        options[key] = value
+        metastore_options.update({key: value})
     address = _address(
         given.get("warehouse"),
         profile=given.get("profile"),
         metastore=given.get("metastore"),
-        metastore_options=options,
+        metastore_options=metastore_options,
     )
     if not may_be_new and address.metastore is None and not is_there(address.location):
         raise _missing(address)
