@@ -234,6 +234,8 @@ CASES: dict[str, list[tuple[Call, type[lc.LakehouseError], str]]] = {
                 (("sqlite:////c.db", {"lock.enabled": "yes"}), INVALID, "lock.enabled is 'yes'. Expected true or"),
                 (("sqlite:////c.db", {"lock.enabled": True}), INVALID, "lock.enabled is True. Expected text"),
                 (("sqlite:////c.db", {"catalog-key": ""}), INVALID, "catalog-key is ''. Expected 1 to 255 letters"),
+                (("sqlite:////c.db", {"jdbc.user": "ann"}), INVALID, "jdbc.user: a file of SQLite has no users. Leave"),
+                (("sqlite:////c.db", {"lock-acquire-timeout": "x"}), INVALID, "lock-acquire-timeout is 'x': expected"),
                 (("sqlite:////c.db", 7), INVALID, "connect: metastore_options=7: expected a dict"),
                 ((None, {"lock.enabled": "true"}), INVALID, "has ['lock.enabled'], but no metastore is given"),
             )

@@ -64,6 +64,8 @@ def sql_address(metastore: str, settings: Mapping[str, str]) -> SqlAddress:
     url = _parsed(metastore)
     if url.drivername.partition("+")[0] == SQLITE:
         dialect, url = SQLITE, _file_url(url)
+        if unused := [name for name in given if name.startswith("jdbc.")]:
+            raise InvalidRequest(f"metastore_options: {unused[0]}: a file of SQLite has no users. Leave it out.")
     else:
         dialect, url = POSTGRESQL, _server_url(url, given)
     password = given.get("jdbc.password", url.password)
