@@ -33,7 +33,7 @@ from lakehouse_core.metadata.staged_commits import load_all_pending, load_pendin
 from lakehouse_core.metadata.staged_commits import remove as remove_kept
 from lakehouse_core.planning.alter.schema_change import SchemaChange
 from lakehouse_core.planning.commit.checks import check_commit
-from lakehouse_core.planning.commit.together import joined
+from lakehouse_core.planning.commit.together import check_replayed, joined
 from lakehouse_core.progress import Listener, Watch, log_outcome
 from lakehouse_core.row_files.files import RowFiles
 from lakehouse_core.table.commit_message import BATCH_IDENTIFIER, Append, Missing, WriteMode
@@ -136,6 +136,8 @@ def commit_together(
     watch = Watch("commit", table.name, progress)
     watch.at("committing")
     result = commit_staged(table, joint, parts=tuple(staged))
+    if result.replayed:
+        check_replayed(joint, result.snapshots)
     return _committed(table, joint, result, watch)
 
 

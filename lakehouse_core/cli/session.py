@@ -25,18 +25,18 @@ def open_catalog(context: click.Context, *, may_be_new: bool = False) -> Catalog
     """
     # Not `obj`, which a completing shell does not set.
     given = context.find_root().params
-    metastore_options = {}
+    settings = {}
     for text in given.get("metastore_options") or ():
         key, equals, value = text.partition("=")
         if not (equals and key):
             # The text may hold a password.
             raise InvalidRequest("--metastore-option: expected KEY=VALUE, as in lock.enabled=true.")
-        metastore_options.update({key: value})
+        settings[key] = value
     address = _address(
         given.get("warehouse"),
         profile=given.get("profile"),
         metastore=given.get("metastore"),
-        metastore_options=metastore_options,
+        metastore_options=settings,
     )
     if not may_be_new and address.metastore is None and not is_there(address.location):
         raise _missing(address)

@@ -6,6 +6,7 @@ killed committer has committed and not yet told of is found by the next one.
 
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import accumulate, pairwise
 
 import lakehouse_core as lc
 from lakehouse_dagster.feed import Batch
@@ -224,33 +225,38 @@ def _rows(staged: lc.StagedCommit) -> int:
 
 
 def _shares(report: lc.CommitReport, parts: Sequence[lc.StagedCommit]) -> list[lc.CommitReport]:
-    """Return the share of each part in the report of their commit. The shares add up to it: the last one has the rest,
-    the attempts, the time and the compaction.
+    """Return the share of each part in the report of their commit. The shares add up to it: files that the commit wrote
+    anew count by the size of what was staged, and the last part has the changelog, the attempts, the time and the
+    compaction.
     """
     if report.replayed:
         return [report for _ in parts]
-    shares: list[lc.CommitReport] = []
-    rest = report
-    for part in parts[:-1]:
-        files = [file for message in part.messages for file in message.new_files]
-        share = replace(
-            report,
-            rows_added=_rows(part),
-            files_added=len(files),
-            bytes_added=sum(file.file_size for file in files),
-            changelog_files_added=0,
-            changelog_rows_added=0,
-            attempts=0,
-            duration_seconds=0.0,
-            compaction=None,
-            compaction_failure=None,
-            clock_note=None,
-        )
-        shares.append(share)
-        rest = replace(
-            rest,
-            rows_added=rest.rows_added - share.rows_added,
-            files_added=rest.files_added - share.files_added,
-            bytes_added=rest.bytes_added - share.bytes_added,
-        )
-    return [*shares, rest]
+    files = [[file for message in part.messages for file in message.new_files] for part in parts]
+    rows = apportioned(report.rows_added, [_rows(part) for part in parts])
+    counts = apportioned(report.files_added, [len(of_part) for of_part in files])
+    sizes = apportioned(report.bytes_added, [sum(file.file_size for file in of_part) for of_part in files])
+    shares = [
+        replace(report, rows_added=row_count, files_added=file_count, bytes_added=size)
+        for row_count, file_count, size in zip(rows, counts, sizes, strict=True)
+    ]
+    return [*map(_of_rows_alone, shares[:-1]), shares[-1]]
+
+
+def _of_rows_alone(share: lc.CommitReport) -> lc.CommitReport:
+    return replace(
+        share,
+        changelog_files_added=0,
+        changelog_rows_added=0,
+        attempts=0,
+        duration_seconds=0.0,
+        compaction=None,
+        compaction_failure=None,
+        clock_note=None,
+    )
+
+
+def apportioned(total: int, weights: Sequence[int]) -> list[int]:
+    """Return whole shares of `total` by their weights, which add up to it; equal shares without any weight."""
+    weights = weights if any(weights) else [1] * len(weights)
+    ends = [total * end // sum(weights) for end in accumulate(weights)]
+    return [end - before for before, end in pairwise([0, *ends])]

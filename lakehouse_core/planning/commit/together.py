@@ -4,12 +4,18 @@ Rule: the order of the parts is the order of their rows, as if they were committ
 Source: docs/reliability/commit.md#several-at-once.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from hashlib import blake2b
+from typing import Final
 
-from lakehouse_core.errors import InvalidRequest
+from lakehouse_core.errors import CommitConflict, InvalidRequest
 from lakehouse_core.planning.commit.file_changes import is_compaction
 from lakehouse_core.table.commit_message import Append
+from lakehouse_core.table.snapshot import Snapshot
 from lakehouse_core.table.staged_commit import StagedCommit
+
+# The parts of a joint commit, by which a repetition with other parts is known.
+PARTS_PROPERTY: Final = "lakehouse.parts"
 
 
 def joined(
@@ -48,6 +54,27 @@ def joined(
         schema_id=max(part.schema_id for part in parts),
         base_snapshot_id=earliest.base_snapshot_id,
         base_time_millis=earliest.base_time_millis,
-        properties=dict(properties),
+        properties={**properties, PARTS_PROPERTY: _digest(parts)},
         watermark=max((part.watermark for part in parts if part.watermark is not None), default=None),
     )
+
+
+def check_replayed(joint: StagedCommit, snapshots: Iterable[Snapshot]) -> None:
+    """Raise CommitConflict if these snapshots of the same user and identifier were made of other parts.
+
+    Snapshots of earlier releases do not tell.
+    """
+    for snapshot in snapshots:
+        if (
+            snapshot.properties.get(PARTS_PROPERTY, joint.properties[PARTS_PROPERTY])
+            != joint.properties[PARTS_PROPERTY]
+        ):
+            raise CommitConflict(
+                f"{joint.commit_user}/{joint.commit_identifier}: snapshot {snapshot.id} was committed under this user "
+                "and identifier with other staged commits. Nothing was applied: commit these under another identifier."
+            )
+
+
+def _digest(parts: Sequence[StagedCommit]) -> str:
+    names = "\n".join(f"{part.commit_identifier} {part.commit_user}" for part in parts)
+    return f"{len(parts)}:{blake2b(names.encode(), digest_size=16).hexdigest()}"

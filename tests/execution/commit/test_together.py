@@ -84,6 +84,20 @@ def test_the_snapshot_has_the_properties_of_the_joint_commit_alone() -> None:
     assert together(place.table, staged).replayed
 
 
+@pytest.mark.parametrize("others", [[0, 1], [1], [1, 0], []])
+def test_a_repetition_with_other_parts_is_refused(others: list[int]) -> None:
+    place = Place({})
+    parts = [place.stage(user, (number, user)) for number, user in enumerate("abc")]
+    together(place.table, parts[:1])
+
+    given = [parts[number] for number in others] or parts
+    with pytest.raises(lc.CommitConflict, match=r"all/1: snapshot 1 was committed .* with other staged commits"):
+        together(place.table, given)
+
+    assert place.rows() == [(0, "a")]
+    assert together(place.table, parts[:1]).replayed
+
+
 def test_parts_of_an_append_table_are_added_up() -> None:
     catalog = Catalog(MemoryStore(clock=VirtualClock()), clock=VirtualClock())
     catalog.create_database("db")

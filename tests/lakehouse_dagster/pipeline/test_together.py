@@ -26,6 +26,7 @@ from lakehouse_dagster.pipeline import (
     stage_batches,
 )
 from lakehouse_dagster.pipeline.table_state import batch_keys, batch_properties
+from lakehouse_dagster.pipeline.together import apportioned
 
 USER = "feed/shop/orders@v1/lake/sales/orders"
 
@@ -484,3 +485,12 @@ def test_where_the_order_counts_later_batches_wait_for_one_that_cannot_be_commit
     }
     house.stage(2)
     assert [each.batch for each in house.commit(held_back=in_order).committed] == [day(2), day(3)]
+
+
+@given(total=st.integers(0, 10**12), weights=st.lists(st.integers(0, 10**9), min_size=1, max_size=9))
+def test_shares_are_whole_never_negative_and_add_up(total: int, weights: list[int]) -> None:
+    shares = apportioned(total, weights)
+
+    assert sum(shares) == total
+    assert min(shares) >= 0
+    assert apportioned(sum(weights), weights) == weights
