@@ -771,7 +771,7 @@ CASES: dict[str, list[tuple[Call, type[lc.LakehouseError], str]]] = {
         (
             lambda w: lc.StagedCommit.from_json('{"version":9}'),
             UNSUPPORTED,
-            "its version is 9, this release reads up to 3",
+            "its version is 9, this release reads up to 4",
         ),
         (
             lambda w: w.orders.expire_snapshots(retain_max=1, retain_min=5),
