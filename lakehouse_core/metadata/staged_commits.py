@@ -27,7 +27,7 @@ from lakehouse_core.table.staged_commit import StagedCommit
 
 # The prefix of the checksum line. A person who edits the object removes the line. Stored in tables. Never change.
 _SEAL: Final = re.compile(rb"(.*)\ncrc32:([0-9a-f]{8})", re.DOTALL)
-_NAME: Final = re.compile(r"commit-(.+)-(-?\d+)\.json")
+_NAME: Final = re.compile(r"commit-(.+)-(\d+)\.json")
 
 
 def keep_pending(store: ObjectStore, staged: StagedCommit) -> None:

@@ -146,10 +146,12 @@ def test_every_container_has_a_process_that_takes_leave_of_orphans(compose: Any)
     assert all(compose["services"][name]["init"] for name in ("migrate", "code", "webserver", "daemon"))
 
 
-def locked(file: Path) -> dict[str, str]:
-    """By package, its version and hashes in a lock file."""
+def locked(file: Path) -> dict[str, list[str]]:
+    """By package, its version and hashes in a lock file, without the systems that it is for."""
     entries = re.split(r"^(?=\S)", file.read_text(), flags=re.MULTILINE)[1:]
-    return {canonicalize_name(re.split(r"[\[=]", entry)[0]): entry for entry in entries}
+    return {
+        canonicalize_name(re.split(r"[\[=]", entry)[0]): re.findall(r"==\S+|sha256:\w+", entry) for entry in entries
+    }
 
 
 def needed(*requirements: str) -> set[str]:
