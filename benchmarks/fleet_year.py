@@ -82,7 +82,9 @@ class Table:
             if partition.survey is None:
                 states = [BucketState(files=files) for files in partition.buckets]
                 values: dict[str, str | None] = {"dt": partition.name} if partition.name else {}
-                partition.survey = survey_partition(values, states, self.schema, local_now_millis=day * DAY_MILLIS)
+                partition.survey = survey_partition(
+                    values, states, self.schema, manifests=1, local_now_millis=day * DAY_MILLIS
+                )
         found = tuple(each.survey for each in self.partitions.values() if each.survey is not None)
         return TableSurvey(warehouse="lake", table=self.name, incarnation=0, snapshot_id=1, partitions=found)
 
