@@ -36,10 +36,10 @@ def is_part(snapshots: SnapshotLog, seen: Seen, latest: Snapshot) -> bool | None
 
     Another engine can roll a table back to a lower id, and give the ids above it to other snapshots.
     """
-    if seen.time_millis is None or seen.id == 0:
-        return True
     if seen.id > latest.id:
         return False
+    if seen.time_millis is None or seen.id == 0:
+        return True
     there = latest if seen.id == latest.id else snapshots.found(seen.id)
     return None if there is None else there.time_millis == seen.time_millis
 

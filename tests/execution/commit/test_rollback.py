@@ -154,10 +154,21 @@ def test_a_file_that_was_committed_after_the_rollback_is_not_committed_again(key
         place.table.commit(staged)
 
 
+def test_a_text_without_the_time_of_its_base_is_compared_with_a_table_that_was_rolled_back_below_it() -> None:
+    place = Place()
+    place.write([(3, "3")])
+    staged = replace(place.stage([(7, "staged")]), base_time_millis=None)
+    place.roll_back()
+    place.table.commit(replace(staged, commit_user="other"))
+    assert place.table.snapshot().id < staged.base_snapshot_id  # type: ignore[union-attr, operator]
+
+    with pytest.raises(lc.CommitConflict, match="another user or identifier committed the same file"):
+        place.table.commit(staged)
+
+
 def calls_of_a_commit() -> int:
     place = Place()
     calls: list[Call] = []
-    place.stage([(7, "staged")])
     table = Catalog(FaultyStore(place.store, on_call=calls.append), clock=place.clock).table("db.t")
     table.commit(place.stage([(7, "staged")]))
     return len(calls)
