@@ -388,9 +388,9 @@ class Table:
         return table_records.pending_commits(self._context)
 
     def why_not_committed(self, staged: Sequence[StagedCommit]) -> list[str | None]:
-        """Return for each staged commit why it cannot be committed any more, None: nothing speaks against it.
+        """Return for each staged commit why it cannot be committed any more, None if nothing is known against it.
 
-        A commit may fail for other reasons, which pass or can be seen by the commit alone.
+        None does not promise a commit: a conflict with another commit shows only when it is tried.
         """
         return table_writes.why_not_committed(self._context, staged)
 

@@ -86,6 +86,12 @@ class SchemaLog:
         names = self._store.children(self._layout.schema_folder).files
         return sorted(int(match[1]) for match in map(_NAME.fullmatch, names) if match)
 
+    def first(self) -> TableSchema:
+        """Return the schema that the table was created with; its time tells a table from one of the same name before
+        it. Raises NotFound, or CorruptTable.
+        """
+        return self.schema(0)
+
     def all(self) -> list[TableSchema]:
         """Return every schema, oldest first."""
         return [self.schema(schema_id) for schema_id in self.ids()]

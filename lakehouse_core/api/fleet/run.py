@@ -196,7 +196,7 @@ class _Run:
         """Return the table of a choice, None: it was created after the plan. Raises NotFound, CorruptTable."""
         # An open table would not see that another one has its name now.
         opened = self._open(choice.table)
-        if opened.schemas.all()[0].time_millis != choice.incarnation:
+        if opened.schemas.first().time_millis != choice.incarnation:
             return None
         place = choice.table, choice.incarnation
         table = self._opened.get(place) or opened

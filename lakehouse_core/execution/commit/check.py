@@ -1,17 +1,17 @@
 """Check staged commits before they are committed: whether they can be at all.
 
-Rule: what is refused here stays refused, so the data must be staged again; a commit may fail for other reasons.
+Rule: what is refused here stays refused, so the data must be staged again. What is not refused may still conflict.
 """
 
 from collections.abc import Sequence
 
 from lakehouse_core.errors import LakehouseError
+from lakehouse_core.execution.commit.live_files import live_in
 from lakehouse_core.execution.commit.staged_files import check_new_files
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.planning.commit.checks import check_schema, check_staged
 from lakehouse_core.planning.commit.conflicts import bucket_counts, conflict_error, needs_live_files
 from lakehouse_core.planning.commit.file_changes import FileChanges, append_changes, new_files
-from lakehouse_core.planning.manifests import manifests_of_partitions
 from lakehouse_core.table.commit_message import Append
 from lakehouse_core.table.data_layout import DataLayout
 from lakehouse_core.table.schema import TableSchema
@@ -50,11 +50,6 @@ def _check_bucket_counts(table: TableContext, schema: TableSchema, changes: File
         changes.kind, changes.entries, bucketing=schema.bucketing, bucket_settings=settings
     ):
         return
-    partitions = changes.partitions
-    types = [field.type for field in schema.partition_fields]
-    manifests = manifests_of_partitions(table.manifests.of(latest), partitions, types)
-    live = table.manifests.live_entries(
-        latest, keep=lambda partition, bucket, level: partition in partitions, manifests=manifests
-    )
+    live = live_in(table, latest, changes.partitions, schema)
     if conflicts := bucket_counts(live, changes.entries):
         raise conflict_error(conflicts, schema)

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from lakehouse_core.errors import CommitConflict, CorruptTable, SnapshotExpired, TaskFailed
+from lakehouse_core.execution.commit.live_files import live_in
 from lakehouse_core.execution.commit.staged_files import check_new_files, discard
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.execution.tasks.renumber import RenumberTask, run_renumber
@@ -18,7 +19,6 @@ from lakehouse_core.format.data_types import DataType
 from lakehouse_core.metadata.deltas import LONGEST_CATCH_UP, Seen, base_of, deltas_since, is_part
 from lakehouse_core.planning.commit.file_changes import append_changes, new_files
 from lakehouse_core.planning.commit_order import needed_shift
-from lakehouse_core.planning.manifests import manifests_of_partitions
 from lakehouse_core.storage.outcomes import named_by_nobody
 from lakehouse_core.table.bucketing import is_placed
 from lakehouse_core.table.commit_json import messages_from_json
@@ -227,10 +227,8 @@ class _Arrived:
         return [entry for _, entries in deltas for entry in entries]
 
     def _live(self, latest: Snapshot, schema: TableSchema) -> list[ManifestEntry]:
-        types = [field.type for field in schema.partition_fields]
         partitions = {partition for partition, _ in self._lowest}
-        manifests = manifests_of_partitions(self._table.manifests.of(latest), partitions, types)
-        return self._table.manifests.live_entries(latest, keep=self._keep, manifests=manifests)
+        return live_in(self._table, latest, partitions, schema, keep=self._keep)
 
     def _added_since(self, after_id: int, latest: Snapshot) -> Iterator[str]:
         """Yield the names of the files that the retained snapshots after `after_id` added, removed ones too."""

@@ -7,6 +7,7 @@ Source: docs/reliability/commit.md#steps.
 from collections.abc import Sequence
 
 from lakehouse_core.errors import SnapshotExpired
+from lakehouse_core.execution.commit.live_files import live_in
 from lakehouse_core.execution.commit.order import CommitOrder
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.metadata.deltas import LONGEST_CATCH_UP, Seen, base_of, deltas_since, is_part
@@ -23,7 +24,6 @@ from lakehouse_core.planning.commit.steps import (
     replaced_error,
     with_messages,
 )
-from lakehouse_core.planning.manifests import manifests_of_partitions
 from lakehouse_core.table.bucketing import is_placed
 from lakehouse_core.table.commit_message import CommitKind
 from lakehouse_core.table.manifest import EntryKind, IndexManifestEntry, Keep, ManifestEntry, merge_entries
@@ -135,9 +135,7 @@ class _LiveFiles:
             for _, changed in self._deltas_until(latest, keep):
                 self._entries = merge_entries([*self._entries, *changed])
         except SnapshotExpired:
-            types = [field.type for field in schema.partition_fields]
-            manifests = manifests_of_partitions(self._table.manifests.of(latest), partitions, types)
-            self._entries = self._table.manifests.live_entries(latest, keep=keep, manifests=manifests)
+            self._entries = live_in(self._table, latest, partitions, schema, keep=keep)
         self._at = Seen(latest.id, latest.time_millis)
         return self._entries
 

@@ -38,7 +38,7 @@ def survey_table(table: TableContext, *, warehouse: str, operations: Collection[
 
     An operation that this table does not allow is in `refusals`. Raises CorruptTable, NotFound, StorageUnavailable.
     """
-    schemas = table.schemas.all()
+    first_schema = table.schemas.first()
     refusals: dict[Operation, str] = {}
     compacts = [each for each in operations if each in COMPACTIONS]
     base = None
@@ -62,7 +62,7 @@ def survey_table(table: TableContext, *, warehouse: str, operations: Collection[
     return TableSurvey(
         warehouse=warehouse,
         table=table.name,
-        incarnation=schemas[0].time_millis,
+        incarnation=first_schema.time_millis,
         snapshot_id=None if latest is None else latest.id,
         partitions=() if base is None or not compacts else _partitions(table, base),
         manifests=ManifestSurvey() if base is None else _manifests(base),

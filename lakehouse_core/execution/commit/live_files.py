@@ -1,0 +1,24 @@
+"""Live files of some partitions, read from those manifests alone that may name them."""
+
+from collections.abc import Set
+
+from lakehouse_core.execution.context import TableContext
+from lakehouse_core.planning.manifests import manifests_of_partitions
+from lakehouse_core.table.manifest import Keep, ManifestEntry
+from lakehouse_core.table.schema import TableSchema
+from lakehouse_core.table.snapshot import Snapshot
+
+
+def live_in(
+    table: TableContext, snapshot: Snapshot, partitions: Set[bytes], schema: TableSchema, *, keep: Keep | None = None
+) -> list[ManifestEntry]:
+    """Return the live files of `snapshot` in these partitions that `keep` keeps; None: all.
+
+    REQUIRES: `keep` keeps nothing of other partitions. Raises CorruptTable.
+    """
+    types = [field.type for field in schema.partition_fields]
+    return table.manifests.live_entries(
+        snapshot,
+        keep=keep or (lambda partition, bucket, level: partition in partitions),
+        manifests=manifests_of_partitions(table.manifests.of(snapshot), partitions, types),
+    )
