@@ -4,9 +4,11 @@ Rule: a group is recorded in the table `<database>.batch_groups` before it is co
 committer is carried on, and no batch is committed twice (docs/decisions/0020).
 """
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from itertools import chain
+from typing import Any
 
 import lakehouse_core as lc
 from lakehouse_dagster.feed import Batch
@@ -23,6 +25,8 @@ _COLUMNS = {
     "row_count": "BIGINT",
     # The latest snapshot of the target when the group was recorded, 0 for none.
     "base_snapshot_id": "BIGINT",
+    # The groups that the batch was withdrawn from. Another committer may commit them all the same.
+    "withdrawn_groups": "ARRAY<BIGINT>",
 }
 # Snapshots of the table of groups, which has no maintenance assets. A reader of them needs less time than this.
 _RETAINED, _RETAINED_FOR = 10, timedelta(hours=1)
@@ -43,13 +47,17 @@ class Groups:
     """The recorded groups of a table, by batch. `done`: the last group that is committed, -1 for none.
 
     `done_alone`: the last batch that was committed in a snapshot of its own, before batches were committed together.
-    `revision`: the number of the last change of the record, -1 for none.
+    `revision`: the number of the last change of the record, -1 for none. `withdrawn`: the groups that batches were
+    withdrawn from, by batch. `outlived`: the batches of those that were committed all the same, which the record does
+    not tell yet.
     """
 
     batches: Mapping[int, GroupedBatch]
     revision: int
     done: int
     done_alone: int
+    withdrawn: Mapping[int, Sequence[GroupedBatch]] = field(default_factory=dict)
+    outlived: Sequence[GroupedBatch] = ()
 
     def is_committed(self, identifier: int) -> bool:
         """Return whether a batch is in the table."""
@@ -63,8 +71,9 @@ class Groups:
 
     @property
     def next_number(self) -> int:
-        """The number of the next group."""
-        return 1 + max([self.done, *(each.group for each in self.batches.values())])
+        """The number of the next group. None is used twice: a committer may still be at a withdrawn group."""
+        recorded = chain(self.batches.values(), *self.withdrawn.values())
+        return 1 + max([self.done, *(each.group for each in recorded)])
 
     @property
     def unfinished(self) -> Mapping[int, list[GroupedBatch]]:
@@ -116,7 +125,7 @@ def record_group(
     """Record the group of `batches`; return False when another committer has changed the record since `groups` were
     read.
 
-    `undone` are batches of groups that were rolled back, which may be staged again.
+    `undone` are batches of groups that were rolled back or cannot be committed, and that are withdrawn.
     """
     log = catalog.create_table(
         _log_name(table),
@@ -126,8 +135,9 @@ def record_group(
         comment="Batches that tables take together, by group. Rows are added by the commits of the tables.",
         exist_ok=True,
     )
-    if "base_snapshot_id" not in log.schema.column_names:
-        log.alter(lc.AddColumn("base_snapshot_id", _COLUMNS["base_snapshot_id"]))
+    for name in ("base_snapshot_id", "withdrawn_groups"):
+        if name not in log.schema.column_names:
+            log.alter(lc.AddColumn(name, _COLUMNS[name]))
     target = _target(table, commit_user)
     latest = table.snapshot()
     rows = [
@@ -138,6 +148,10 @@ def record_group(
             "partition_key": each.batch.key,
             "row_count": each.rows,
             "base_snapshot_id": 0 if latest is None else latest.id,
+            "withdrawn_groups": [
+                *(one.group for one in groups.withdrawn.get(each.batch.identifier, ())),
+                *(() if is_grouped else (each.group,)),
+            ],
         }
         for members, is_grouped in ((undone, False), (batches, True))
         for each in members
@@ -207,17 +221,26 @@ def _recorded(catalog: lc.Catalog, table: lc.Table, commit_user: str) -> Groups:
     # Read before the rows: who changes the record after it does not know what came meanwhile, and fails.
     revision = committed_identifier(log, _recorder(target))
     rows = log.scan(where=lc.col("target") == target).to_arrow().to_pylist()
-    batches = {
-        row["batch"]: GroupedBatch(
-            batch=Batch(key=row["partition_key"], identifier=row["batch"]),
-            group=row["group_number"],
-            rows=row["row_count"],
-            base_snapshot_id=row.get("base_snapshot_id") or 0,
-        )
-        for row in rows
-        if row["group_number"] is not None
-    }
-    return Groups(batches=batches, revision=-1 if revision is None else revision, done=-1, done_alone=-1)
+    return Groups(
+        batches={row["batch"]: _member(row, row["group_number"]) for row in rows if row["group_number"] is not None},
+        revision=-1 if revision is None else revision,
+        done=-1,
+        done_alone=-1,
+        withdrawn={
+            row["batch"]: [_member(row, number) for number in row["withdrawn_groups"]]
+            for row in rows
+            if row.get("withdrawn_groups")
+        },
+    )
+
+
+def _member(row: Mapping[str, Any], group: int) -> GroupedBatch:
+    return GroupedBatch(
+        batch=Batch(key=row["partition_key"], identifier=row["batch"]),
+        group=group,
+        rows=row["row_count"],
+        base_snapshot_id=row.get("base_snapshot_id") or 0,
+    )
 
 
 def _with_done(recorded: Groups, table: lc.Table, commit_user: str) -> Groups:
@@ -228,6 +251,10 @@ def _with_done(recorded: Groups, table: lc.Table, commit_user: str) -> Groups:
     done = found.get(group_user(commit_user))
     if done is None:
         done = _done_by_history(recorded, table, commit_user)
+    outlived = _outlived(recorded, table, commit_user, done)
+    recorded = replace(
+        recorded, outlived=outlived, batches={**recorded.batches, **{each.batch.identifier: each for each in outlived}}
+    )
     if done >= 0 and all(each.group != done for each in recorded.batches.values()):
         raise lc.CorruptTable(
             f"{_log_name(table)}: it does not have group {done} of {table.name}, which is committed: it was dropped, "
@@ -237,11 +264,27 @@ def _with_done(recorded: Groups, table: lc.Table, commit_user: str) -> Groups:
     return replace(recorded, done=done, done_alone=found.get(commit_user, -1))
 
 
+def _outlived(recorded: Groups, table: lc.Table, commit_user: str, done: int) -> Sequence[GroupedBatch]:
+    """Return the batches of groups that one committer has withdrawn, and another one has committed."""
+    open_ones = [
+        each
+        for number, groups in recorded.withdrawn.items()
+        if number not in recorded.batches or recorded.batches[number].group > done
+        for each in groups
+        if each.group <= done
+    ]
+    if not open_ones:
+        return ()
+    user = group_user(commit_user)
+    committed = {done, *(one.commit_identifier for one in table.snapshots() if one.commit_user == user)}
+    return [each for each in open_ones if each.group in committed]
+
+
 def _done_by_history(recorded: Groups, table: lc.Table, commit_user: str) -> int:
     """Return the last committed group, -1 for none, of a user whom the table does not list: it has committed nothing,
     its commits were rolled back, or too many other users have committed since.
     """
-    if not recorded.batches:
+    if not recorded.batches and not recorded.withdrawn:
         return -1
     retained = table.snapshots()
     user = group_user(commit_user)
@@ -249,7 +292,7 @@ def _done_by_history(recorded: Groups, table: lc.Table, commit_user: str) -> int
     if numbers:
         return max(numbers)
     # Had a group been committed, its snapshot would be one after this.
-    base = min(each.base_snapshot_id for each in recorded.batches.values())
+    base = min(each.base_snapshot_id for each in chain(recorded.batches.values(), *recorded.withdrawn.values()))
     first = min((one.id for one in retained), default=0)
     if first <= base + 1:
         return -1

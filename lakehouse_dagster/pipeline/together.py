@@ -5,13 +5,21 @@ killed committer has committed and not yet told of is found by the next one.
 """
 
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, pairwise
 
 import lakehouse_core as lc
 from lakehouse_dagster.feed import Batch
 from lakehouse_dagster.pipeline.committing import Committed, tag_batch
-from lakehouse_dagster.pipeline.groups import GroupedBatch, Groups, group_user, read_groups, record_group
+from lakehouse_dagster.pipeline.groups import (
+    GroupedBatch,
+    Groups,
+    group_user,
+    read_groups,
+    record_group,
+    recorded_groups,
+)
 from lakehouse_dagster.pipeline.table_state import BATCH, RUN_ID, SnapshotFacts, batch_properties, committed_snapshots
 
 # As often other committers may come first.
@@ -60,16 +68,23 @@ class Committer:
         while lost <= _MOST_RACES:
             ready: list[lc.StagedCommit] = []
             refused |= self._refused(staged[one] for one in _unfinished(groups) if one in staged)
-            undone = _rolled_back(groups, staged.keys() - refused.keys())
-            if not undone:
-                groups = self._finish(groups, staged, told)
+            undone = [] if groups.outlived else _rolled_back(groups, staged.keys() - refused.keys())
+            if not undone and not groups.outlived:
+                finished = self._finish(groups, staged, told)
+                if finished is None:
+                    lost += 1
+                    groups, staged = read_groups(self.catalog, self.table, commit_user=self.commit_user)
+                    found |= staged
+                    continue
+                groups = finished
                 if self.tag_batches:
                     self._tag(groups, at_first.keys() - told.keys())
                 # Also what an earlier committer has committed and did not come to remove.
                 told |= self._found(groups, map(batch_of, at_first.values()), but=told)
                 numbers = at_first.keys() & staged.keys() - told.keys() - refused.keys()
                 left = [staged[number] for number in sorted(numbers)]
-                waiting = {**refused, **self.held_back(map(batch_of, left), groups)}
+                waiting = {number: reason for number, reason in refused.items() if not groups.is_committed(number)}
+                waiting |= self.held_back(map(batch_of, left), groups)
                 ready = [each for each in left if each.commit_identifier not in waiting][: self.most_batches]
                 if not ready:
                     break
@@ -78,11 +93,16 @@ class Committer:
                     continue
             # Batches without rows make no snapshot, so they need no group of their own.
             number = groups.next_number if any(map(_rows, ready)) else groups.done
-            members = [GroupedBatch(batch=batch_of(each), group=number, rows=_rows(each)) for each in ready]
+            members = [
+                *groups.outlived,
+                *(GroupedBatch(batch=batch_of(each), group=number, rows=_rows(each)) for each in ready),
+            ]
             if not record_group(self.catalog, self.table, groups, members, undone=undone, commit_user=self.commit_user):
                 lost += 1
             elif ready and number == groups.done:
-                told |= self._commit_group(groups.next_number, ready)
+                # Nothing is committed, and where other groups are meanwhile, the record tells what became of these.
+                with suppress(lc.StaleCommit, lc.CommitConflict):
+                    told |= self._commit_group(groups.next_number, ready)
             groups, staged = read_groups(self.catalog, self.table, commit_user=self.commit_user)
             found |= staged
         else:
@@ -93,7 +113,9 @@ class Committer:
         told |= self._found(groups, wanted, but=told)
         return JointCommit(
             committed=[told[number] for number in sorted(told)],
-            waiting={batch_of(staged[number]): reason for number, reason in sorted(waiting.items())},
+            waiting={
+                batch_of(staged[number]): reason for number, reason in sorted(waiting.items()) if number in staged
+            },
             staged=[each for number, each in found.items() if number in told],
         )
 
@@ -126,28 +148,35 @@ class Committer:
             if reason is not None
         }
 
-    def _finish(self, groups: Groups, staged: Mapping[int, lc.StagedCommit], told: dict[int, Committed]) -> Groups:
-        """Commit the groups that are recorded and not committed, in the order of their numbers; add them to `told`."""
+    def _finish(
+        self, groups: Groups, staged: Mapping[int, lc.StagedCommit], told: dict[int, Committed]
+    ) -> Groups | None:
+        """Commit the groups that are recorded and not committed, in the order of their numbers; add them to `told`.
+
+        None: another committer has committed a later group meanwhile, so the record has to be read again.
+        """
         for number, members in groups.unfinished.items():
-            told |= self._commit_group(number, [staged[each.batch.identifier] for each in members])
+            try:
+                told |= self._commit_group(number, [staged[each.batch.identifier] for each in members])
+            except lc.StaleCommit:
+                now = recorded_groups(self.catalog, self.table, commit_user=self.commit_user)
+                if now.done <= groups.done:
+                    raise
+                return None
             groups = replace(groups, done=number)
         return groups
 
     def _commit_group(self, number: int, parts: Sequence[lc.StagedCommit]) -> dict[int, Committed]:
-        """Commit the batches of a group as one snapshot."""
+        """Commit the batches of a group as one snapshot. Raises StaleCommit if a later group is committed already."""
         batches = [batch_of(part) for part in parts]
         keys = [batch.key or "" for batch in batches]
-        try:
-            report = self.table.commit_together(
-                parts,
-                commit_user=group_user(self.commit_user),
-                commit_identifier=number,
-                properties={**batch_properties(keys), RUN_ID: self.run_id},
-                progress=self.progress,
-            )
-        except lc.StaleCommit:
-            # Groups are committed in their order, so another committer has committed this one before a later one.
-            return {batch.identifier: Committed(batch=batch, report=None) for batch in batches}
+        report = self.table.commit_together(
+            parts,
+            commit_user=group_user(self.commit_user),
+            commit_identifier=number,
+            properties={**batch_properties(keys), RUN_ID: self.run_id},
+            progress=self.progress,
+        )
         if self.tag_batches and report.snapshot_ids:
             tag_batch(self.table, keys[-1], report.snapshot_ids[-1])
         return {

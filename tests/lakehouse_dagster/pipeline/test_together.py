@@ -1,6 +1,6 @@
 """Batches that many runs stage become few snapshots, each batch once, whatever dies in between."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
@@ -402,11 +402,12 @@ def test_a_key_with_a_comma_stays_one_key() -> None:
     assert batch_keys({"lakehouse.batches": "a, b"}) == ["a", "b"]
 
 
-def test_a_record_of_an_earlier_release_gets_the_new_column() -> None:
+def test_a_record_of_an_earlier_release_gets_the_new_columns() -> None:
     house = Warehouse()
     house.stage(1)
     house.commit()
-    house.catalog.table("sales.batch_groups").alter(lc.DropColumn("base_snapshot_id"))
+    for column in ("base_snapshot_id", "withdrawn_groups"):
+        house.catalog.table("sales.batch_groups").alter(lc.DropColumn(column))
     house.stage(2)
     house.commit()
 
@@ -469,6 +470,82 @@ def test_a_batch_that_cannot_be_committed_keeps_no_other_from_the_table(fault: s
     assert sorted(key for one in house.table.snapshots() for key in batch_keys(one.properties)) == [
         day(number).key for number in (1, 2, 3)
     ]
+
+
+def grouped(*numbers: int) -> Warehouse:
+    """A warehouse whose batches are staged and in a group that is not committed."""
+    house = Warehouse(keys=["id"])
+    house.stage(*numbers)
+    with pytest.raises(ProcessDied):
+        Warehouse(_dying_at_the_commit(house)).commit()
+    return house
+
+
+def at_the_first(house: Warehouse, folder: str, meanwhile: Callable[[], object]) -> Warehouse:
+    """The warehouse of a process; before it creates its first snapshot in the folder, `meanwhile` is done."""
+    waiting = [meanwhile]
+
+    def look(call: Call) -> None:
+        if waiting and call.method == "create_new" and call.key.startswith(f"sales.db/{folder}/snapshot/"):
+            waiting.pop()()
+
+    return Warehouse(FaultyStore(house.store, on_call=look), seed=11, keys=["id"])
+
+
+def test_a_group_that_is_committed_while_it_is_withdrawn_stays_committed() -> None:
+    house = grouped(1, 2)
+    whole = house.table.pending(USER, 2)
+    assert whole is not None
+
+    def commit_it() -> None:
+        house.table.keep_pending(whole)
+        Warehouse(house.store, seed=7, keys=["id"]).commit()
+
+    slow = at_the_first(house, "batch_groups", commit_it)
+    damaged(house)
+    joint = slow.commit()
+
+    assert (joint.waiting, [each.batch for each in joint.committed]) == ({}, [day(1)])
+    assert house.stage(1, 2, 3) == [True, True, False]
+    house.commit()
+    assert house.snapshots() == [names(1, 2), names(3)]
+    assert house.stage(1, 2, 3) == [True, True, True]
+
+
+def test_a_committer_whose_group_was_withdrawn_loses_none_of_its_batches() -> None:
+    house = grouped(1, 2)
+    whole = house.table.pending(USER, 2)
+    assert whole is not None
+
+    def withdraw() -> None:
+        damaged(house)
+        house.stage(3)
+        Warehouse(house.store, seed=7, keys=["id"]).commit()
+        house.table.keep_pending(whole)
+
+    at_the_first(house, "orders", withdraw).commit()
+
+    house.commit()
+    assert house.snapshots() == [names(1, 3), names(2)]
+    assert house.stage(1, 2, 3) == [True, True, True]
+
+
+def test_a_withdrawn_group_that_is_committed_before_the_next_one_stays_committed() -> None:
+    house = grouped(1, 2)
+
+    def withdraw() -> None:
+        damaged(house)
+        house.stage(3)
+        with pytest.raises(ProcessDied):
+            Warehouse(_dying_at_the_commit(house), seed=7, keys=["id"]).commit()
+
+    at_the_first(house, "orders", withdraw).commit()
+
+    house.commit()
+    assert sorted(house.snapshots()) == [names(1, 2), names(3)]
+    house.table.write([{"id": 9, "day": 9}])
+    house.table.expire_snapshots(retain_max=1, retain_min=1, older_than=timedelta(0))
+    assert house.stage(1, 2, 3) == [True, True, True]
 
 
 def test_where_the_order_counts_later_batches_wait_for_one_that_cannot_be_committed() -> None:
