@@ -5,7 +5,8 @@ numbers matter only if two files may hold the same key.
 Source: docs/semantics/writing.md#sequence-numbers, docs/semantics/merge-engines.md#order-of-versions.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 
 from lakehouse_core.format.data_types import DataType
 from lakehouse_core.table.data_file import DataFile
@@ -32,16 +33,91 @@ def crossed_files(
     return next(pairs, None)
 
 
-def needed_shift(arrived: Sequence[DataFile], new: Sequence[DataFile], key_types: Sequence[DataType]) -> int:
-    """Return the amount by which the numbers of the `new` files must rise to be above those of `arrived`; 0: they may
-    stay.
+def needed_shifts(
+    arrived: Sequence[DataFile], parts: Sequence[Sequence[DataFile]], key_types: Sequence[DataType]
+) -> list[int]:
+    """Return for each part the amount by which the numbers of its files must rise to be above those of `arrived` and of
+    the parts before it, once these have risen; 0: they may stay.
 
-    All files are of one bucket. The numbers of all new files rise by the same amount, which keeps their order.
+    All files are of one bucket. The numbers of all files of a part rise by the same amount, which keeps their order.
+    Raises CorruptTable for keys that cannot be decoded.
     """
-    if crossed_files(arrived, new, key_types) is None:
-        return 0
-    highest = max(file.max_sequence_number for file in arrived)
-    return highest + 1 - min(file.min_sequence_number for file in new)
+    highest = max((file.max_sequence_number for file in arrived), default=-1)
+    if not _may_cross(highest, parts):
+        return [0] * len(parts)
+    earlier = keyed_files(arrived, key_types)
+    later = [keyed_files(part, key_types) for part in parts]
+    numbers = _HighestNumbers(chain(earlier, *later))
+    for each in earlier:
+        numbers.add(each, each.file.max_sequence_number)
+    shifts = []
+    for part in later:
+        crosses = any(numbers.highest(each) >= each.file.min_sequence_number for each in part)
+        shift = highest + 1 - min(each.file.min_sequence_number for each in part) if crosses else 0
+        for each in part:
+            number = each.file.max_sequence_number + shift
+            numbers.add(each, number)
+            highest = max(highest, number)
+        shifts.append(shift)
+    return shifts
+
+
+def _may_cross(highest: int, parts: Sequence[Sequence[DataFile]]) -> bool:
+    """Return whether numbers of a part are not above all earlier ones, of which `highest` is that of arrived files."""
+    for part in parts:
+        if any(file.min_sequence_number <= highest for file in part):
+            return True
+        highest = max([highest, *(file.max_sequence_number for file in part)])
+    return False
+
+
+class _HighestNumbers:
+    """The highest sequence number of the files that were added, by key: a tree over the ends of all key ranges, so that
+    files are added and asked for in logarithmic time.
+    """
+
+    def __init__(self, files: Iterable[KeyedFile]) -> None:
+        # Two ranges overlap if and only if one has an end of the other, so only the ends count.
+        ends = sorted({end for each in files for end in (each.min_key, each.max_key)})
+        self._places = {end: place for place, end in enumerate(ends)}
+        # A power of two: then the parent of a node is that of a pair, at every height.
+        self._leaf_count = 1 << max(len(ends) - 1, 0).bit_length()
+        # By node: the highest number of the files whose range has all of its keys, and of those that have any.
+        self._of_all = [-1] * (2 * self._leaf_count)
+        self._of_any = [-1] * (2 * self._leaf_count)
+
+    def add(self, file: KeyedFile, number: int) -> None:
+        for node in self._whole_nodes(file):
+            self._of_all[node] = max(self._of_all[node], number)
+            self._of_any[node] = max(self._of_any[node], number)
+        for node in self._above_ends(file):
+            self._of_any[node] = max(self._of_any[node], number)
+
+    def highest(self, file: KeyedFile) -> int:
+        """Return the highest number of the added files whose key range overlaps that of `file`; -1 for none."""
+        whole = (self._of_any[node] for node in self._whole_nodes(file))
+        return max(chain(whole, (self._of_all[node] for node in self._above_ends(file))))
+
+    def _whole_nodes(self, file: KeyedFile) -> Iterator[int]:
+        """Yield nodes that together have the keys of the range of `file` and no others."""
+        low = self._places[file.min_key] + self._leaf_count
+        high = self._places[file.max_key] + self._leaf_count + 1
+        while low < high:
+            if low & 1:
+                yield low
+                low += 1
+            if high & 1:
+                high -= 1
+                yield high
+            low, high = low >> 1, high >> 1
+
+    def _above_ends(self, file: KeyedFile) -> Iterator[int]:
+        """Yield the nodes above the two ends of the range of `file`."""
+        for end in {file.min_key, file.max_key}:
+            node = (self._places[end] + self._leaf_count) >> 1
+            while node:
+                yield node
+                node >>= 1
 
 
 def _crosses(earlier: KeyedFile, later: KeyedFile) -> bool:

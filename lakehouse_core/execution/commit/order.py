@@ -18,7 +18,7 @@ from lakehouse_core.execution.tasks.renumber import RenumberTask, run_renumber
 from lakehouse_core.format.data_types import DataType
 from lakehouse_core.metadata.deltas import LONGEST_CATCH_UP, Seen, base_of, deltas_since, is_part
 from lakehouse_core.planning.commit.file_changes import append_changes, new_files
-from lakehouse_core.planning.commit_order import needed_shift
+from lakehouse_core.planning.commit_order import needed_shifts
 from lakehouse_core.storage.outcomes import named_by_nobody
 from lakehouse_core.table.bucketing import is_placed
 from lakehouse_core.table.commit_json import messages_from_json
@@ -111,16 +111,12 @@ class CommitOrder:
         """Return by how much the staged numbers of messages of one bucket must rise, for those that must be written
         anew.
         """
+        now = [[file for index in indexes for file in self._messages[index].new_files] for indexes in parts]
         shifts: dict[int, int] = {}
-        before = list(arrived)
-        for indexes in parts:
-            now = [file for index in indexes for file in self._messages[index].new_files]
-            if needed_shift(before, now, types):
-                staged = [file for index in indexes for file in self._staged.messages[index].new_files]
-                shift = needed_shift(before, staged, types)
-                shifts |= dict.fromkeys(indexes, shift)
-                now = [_shifted(file, shift) for file in staged]
-            before += now
+        for indexes, files, shift in zip(parts, now, needed_shifts(arrived, now, types), strict=True):
+            if shift:
+                staged = (file for index in indexes for file in self._staged.messages[index].new_files)
+                shifts |= dict.fromkeys(indexes, shift + _lowest(files) - _lowest(staged))
         return shifts
 
     def _refuse_known(self) -> None:
@@ -195,7 +191,7 @@ class _Arrived:
         self._table = table
         # What the parts saw, the earliest first.
         self._seen = sorted(map(base_of, parts), key=lambda seen: seen.id)
-        self._lowest = {place: min(file.min_sequence_number for file in files) for place, files in new.items()}
+        self._lowest = {place: _lowest(files) for place, files in new.items()}
         self._files: Mapping[_Place, list[DataFile]] = defaultdict(list)
         self.names: set[str] = set()
         self.is_complete = True
@@ -245,13 +241,8 @@ class _Arrived:
         return (partition, bucket) in self._lowest
 
 
-def _shifted(file: DataFile, shift: int) -> DataFile:
-    """Return the file with the sequence numbers that it will have."""
-    return replace(
-        file,
-        min_sequence_number=file.min_sequence_number + shift,
-        max_sequence_number=file.max_sequence_number + shift,
-    )
+def _lowest(files: Iterable[DataFile]) -> int:
+    return min(file.min_sequence_number for file in files)
 
 
 def _bare(message: CommitMessage) -> CommitMessage:
