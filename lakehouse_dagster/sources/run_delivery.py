@@ -44,6 +44,23 @@ class RunPartitions:
             found |= {name: time.strftime("%Y-%m-%d %H:%M:%S") for name, time in ends.items()}
         return found
 
+    def text(self, key: str, dimension: str, pattern: str) -> str:
+        """Return the key of one dimension of a partition, or the start of its window of time by a pattern of strftime.
+
+        Of one dimension, any name will do.
+        """
+        definition, own = self.definition, key
+        if isinstance(definition, dg.MultiPartitionsDefinition):
+            own = definition.get_partition_key_from_str(key).keys_by_dimension[dimension]
+            definition = definition.get_partitions_def_for_dimension(dimension)
+        if pattern and isinstance(definition, dg.TimeWindowPartitionsDefinition):
+            return definition.time_window_for_partition_key(own).start.strftime(pattern)
+        return own
+
+    def values(self, table: lc.Table, key: str) -> Mapping[str, Any] | None:
+        """Return the part of the table that a key means, column → value; None where keys are not mapped to parts."""
+        return None if self.mapped is None else partition_values(table, self.mapped, key, self.definition)
+
     def scheduled_keys(self, table: lc.Table | None, asset: dg.AssetKey, instance: dg.DagsterInstance) -> Sequence[str]:
         """Return the windows of time after the newest that the asset has, at least the newest of all; all other keys,
         because their rows may have changed. A table that was made again lacks all windows of the former one.
@@ -88,13 +105,8 @@ def run_delivery(
     chosen = blake2b("\n".join(keys).encode(), digest_size=8).hexdigest()
     batches = [Batch(key=each, identifier=place) for place, each in enumerate(keys)]
 
-    def values(batch: Batch) -> Mapping[str, Any] | None:
-        if partitions.mapped is None:
-            return None
-        return partition_values(table, partitions.mapped, batch.key or "", partitions.definition)
-
     def rows(batch: Batch) -> object:
-        found, part = read(batch.key), values(batch)
+        found, part = read(batch.key), partitions.values(table, batch.key or "")
         if part is not None:
             # A stream is read once.
             found = found.read_all() if isinstance(found, pa.RecordBatchReader) else found
@@ -104,7 +116,8 @@ def run_delivery(
     def mode(batch: Batch) -> StageMode:
         if not partitions.overwrites:
             return lc.Append()
-        return lc.StaticOverwrite({column: str(value) for column, value in (values(batch) or {}).items()})
+        part = partitions.values(table, batch.key or "") or {}
+        return lc.StaticOverwrite({column: str(value) for column, value in part.items()})
 
     return _delivery(table, run_user(name, f"{root}/{chosen}"), batches, rows, mode)
 

@@ -6,6 +6,7 @@ from lakehouse_dagster.sources.changelog_source import ChangelogSource
 from lakehouse_dagster.sources.feed_source import FeedSource
 from lakehouse_dagster.sources.files_source import FilesSource
 from lakehouse_dagster.sources.function_source import FunctionSource
+from lakehouse_dagster.sources.partitioned_files_source import PartitionedFilesSource
 from lakehouse_dagster.sources.row_source import RowSource
 from lakehouse_dagster.sources.run_delivery import run_partitions
 from lakehouse_dagster.sources.sql_source import SqlSource
@@ -23,6 +24,17 @@ def row_source(lake: Lake, table: TableSpec) -> RowSource:
             upstream=lake.followed_key(table.changes_of.table),
             lake_resource=lake.resource,
         )
+    partitions = run_partitions(table.partitions, table.identifier, overwrites=table.write_mode == "overwrite")
+    if table.files is not None and partitions is not None:
+        return PartitionedFilesSource(
+            spec=table.files,
+            pattern=table.files_pattern,
+            key=key,
+            upstream=lake.operation_key(table, "files"),
+            lake_resource=lake.resource,
+            partitions=partitions,
+            rowkind_column=table.rowkind_column,
+        )
     if table.files is not None:
         return FilesSource(
             spec=table.files,
@@ -33,7 +45,6 @@ def row_source(lake: Lake, table: TableSpec) -> RowSource:
             write_mode=table.write_mode,
             rowkind_column=table.rowkind_column,
         )
-    partitions = run_partitions(table.partitions, table.identifier, overwrites=table.write_mode == "overwrite")
     if table.sql is not None:
         return SqlSource(
             spec=table.sql,

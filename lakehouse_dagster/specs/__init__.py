@@ -3,6 +3,7 @@
 from lakehouse_dagster.specs.lateness import BehindSpec, FreshnessSpec, IngestSpec
 from lakehouse_dagster.specs.loading import checked_spec, load_specs, misfit_error, parse_spec
 from lakehouse_dagster.specs.models import (
+    FILES_PARAMETER,
     ROW_KINDS,
     SOURCES,
     SQL_PARAMETER,
@@ -22,6 +23,7 @@ from lakehouse_dagster.specs.models import (
 )
 
 __all__ = [
+    "FILES_PARAMETER",
     "ROW_KINDS",
     "SOURCES",
     "SQL_PARAMETER",

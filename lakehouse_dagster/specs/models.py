@@ -29,6 +29,8 @@ ROW_KINDS = ("+I", "-U", "+U", "-D")
 SOURCES = ("feed", "changes_of", "files", "sql", "function", "asset")
 # Those that a run loads as a whole, or by partitions.
 _OF_A_RUN = ("function", "asset", "sql")
+# In a path of files, a partition: its key, or of a window of time its start by a pattern of strftime.
+FILES_PARAMETER = re.compile(r"\{([A-Za-z][A-Za-z0-9_]*)(?::([^{}]*))?\}")
 # In a query of SQL, the text of a partition. Two colons are a cast of PostgreSQL.
 SQL_PARAMETER = re.compile(r"(?<![:\w]):(partition_key|partition_start|partition_end)\b")
 # Dagster makes op names of them, replacing all else by "_": two tables could fall on one name.
@@ -67,6 +69,9 @@ class ChangesSpec(StrictModel):
 class FilesSpec(StrictModel):
     """Files of rows, each loaded once: those that match `path`, where `*` stands for any characters of a name and `**`
     for any folders. A relative path begins at the folder of the specification.
+
+    With `partitions` a run loads all files of its keys: `{partition_key}` in the path stands for the key, for one of
+    two dimensions its name does, and `{partition_key:%Y/%m/%d}` for the start of a window of time.
     """
 
     path: str = Field(min_length=1)
@@ -75,6 +80,11 @@ class FilesSpec(StrictModel):
     # For CSV: one character, or `tab`; and the unquoted text that means null.
     delimiter: str | None = None
     null: str = ""
+
+    @property
+    def parameters(self) -> list[tuple[str, str]]:
+        """What in the path stands for a partition: the dimension, and the pattern of its time or an empty text."""
+        return FILES_PARAMETER.findall(self.path)
 
 
 class SqlSpec(StrictModel):
@@ -289,7 +299,7 @@ class TableSpec(StrictModel):
     sql: SqlSpec | None = None
     function: FunctionSpec | None = None
     asset: UpstreamSpec | None = None
-    # Of a function, an asset or a query: a run loads each of its partitions by its key. None for tables without.
+    # Of a function, an asset, a query or files: a run loads each of its partitions by its key. None for tables without.
     partitions: PartitionsSpec | None = None
     # `process`: by the run itself, for batches of a few thousand rows, which are done before a Spark job has begun.
     runs_on: Literal["spark", "process"] = "spark"
@@ -361,6 +371,12 @@ class TableSpec(StrictModel):
                 f"write_mode is 'append', but each run would add all rows of the {loaded} again. Write 'overwrite' or "
                 "'upsert', or give a cursor to a function or a query",
             )
+        if mode == "append" and self._are_files_partitioned:
+            raise Misfit(
+                ("write_mode",),
+                "write_mode is 'append', but each run of a partition would add all rows of its files again. Write "
+                "'overwrite' or 'upsert', or leave partitions out: then each file is loaded once",
+            )
         return self
 
     @model_validator(mode="after")
@@ -371,14 +387,22 @@ class TableSpec(StrictModel):
                     ("sql", "query"),
                     f"sql.query uses :{self.sql.parameters[0]}, but the table has no partitions. Give it partitions",
                 )
+            if self.files is not None and "partition_key" in dict(self.files.parameters):
+                raise Misfit(
+                    ("files", "path"),
+                    "files.path has {partition_key}, but the table has no partitions. Give it partitions",
+                )
             return self
-        if self._rising_source is not None or not any(getattr(self, name) is not None for name in _OF_A_RUN):
+        if self._rising_source is not None or not any(
+            getattr(self, name) is not None for name in (*_OF_A_RUN, "files")
+        ):
             raise Misfit(
                 ("partitions",),
-                f"partitions are for {', '.join(_OF_A_RUN)} without cursor; other sources say themselves what is "
-                "new. Leave partitions out",
+                f"partitions are for files, and for {', '.join(_OF_A_RUN)} without cursor; other sources say "
+                "themselves what is new. Leave partitions out",
             )
         self._query_selects_by(self.partitions)
+        self._path_selects_by(self.partitions)
         for column in self.partitions.all_columns:
             if column not in self.partition_by:
                 hint = nearest(column, self.partition_by) if self.partition_by else "; the table has none."
@@ -409,9 +433,30 @@ class TableSpec(StrictModel):
         if partitions.time is None and (ends := [each for each in self.sql.parameters if each != "partition_key"]):
             raise Misfit(("sql", "query"), f"sql.query uses :{ends[0]}, which is for time. Use :partition_key")
 
+    def _path_selects_by(self, partitions: PartitionsSpec) -> None:
+        if self.files is None:
+            return
+        dimensions = partitions.multi or {"partition_key": partitions}
+        found = self.files.parameters
+        if unknown := [name for name, _ in found if name not in dimensions]:
+            raise Misfit(("files", "path"), f"files.path has {{{unknown[0]}}}{nearest(unknown[0], dimensions)}")
+        if missing := [name for name in dimensions if name not in dict(found)]:
+            raise Misfit(
+                ("files", "path"),
+                f"files.path selects the same files for each key. Use {{{missing[0]}}} in it",
+            )
+        if keyed := [name for name, pattern in found if pattern and dimensions[name].time is None]:
+            raise Misfit(
+                ("files", "path"),
+                f"files.path has a pattern of time for {keyed[0]}, whose keys are no windows of time. Use "
+                f"{{{keyed[0]}}}",
+            )
+
     @model_validator(mode="after")
     def _can_be_loaded_by_itself(self) -> Self:
         silent = next((name for name in ("sql", "function") if getattr(self, name) is not None), None)
+        if self._are_files_partitioned:
+            silent = "a source of files with partitions"
         if self.feed is not None and not self.feed.batches:
             silent = "a feed that is loaded whole"
         if silent is not None and (fault := self.fault_of_news(silent)) is not None:
@@ -461,6 +506,10 @@ class TableSpec(StrictModel):
                 "give freshness",
             )
         return None
+
+    @property
+    def _are_files_partitioned(self) -> bool:
+        return self.files is not None and self.partitions is not None
 
     @property
     def _rising_source(self) -> str | None:

@@ -204,7 +204,7 @@ def all_rows() -> pa.Table:
         ({"write_mode": "append"}, "write_mode is 'append', but each run would add all rows of the function again."),
         (
             {"function": {"call": sums, "cursor": "v"}, "write_mode": "append"},
-            "partitions are for function, asset, sql without",
+            "partitions are for files, and for function, asset, sql without",
         ),
     ],
 )

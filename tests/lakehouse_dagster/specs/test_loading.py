@@ -97,7 +97,7 @@ def test_a_specification_is_the_table_it_describes():
         ),
         (
             ("feed: {source: shop", "partitions: {time: {every: day, start: 2013-01-01}}\nfeed: {source: shop"),
-            "orders.yaml:12: partitions are for function, asset, sql without cursor; other sources say themselves",
+            "orders.yaml:12: partitions are for files, and for function, asset, sql without cursor; other sources say",
         ),
         (
             (
