@@ -26,6 +26,8 @@ _EXAMPLE = {
     "write_mode": "append",
     "runs_on": "process",
 }
+# The attributes that are no part of the specification of a table.
+_OF_THE_LAKE = {"lake", "warehouse", "metastore", "storage", "profile"}
 # What each source adds to the example, or changes in it.
 _SOURCES: Mapping[str, Mapping[str, Any]] = {
     "files": {"files": {"path": "incoming/*.csv"}},
@@ -191,11 +193,18 @@ class FreshnessAttributes(dg.Model, dg.Resolvable):
 class LakehouseTableComponent(dg.Component, dg.Model, dg.Resolvable):
     """A table in the Apache Paimon format: ingest from its source, commit, compaction, expiry, checks and sensors.
 
-    `lake` is the first part of its asset keys. Components of one lake have the same `warehouse`: a path, where a
-    relative one begins at the working directory, or a URI. The other attributes are those of a table specification.
+    `lake` is the first part of its asset keys. `warehouse` is a path, where a relative one begins at the working
+    directory, or a URI. Components of one lake have the same warehouse, metastore, storage and profile. The other
+    attributes are those of a table specification.
     """
 
     warehouse: str
+    # The SQL database with the names of the tables, or `env` with the name of the environment variable that has it.
+    metastore: str | dict[Literal["env"], str] | None = None
+    # Settings of the store's client; keys belong into the environment.
+    storage: dict[str, str] = Field(default_factory=dict)
+    # The name in the file of profiles of what is not given here.
+    profile: str = ""
     database: str
     name: str
     comment: str
@@ -235,12 +244,14 @@ class LakehouseTableComponent(dg.Component, dg.Model, dg.Resolvable):
             prefix=f"{self.lake}_{spec.database}_{spec.name}",
             followed=() if spec.changes_of is None else (spec.changes_of.table,),
         )
-        resources = {resource: _lakehouse(self.lake, self.warehouse)}
+        metastore = self.metastore if isinstance(self.metastore, str | None) else dg.EnvVar(self.metastore["env"])
+        lakehouse = _lakehouse(self.lake, self.warehouse, metastore, tuple(sorted(self.storage.items())), self.profile)
+        resources = {resource: lakehouse}
         return lake_definitions(lake, resources=resources, with_location=False)
 
     def specification(self, folder: Path) -> TableSpec:
         """Return the table specification that the component in `folder` is. Raises InvalidRequest."""
-        attributes = self.model_dump(exclude={"lake", "warehouse"}, exclude_none=True)
+        attributes = self.model_dump(exclude=_OF_THE_LAKE, exclude_none=True)
         file = folder / "defs.yaml"
         spec = checked_spec(attributes, str(file), self._node(file))
         return spec.read_from(file.name, folder.absolute())
@@ -263,6 +274,15 @@ def _child(node: yaml.Node | None, name: str) -> yaml.Node | None:
 
 
 @cache
-def _lakehouse(name: str, warehouse: str) -> LakehouseResource:
+def _lakehouse(
+    name: str, warehouse: str, metastore: str | None, storage: tuple[tuple[str, str], ...], profile: str
+) -> LakehouseResource:
     """Return one resource for all components of a lake, or Dagster would refuse to merge them."""
-    return LakehouseResource(name=name, warehouse=warehouse, spark=SparkRuntime())
+    return LakehouseResource(
+        name=name,
+        warehouse=warehouse,
+        metastore=metastore,
+        storage=dict(storage),
+        profile=profile,
+        spark=SparkRuntime(),
+    )

@@ -19,6 +19,7 @@ import lakehouse_core as lc
 import lakehouse_dagster
 from lakehouse_dagster import LakehouseTableComponent, TableSpec
 from lakehouse_dagster.component import (
+    _OF_THE_LAKE,
     AssetAttributes,
     BehindAttributes,
     ChangesAttributes,
@@ -153,6 +154,29 @@ def test_components_of_one_lake_share_its_warehouse(sandbox: Any):
 
 
 @pytest.mark.dagster
+@pytest.mark.parametrize("by", ["its address", "the environment", "a profile"])
+def test_components_of_one_lake_share_its_metastore(
+    sandbox: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by: str
+):
+    address = f"sqlite:///{tmp_path / 'names.db'}"
+    monkeypatch.setenv("NAMES", address)
+    monkeypatch.setenv("LAKEHOUSE_PROFILES", str(tmp_path / "profiles.yaml"))
+    (tmp_path / "profiles.yaml").write_text(yaml.safe_dump({"work": {"metastore": {"env": "NAMES"}}}))
+    given = {
+        "its address": {"metastore": address},
+        "the environment": {"metastore": {"env": "NAMES"}},
+        "a profile": {"profile": "work"},
+    }[by]
+    placed(sandbox, component(**given), component(name="returns", files={"path": "returns/*.csv"}, **given))
+
+    with sandbox.build_all_defs() as defs, dg.DagsterInstance.ephemeral() as home:
+        for table in ("orders", "returns"):
+            assert defs.resolve_job_def(f"lake_sales_{table}_ingest").execute_in_process(instance=home).success
+
+    assert {"orders", "returns"} <= {*lc.connect("warehouse", metastore=address).tables("sales")}
+
+
+@pytest.mark.dagster
 def test_a_component_takes_the_changes_of_a_table_that_another_one_makes(sandbox: Any):
     followed = component(options={"bucket": "1", "changelog-producer": "input"})
     follower = component(name="open", files=None, changes_of={"table": "sales.orders", "while_null": ["status"]})
@@ -246,7 +270,7 @@ def test_dagster_finds_the_component_by_the_package():
         (FreshnessAttributes, FreshnessSpec, set(), set()),
         (IngestAttributes, IngestSpec, set(), set()),
         (MaintenanceAttributes, MaintenanceSpec, set(), set()),
-        (LakehouseTableComponent, TableSpec, {"feed", "commit"}, {"lake", "warehouse"}),
+        (LakehouseTableComponent, TableSpec, {"feed", "commit"}, _OF_THE_LAKE),
     ],
 )
 def test_attributes_have_the_names_of_the_specification(attributes: Any, spec: Any, absent: set[str], own: set[str]):
