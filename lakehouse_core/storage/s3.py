@@ -33,7 +33,7 @@ from lakehouse_core.errors import (
 )
 from lakehouse_core.storage.keys import is_hidden, joined, key_parts, temp_name
 from lakehouse_core.storage.object_store import Children, ObjectInfo, StoreSpec
-from lakehouse_core.storage.s3_settings import S3Settings, client_config, parse_s3
+from lakehouse_core.storage.s3_settings import S3Credentials, S3Settings, client_config, given_keys, parse_s3
 
 T = TypeVar("T")
 
@@ -51,6 +51,21 @@ _ADVICE: Final = {
     "AuthorizationHeaderMalformed": "the bucket is in another region. Give storage={'region': …}.",
     "SlowDown": "it is asked too often. Try again later, or give fewer connections.",
     "ServiceUnavailable": "it is overloaded. Try again later.",
+    "InternalError": "it has failed. Try again later.",
+}
+_NO_S3: Final = "an S3 store does not answer like this. Check the endpoint, and proxies before it."
+# What the client says where the store gave no code, and what to do.
+_CLIENT_ADVICE: Final = {
+    "Received redirect": "the bucket is in another region or at another address. Give storage={'region': …}.",
+    "error sending request": "the store did not answer in time. Check the endpoint and the network, then try again.",
+    "status code: 400": "the store refuses the request. Check region and session token.",
+    "status code: 403": "the store refuses these credentials. Check keys, permissions and the clock of this machine.",
+    "status code: 404": _NO_S3,
+    "non-2xx status code": "the store, or a proxy before it, has failed. Check the endpoint, or try again later.",
+    "Unable to extract metadata": _NO_S3,
+    "invalid list response": _NO_S3,
+    "Got invalid": _NO_S3,
+    "non-partial response": _NO_S3,
 }
 R = TypeVar("R")
 
@@ -60,6 +75,8 @@ _WHOLE_BYTES: Final = 32 << 20
 _ONE_PART_BYTES: Final = 64 << 20
 _PART_BYTES: Final = 16 << 20
 _DELETED_AT_ONCE: Final = 1_000
+# The most keys of one page of a list.
+_PAGE_KEYS: Final = 1_000
 _READ_RETRIES: Final = 5
 # The processes that were forked from one that had loaded this module.
 _FORKED: Final[set[int]] = set()
@@ -101,7 +118,9 @@ class S3Store:
 
     def read(self, key: str) -> bytes:
         with self._answering(key):
-            return bytes(obstore.get(self._client(), self._key(key)).bytes())
+            found = obstore.get(self._client(), self._key(key))
+            self._version(key, found.meta)
+            return bytes(found.bytes())
 
     def read_all(self, keys: Iterable[str]) -> Iterator[bytes]:
         rest = iter(keys)
@@ -138,6 +157,7 @@ class S3Store:
         folder = self._folder(prefix)
         with self._answering(prefix):
             found = obstore.list_with_delimiter(self._client(), prefix=folder or None)
+        self._check_list(prefix, len(found["objects"]) + len(found["common_prefixes"]))
         names = (meta["path"].removeprefix(folder) for meta in found["objects"])
         folders = (path.removeprefix(folder).rstrip("/") for path in found["common_prefixes"])
         return Children(
@@ -148,15 +168,20 @@ class S3Store:
     def list(self, prefix: str) -> Iterator[ObjectInfo]:
         folder = self._folder(prefix)
         root = self._folder("")
+        count = 0
         with self._answering(prefix):
             for page in obstore.list(self._client(), prefix=folder or None):
+                count += len(page)
                 for meta in page:
                     yield _info(meta["path"].removeprefix(root), meta)
+        self._check_list(prefix, count)
 
     def create_new(self, key: str, data: bytes) -> bool:
         return self._put_if(key, data, "create")
 
     def write(self, key: str, data: bytes, *, durable: bool = True) -> None:
+        self._key(key)
+        check_conditions(self)
         with self._writing(key):
             obstore.put(self._client(), self._key(key), data, use_multipart=len(data) > _ONE_PART_BYTES)
 
@@ -168,6 +193,7 @@ class S3Store:
     @contextmanager
     def open_write(self, key: str) -> Iterator[IO[bytes]]:
         self._key(key)
+        check_conditions(self)
         with ExitStack() as stack:
             sink = _Sink(lambda: stack.enter_context(self._parts(key)))
             yield cast(IO[bytes], sink)
@@ -234,7 +260,7 @@ class S3Store:
                 f"{self.uri('')}: this process was forked from one that may have used the store, where requests can "
                 "wait for ever. Start processes by spawn, as in multiprocessing.get_context('spawn')."
             )
-        return _client(self._settings, retries)
+        return _client(self._settings, retries, given_keys(self._settings))
 
     def _each(self, function: Callable[[T], R], items: Sequence[T]) -> builtins.list[R]:
         """Return the result of `function` for each item, which run at once. Raises the first failure."""
@@ -246,13 +272,25 @@ class S3Store:
     def _info(self, key: str) -> ObjectInfo:
         try:
             with self._answering(key):
-                return _info(key, obstore.head(self._client(), self._key(key)))
+                meta = obstore.head(self._client(), self._key(key))
+                self._version(key, meta)
+                return _info(key, meta)
         except NotFound:
             if self._settings not in _FOUND_BUCKETS:
                 # The answer to HEAD does not say whether the key or the bucket is missing; that to GET does.
                 with self._answering(key):
                     obstore.get(self._client(), self._key(key), options={"range": (0, 1)})
             raise
+
+    def _check_list(self, prefix: str, count: int) -> None:
+        """Raise StorageUnavailable if a list with so many entries may be the page of a proxy: the client takes any
+        well-formed document for a list, which ends there.
+        """
+        if 0 < count < _PAGE_KEYS:
+            return
+        key = joined(prefix, ".nothing")
+        with suppress(NotFound), self._answering(key):
+            obstore.get(self._client(), self._key(key), options={"range": (0, 1)})
 
     def _key(self, key: str) -> str:
         found = joined(self._prefix, key)
@@ -265,10 +303,11 @@ class S3Store:
         return f"{key}/" if key else ""
 
     def _version(self, key: str, meta: Any) -> str:
+        """Return the object's version. An answer without one comes from a proxy, not from the store."""
         # Ceph refuses a version in quotes, others take both.
         version = (meta["e_tag"] or "").strip('"')
         if not version:
-            raise StorageUnavailable(f"{self.uri(key)}: the store gave no ETag, so it cannot be replaced safely.")
+            raise StorageUnavailable(f"{self.uri(key)}: the answer has no ETag: {_NO_S3}")
         return version
 
     @contextmanager
@@ -305,8 +344,12 @@ class S3Store:
 
     def _missing(self, key: str, error: Exception) -> NoReturn:
         self._check_bucket(error)
-        if "NoSuchKey" in str(error):
+        text = str(error)
+        if "NoSuchKey" in text:
             _FOUND_BUCKETS.add(self._settings)
+        elif _CODE.search(text) is None and "performing HEAD" not in text:
+            # An answer to HEAD has no code. Any other without one is a proxy's.
+            raise StorageUnavailable(self._told(key, error)) from None
         raise NotFound(f"{self.uri(key)}: the object does not exist. Check the name.") from None
 
     def _told(self, key: str, error: Exception) -> str:
@@ -320,8 +363,9 @@ class S3Store:
         code = _CODE.search(text)
         if code is not None and code[1] in _ADVICE:
             return f"{self.uri(key)}: the store answers {code[1]}: {_ADVICE[code[1]]}"
+        advice = next((advice for part, advice in _CLIENT_ADVICE.items() if part in text), "Try again later.")
         # The further lines show the whole request.
-        return f"{self.uri(key)}: {text.splitlines()[0][:300]}"
+        return f"{self.uri(key)}: {advice} ({text.splitlines()[0][:300]})"
 
 
 class _Refused(Exception):
@@ -420,11 +464,11 @@ def _info(key: str, meta: Any) -> ObjectInfo:
 
 
 @lru_cache(maxsize=32)
-def _client(settings: S3Settings, retries: int) -> Client:
+def _client(settings: S3Settings, retries: int, keys: S3Credentials | None) -> Client:
     timeout = f"{settings.timeout_seconds}s"
     return Client(
         settings.bucket,
-        **client_config(settings),
+        **client_config(settings, keys),
         client_options={"allow_http": settings.allow_http, "timeout": timeout, "connect_timeout": timeout},
         retry_config={"max_retries": retries, "retry_timeout": timedelta(seconds=3 * settings.timeout_seconds)},
     )

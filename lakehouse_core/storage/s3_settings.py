@@ -154,16 +154,11 @@ def _of_environment() -> dict[str, str]:
     return {name: value for name, value in found.items() if value is not None}
 
 
-def client_config(settings: S3Settings) -> dict[str, Any]:
-    """Return the client's configuration. It holds the credentials that were given: do not show or send it.
+def given_keys(settings: S3Settings) -> S3Credentials | None:
+    """Return the credentials that were given to `connect`, the last ones for this bucket; None: the environment's.
 
     Raises StorageUnavailable if they were given to another process.
     """
-    config: dict[str, Any] = {"virtual_hosted_style_request": not settings.path_style}
-    if settings.endpoint is not None:
-        config["endpoint"] = settings.endpoint
-    if settings.region is not None or settings.endpoint is not None:
-        config["region"] = settings.region or "us-east-1"
     keys = _GIVEN.get((settings.endpoint, settings.bucket)) if settings.has_given_keys else None
     if settings.has_given_keys and keys is None:
         raise StorageUnavailable(
@@ -171,6 +166,16 @@ def client_config(settings: S3Settings) -> dict[str, Any]:
             "one. Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY in the environment of all processes, such as Spark's "
             "workers, and leave the keys out of storage=."
         )
+    return keys
+
+
+def client_config(settings: S3Settings, keys: S3Credentials | None) -> dict[str, Any]:
+    """Return the client's configuration. It holds the credentials that were given: do not show or send it."""
+    config: dict[str, Any] = {"virtual_hosted_style_request": not settings.path_style}
+    if settings.endpoint is not None:
+        config["endpoint"] = settings.endpoint
+    if settings.region is not None or settings.endpoint is not None:
+        config["region"] = settings.region or "us-east-1"
     if keys is not None:
         config |= {"access_key_id": keys.access_key, "secret_access_key": keys.secret_key}
         if keys.session_token is not None:

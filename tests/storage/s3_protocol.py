@@ -1,0 +1,113 @@
+"""The S3 protocol as the stub speaks it: requests and answers over HTTP/1.1, and version 4 signatures."""
+
+import hashlib
+import hmac
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import IO
+from urllib.parse import unquote, unquote_plus
+from xml.sax.saxutils import escape
+
+_REASONS = {200: "OK", 204: "No Content", 206: "Partial Content", 404: "Not Found", 412: "Precondition Failed"}
+
+
+@dataclass(frozen=True)
+class Message:
+    """One request as it was sent. Names of headers are in lower case."""
+
+    method: str
+    path: str
+    query: str
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def arguments(self) -> dict[str, str]:
+        pairs = (pair.partition("=") for pair in self.query.split("&") if pair)
+        return {unquote(name): unquote_plus(value) for name, _, value in pairs}
+
+    @property
+    def bucket_and_key(self) -> tuple[str, str]:
+        bucket, _, key = self.path[1:].partition("/")
+        return bucket, unquote(key)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What is answered. `code`: of an error, whose document is the body then."""
+
+    status: int
+    body: bytes = b""
+    code: str = ""
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+    def sent(self, *, to_head: bool = False) -> bytes:
+        body = self.body
+        if self.code:
+            body = f"<Error><Code>{self.code}</Code><Message>{self.code}, as told</Message></Error>".encode()
+        headers = {"Content-Length": f"{len(body)}", **self.headers}
+        lines = [f"HTTP/1.1 {self.status} {_REASONS.get(self.status, 'Told')}"]
+        lines += [f"{name}: {value}" for name, value in headers.items()]
+        return "\r\n".join([*lines, "", ""]).encode() + (b"" if to_head else body)
+
+
+def received(stream: IO[bytes], reply: IO[bytes]) -> Message | None:
+    """Return the next request of a connection, None at its end."""
+    first = stream.readline().split()
+    if len(first) < 2:
+        return None
+    headers = {}
+    while (line := stream.readline().strip()) != b"":
+        name, _, value = line.partition(b":")
+        headers[name.decode().lower()] = value.strip().decode()
+    if headers.get("expect") == "100-continue":
+        reply.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        reply.flush()
+    length = int(headers.get("content-length", 0))
+    body = stream.read(length) if length else b""
+    path, _, query = first[1].decode().partition("?")
+    return Message(first[0].decode(), path, query, headers, body) if len(body) == length else None
+
+
+def document(name: str, *parts: str) -> Answer:
+    text = f'<?xml version="1.0" encoding="UTF-8"?><{name}>{"".join(parts)}</{name}>'
+    return Answer(200, text.encode(), headers={"Content-Type": "application/xml"})
+
+
+def tag(name: str, text: object) -> str:
+    return f"<{name}>{escape(str(text))}</{name}>"
+
+
+def signature_fault(message: Message, secrets: Mapping[str, str], region: str) -> Answer | None:
+    """Return what is answered to a request whose signature is wrong. `secrets`: secret keys by access keys."""
+    kind, _, rest = message.headers.get("authorization", "").partition(" ")
+    if kind != "AWS4-HMAC-SHA256":
+        return Answer(403, code="AccessDenied")
+    given = {name.strip(): value for name, _, value in (part.partition("=") for part in rest.split(","))}
+    access, day, its_region, service, _ = given["Credential"].split("/")
+    if access not in secrets:
+        return Answer(403, code="InvalidAccessKeyId")
+    if its_region != region:
+        return Answer(400, code="AuthorizationHeaderMalformed")
+    names = given["SignedHeaders"].split(";")
+    content = message.headers.get("x-amz-content-sha256", "UNSIGNED-PAYLOAD")
+    if content != "UNSIGNED-PAYLOAD" and content != hashlib.sha256(message.body).hexdigest():
+        return Answer(400, code="XAmzContentSHA256Mismatch")
+    pairs = sorted(pair if "=" in pair else f"{pair}=" for pair in message.query.split("&") if pair)
+    asked = [message.method, message.path, "&".join(pairs)]
+    asked += [f"{name}:{' '.join(message.headers.get(name, '').split())}" for name in names]
+    asked += ["", given["SignedHeaders"], content]
+    digest = hashlib.sha256("\n".join(asked).encode()).hexdigest()
+    scope = f"{day}/{its_region}/{service}/aws4_request"
+    text = "\n".join([kind, message.headers.get("x-amz-date", ""), scope, digest])
+    expected = hmac.new(_key(secrets[access], day, its_region, service), text.encode(), "sha256").hexdigest()
+    return None if expected == given["Signature"] else Answer(403, code="SignatureDoesNotMatch")
+
+
+@lru_cache(maxsize=64)
+def _key(secret: str, *scope: str) -> bytes:
+    key = f"AWS4{secret}".encode()
+    for part in (*scope, "aws4_request"):
+        key = hmac.new(key, part.encode(), "sha256").digest()
+    return key

@@ -1,0 +1,279 @@
+"""The S3 store against a strict server: it keeps the contract, and each bad answer is told with what to do."""
+
+import itertools
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import boto3
+import pytest
+
+import lakehouse_core as lc
+from lakehouse_core.errors import StorageUnavailable, UnsupportedFeature, WriteOutcomeUnknown
+from lakehouse_core.storage import ObjectStore, StoreSpec, open_store, s3
+from lakehouse_core.storage.s3_settings import with_storage
+from tests.storage.contract import StoreContract
+from tests.storage.s3_protocol import Answer
+from tests.storage.s3_stub import ACCESS, SECRET, Fault, Request, S3Stub
+
+NUMBERS = itertools.count()
+HTML = Answer(200, b"<html><body>Sign in to the network</body></html>", headers={"Content-Type": "text/html"})
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[S3Stub]:
+    with S3Stub() as stub:
+        yield stub
+
+
+@pytest.fixture
+def stub() -> Iterator[S3Stub]:
+    with S3Stub() as own:
+        yield own
+
+
+def store_of(stub: S3Stub, root: str = "lake/wh", **settings: str) -> ObjectStore:
+    return open_store(with_storage(StoreSpec("s3", root), {**stub.storage, **settings}))
+
+
+class TestS3StoreOnTheStub(StoreContract):
+    @pytest.fixture
+    def store(self, shared: S3Stub) -> ObjectStore:
+        return store_of(shared, f"lake/run-{next(NUMBERS)}")
+
+
+def test_a_list_comes_in_pages_and_each_key_once(stub: S3Stub) -> None:
+    store = store_of(stub)
+    store.write_all({f"t/{folder}/{number}": b"" for folder in "abc" for number in range(4)} | {"t/x": b"", "u": b""})
+    stub.page = 2
+
+    assert len(list(store.list("t"))) == 13
+    assert {info.key for info in store.list("t/b")} == {f"t/b/{number}" for number in range(4)}
+    assert store.children("t") == store_of(stub).at("t").children("")
+    assert store.children("t").folders == ("a", "b", "c")
+    assert store.children("t").files == ("x",)
+
+
+def test_the_client_of_others_takes_the_stub_for_a_store(stub: S3Stub) -> None:
+    keys = {"aws_access_key_id": ACCESS, "aws_secret_access_key": SECRET, "region_name": "us-east-1"}
+    client: Any = boto3.client("s3", endpoint_url=stub.endpoint, **keys)
+    client.put_object(Bucket="lake", Key="a b/é+", Body=b"0123456789")
+
+    assert client.get_object(Bucket="lake", Key="a b/é+", Range="bytes=2-4")["Body"].read() == b"234"
+    assert client.get_object(Bucket="lake", Key="a b/é+", Range="bytes=-3")["Body"].read() == b"789"
+    assert [found["Size"] for found in client.list_objects_v2(Bucket="lake", Prefix="a b/")["Contents"]] == [10]
+    with pytest.raises(client.exceptions.ClientError, match="PreconditionFailed"):
+        client.put_object(Bucket="lake", Key="a b/é+", Body=b"", IfNoneMatch="*")
+    wrong: Any = boto3.client("s3", endpoint_url=stub.endpoint, **{**keys, "aws_secret_access_key": "other"})
+    with pytest.raises(client.exceptions.ClientError, match="SignatureDoesNotMatch"):
+        wrong.get_object(Bucket="lake", Key="a b/é+")
+
+
+def test_an_upload_in_parts_appears_when_it_is_complete(stub: S3Stub, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(s3, "_ONE_PART_BYTES", 1 << 20)
+    monkeypatch.setattr(s3, "_PART_BYTES", 5 << 20)
+    store = store_of(stub)
+    with store.open_write("large") as sink:
+        sink.write(b"x" * (12 << 20))
+        assert not stub.lake.keys
+
+    assert store.read("large") == b"x" * (12 << 20)
+    with ExitStack() as given_up:
+        given_up.enter_context(pytest.raises(ZeroDivisionError))
+        given_up.enter_context(store.open_write("other")).write(b"x" * (12 << 20))
+        raise ZeroDivisionError
+    assert "wh/other" not in stub.lake.keys
+    assert stub.uploads == {}
+
+
+def always(told: Fault | Answer) -> Callable[[S3Stub], None]:
+    return lambda stub: setattr(stub, "plan", lambda request: told)
+
+
+def having(**state: object) -> Callable[[S3Stub], None]:
+    def have(stub: S3Stub) -> None:
+        for name, value in state.items():
+            setattr(stub, name, value)
+
+    return have
+
+
+def denying(*verbs: str) -> Callable[[S3Stub], None]:
+    return having(denied=frozenset(verbs))
+
+
+NOT_S3 = "an S3 store does not answer like this. Check the endpoint, and proxies before it"
+GRANT = "the store answers AccessDenied: .* Grant them reading, writing, listing and deleting here"
+# What is wrong with the store; settings; what a read and a write say, None where they succeed.
+BAD_STORES: dict[str, tuple[Callable[[S3Stub], object], dict[str, str], str | None, str | None]] = {
+    "no such bucket": (having(buckets={}), {}, "Check its name and the endpoint, or create it", "Check its name"),
+    "another region": (having(region="eu-west-3"), {}, "Give storage={'region'", "Give storage={'region'"),
+    "a redirect": (always(Answer(301)), {}, "Give storage={'region'", "Give storage={'region'"),
+    "an unknown key": (having(), {"access-key": "x"}, "Check the key and the endpoint", "Check the key"),
+    "a wrong secret": (having(), {"secret-key": "x"}, "the secret key does not belong.*Check both", "Check both"),
+    "an expired token": (having(expired={"old"}), {"session-token": "old"}, "Get a new one", "Get a new one"),
+    "a clock off by an hour": (having(skew_seconds=3600.0), {}, "the clock of this machine.*Set it", "Set it"),
+    "no permission to write": (denying("put"), {}, None, GRANT),
+    "no permission to read": (denying("get", "head"), {}, GRANT, GRANT),
+    "no permission to list": (denying("list"), {}, GRANT, GRANT),
+    "no permission to delete": (denying("delete", "delete all"), {}, None, None),
+    "If-Match ignored": (having(ignored={"if-match"}), {}, None, "Use a store with conditional writes"),
+    "If-None-Match ignored": (having(ignored={"if-none-match"}), {}, None, "Use a store with conditional writes"),
+    "a page of a proxy": (always(HTML), {}, NOT_S3, NOT_S3),
+    "a page that says 404": (always(Answer(404, HTML.body)), {}, NOT_S3, NOT_S3),
+    "a page that says 403": (always(Answer(403, HTML.body)), {}, "Check keys, permissions and the clock", "Check keys"),
+    "a page that says 502": (always(Answer(502, HTML.body)), {}, "Check the endpoint, or try again", "try again later"),
+    "too many requests": (always(Fault.THROTTLED), {}, "the store answers SlowDown.*Try again later", "Try again"),
+    "a failure each time": (always(Fault.BEFORE), {}, "InternalError: it has failed. Try again later", "Try again"),
+    "closed connections": (always(Fault.DROPPED), {}, "Check the endpoint and the network", "then try again"),
+    "no answer": (always(Fault.STUCK), {}, "Check the endpoint and the network", "then try again"),
+}
+
+
+@pytest.fixture
+def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Repeat a request once, and ask each store again whether it honours conditions."""
+    monkeypatch.setattr(s3, "_READ_RETRIES", 1)
+    monkeypatch.setattr(s3, "_PROBED", {})
+    monkeypatch.setattr(s3, "_FOUND_BUCKETS", set())
+
+
+def table_on(stub: S3Stub, **settings: str) -> lc.Table:
+    catalog = lc.connect("s3://lake/wh", storage={**stub.storage, "timeout": "1", **settings})
+    if not stub.buckets["lake"].keys:
+        catalog.create_database("db")
+        options = {"bucket": "1", "lakehouse.read.grace": "0 s"}
+        table = catalog.create_table("db.t", {"k": "INT NOT NULL"}, primary_keys=["k"], options=options)
+        table.write([{"k": 1}])
+        table.write([{"k": 2}])
+    return catalog.table("db.t")
+
+
+@pytest.mark.usefixtures("hasty")
+@pytest.mark.parametrize("name", BAD_STORES)
+def test_a_bad_store_is_told_with_what_to_do_and_nothing_is_lost(stub: S3Stub, name: str) -> None:
+    spoil, settings, *expected = BAD_STORES[name]
+    table_on(stub)
+    whole, before = stub.buckets, set(stub.lake.keys)
+    s3._PROBED.clear()
+    spoil(stub)
+    acts: list[Callable[[lc.Table], object]] = [
+        lambda table: table.scan().to_arrow(),
+        lambda table: table.write([{"k": 3}]),
+    ]
+    for act, message in zip(acts, expected, strict=True):
+        begun = time.monotonic()
+        if message is None:
+            act(bad_table(stub, settings))
+        else:
+            with pytest.raises((StorageUnavailable, UnsupportedFeature), match=message):
+                act(bad_table(stub, settings))
+        assert time.monotonic() - begun < 8
+
+    stub.plan, stub.buckets, stub.region = lambda request: None, whole, "us-east-1"
+    stub.expired = stub.denied = stub.ignored = frozenset()
+    stub.skew_seconds = 0.0
+    is_written = expected[1] is None
+    assert is_written or set(stub.lake.keys) == before
+    assert table_on(stub).scan().to_arrow()["k"].to_pylist() == [1, 2, 3][: 2 + is_written]
+    assert table_on(stub).verify(data=True).findings == ()
+
+
+def bad_table(stub: S3Stub, settings: dict[str, str]) -> lc.Table:
+    return lc.connect("s3://lake/wh", storage={**stub.storage, "timeout": "1", **settings}).table("db.t")
+
+
+@pytest.mark.usefixtures("hasty")
+@pytest.mark.parametrize("status", [200, 404])
+def test_a_page_of_a_proxy_is_no_list_no_object_and_no_missing_object(stub: S3Stub, status: int) -> None:
+    store = store_of(stub, timeout="1")
+    store.write_all({f"many/{number}": b"" for number in range(1_000)})
+    page = Answer(status, HTML.body)
+    stub.plan = lambda request: page
+    asks: list[Callable[[], object]] = [
+        lambda: store.read("many/1"),
+        lambda: store.read("missing"),
+        lambda: store.read_versioned("many/1"),
+        lambda: list(store.list("")),
+        lambda: store.children(""),
+        lambda: store.write("many/1", b"x"),
+        lambda: store.create_new("new", b""),
+        lambda: store.delete(["many/1"]),
+        store.now_millis,
+    ]
+    for ask in asks:
+        with pytest.raises((StorageUnavailable, WriteOutcomeUnknown), match=NOT_S3):
+            ask()
+    assert len(stub.lake.keys) == 1_000
+
+
+@pytest.mark.usefixtures("hasty")
+def test_a_list_whose_rest_is_a_page_of_a_proxy_is_no_whole_list(stub: S3Stub) -> None:
+    store = store_of(stub, timeout="1")
+    store.write_all({f"many/{number}": b"" for number in range(1_500)})
+    lists: list[Request] = []
+
+    def after_one(request: Request) -> Answer | None:
+        lists.append(request)
+        return HTML if len(lists) > 1 else None
+
+    stub.plan = after_one
+    with pytest.raises(StorageUnavailable, match=NOT_S3):
+        list(store.list("many"))
+
+
+def test_who_connects_again_with_other_keys_is_asked_for_those(stub: S3Stub) -> None:
+    table_on(stub)
+    for keys, is_right in [({"session-token": "old"}, False), ({}, True), ({"secret-key": "wrong"}, False), ({}, True)]:
+        stub.expired = frozenset({"old"})
+        try:
+            found = table_on(stub, **keys).scan().to_arrow().num_rows
+        except StorageUnavailable:
+            found = 0
+        assert bool(found) == is_right
+
+
+def test_one_stuck_connection_does_not_stop_the_others(stub: S3Stub) -> None:
+    store = store_of(stub, timeout="1")
+    store.write_all({f"{number}": b"%d" % number for number in range(20)})
+    stub.plan = lambda request: (
+        Fault.STUCK if (request.verb, request.key, request.count) == ("get", "wh/7", 1) else None
+    )
+    begun = time.monotonic()
+
+    assert list(store.read_all([f"{number}" for number in range(20)])) == [b"%d" % number for number in range(20)]
+    assert time.monotonic() - begun < 5
+
+
+def test_a_lost_answer_to_a_conditional_write_is_unknown_and_is_not_sent_again(stub: S3Stub) -> None:
+    store = store_of(stub)
+    assert store.create_new("warm", b"")
+    stub.plan = lambda request: Fault.LOST if request.verb == "put" else None
+
+    with pytest.raises(WriteOutcomeUnknown):
+        store.create_new("new", b"mine")
+    assert store.read("new") == b"mine"
+    assert [request.verb for request in stub.requests if request.key == "wh/new"] == ["put", "get"]
+
+
+def test_lists_that_lag_hide_no_commit(stub: S3Stub) -> None:
+    table = table_on(stub)
+    stub.listed = stub.lake.copy()
+    table.write([{"k": 3}])
+
+    assert table_on(stub).scan().to_arrow()["k"].to_pylist() == [1, 2, 3]
+    assert table_on(stub).write([{"k": 4}]).snapshot_id == 4
+    assert table_on(stub).scan().to_arrow()["k"].to_pylist() == [1, 2, 3, 4]
+
+
+@pytest.mark.usefixtures("hasty")
+def test_what_may_not_be_deleted_is_told_and_the_table_stays_whole(stub: S3Stub) -> None:
+    table = table_on(stub)
+    stub.denied = frozenset({"delete", "delete all"})
+
+    with pytest.raises((StorageUnavailable, WriteOutcomeUnknown), match=GRANT):
+        table.expire_snapshots(retain_max=1, retain_min=1)
+    stub.denied = frozenset()
+    assert table_on(stub).scan().to_arrow()["k"].to_pylist() == [1, 2]
+    assert table_on(stub).verify(data=True).findings == ()
