@@ -205,8 +205,8 @@ CASES: dict[str, list[tuple[Call, type[lc.LakehouseError], str]]] = {
         (lambda w: lc.connect(w.root, storage=5), INVALID, "connect: storage=5: expected a dict"),
         (lambda w: w.catalog.compact(properties={"run": 1}), INVALID, "names and values are text"),
         (lambda w: w.catalog.drop_database("db", cascade="no"), INVALID, "(cascade='no'): expected True or False"),
-        (lambda w: lc.connect(""), INVALID, "expected a file path or a file:// URI"),
-        (lambda w: lc.connect("a\0b"), INVALID, "expected a file path"),
+        (lambda w: lc.connect(""), INVALID, "expected a path, a file:// URI or s3://bucket/prefix"),
+        (lambda w: lc.connect("a\0b"), INVALID, "expected a path, a file:// URI"),
         (lambda w: lc.connect(__file__), INVALID, "is a file. Expected a folder, which need not exist yet"),
         (lambda w: lc.connect(f"file://{__file__}/below"), INVALID, "is a file. Expected a folder"),
         (lambda w: lc.connect("file://host/x"), INVALID, "found the host 'host', expected a file URI without one"),
@@ -548,7 +548,7 @@ CASES: dict[str, list[tuple[Call, type[lc.LakehouseError], str]]] = {
         (lambda w: w.empty.scan(at=lc.AtSnapshot(1)).count(), MISSING, "the table has no snapshot yet"),
     ],
     "wrong types": [
-        (lambda w: lc.connect(5), INVALID, "Warehouse 5: expected a file path"),
+        (lambda w: lc.connect(5), INVALID, "Warehouse 5: expected a path"),
         (
             lambda w: lc.connect("wh", spark="local[2]"),
             INVALID,
@@ -602,7 +602,7 @@ CASES: dict[str, list[tuple[Call, type[lc.LakehouseError], str]]] = {
         (lambda w: w.orders.compact_manifests(dry_run=0), INVALID, "(dry_run=0): expected True or False"),
         (lambda w: w.orders.compact_manifests(properties=5), INVALID, "properties=5: expected a dict"),
         (lambda w: w.orders.compact_manifests(properties={"lakehouse.nonce": "x"}), INVALID, "is reserved"),
-        (lambda w: lc.connect("a\ud800"), INVALID, "Warehouse 'a\\ud800': expected a file path"),
+        (lambda w: lc.connect("a\ud800"), INVALID, "Warehouse 'a\\ud800': expected a path"),
         (new({"a": "INT"}, primary_keys=[["a"]]), INVALID, "The primary-key is [['a']]: give a list of column names"),
         (new({"a": "INT"}, partition_keys=5), INVALID, "The partition is 5: give a list of column names"),
         (orders({}, rowkind_column=["op"]), INVALID, "rowkind_column is ['op']: expected text"),

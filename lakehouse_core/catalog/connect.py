@@ -88,7 +88,7 @@ def address_of(
             f"Profile {shown(profile)} has no warehouse. Add it there, or give one beside the profile."
         )
     if not isinstance(found, str) or is_broken(found):
-        raise InvalidRequest(f"Warehouse {shown(found)}: expected a file path or a file:// URI.")
+        raise InvalidRequest(f"Warehouse {shown(found)}: expected a path, a file:// URI or s3://bucket/prefix.")
     # Options belong to the metastore beside which they stand.
     options = metastore_options if metastore is not None else {**named.metastore_options, **metastore_options}
     return CatalogAddress(

@@ -24,6 +24,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 # As many lines of refusals as people read; a page and the JSON have all.
 _MOST_REFUSALS: Final = 20
+# The exit code where some of a plan is left: try again.
+_LEFT: Final = 3
 # The shell names verbs with a hyphen.
 _WORDS: Final = {operation.replace("_", "-"): operation for operation in OPERATIONS}
 
@@ -107,7 +109,8 @@ def plan(context: click.Context, /, *, output: Path | None, **arguments: Any) ->
 def run(context: click.Context, /, *, stored: Path | None, **arguments: Any) -> int:
     """Plan as `fleet plan` does, or take a stored plan, and carry it out until the budget is spent.
 
-    A table that fails does not stop the others. The exit code is the most severe.
+    A table that fails does not stop the others. The exit code is the most severe; 3 if some of the plan is left because
+    the budget was spent or tables changed since: plan again.
     """
     if stored is None:
         made = _made(context, **arguments)
@@ -134,6 +137,7 @@ def run(context: click.Context, /, *, stored: Path | None, **arguments: Any) -> 
             click.echo(f"{warehouse}: {done}" if len(made.warehouses) > 1 else str(done))
             for each in done.outcomes:
                 click.echo(f"  {each}")
+        codes += [_LEFT for each in done.outcomes if each.is_left]
         for each in done.outcomes:
             if each.error is not None:
                 codes.append(exit_code(each.error))

@@ -80,7 +80,7 @@ class _Verbs(VerbGroup):
     "--warehouse",
     envvar="LAKEHOUSE_WAREHOUSE",
     metavar="WAREHOUSE",
-    help="Path or file:// URI of the warehouse. Default: LAKEHOUSE_WAREHOUSE.",
+    help="Path, file:// URI or s3://bucket/prefix of the warehouse. Default: LAKEHOUSE_WAREHOUSE.",
 )
 @click.option(
     "--profile",

@@ -68,7 +68,7 @@ def parse_location(text: str) -> StoreSpec:
     """
     scheme, colon, rest = text.partition(":")
     if not text.strip() or "\0" in text or "\n" in text:
-        raise InvalidRequest(f"Warehouse {shown(text)}: expected a file path or a file:// URI.")
+        raise InvalidRequest(f"Warehouse {shown(text)}: expected a path, a file:// URI or s3://bucket/prefix.")
     if not (colon and _SCHEME.fullmatch(scheme)):
         return _on_disk(text, os.path.abspath(home_expanded(text)))
     if scheme == "memory":

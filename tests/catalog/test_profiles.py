@@ -105,5 +105,5 @@ def test_a_missing_file_and_a_missing_name_are_told(folder: Path, monkeypatch: p
     monkeypatch.setenv("HOME", str(folder))
     with pytest.raises(lc.NotFound, match=r"\.lakehouse\.yaml: there is no such file of profiles"):
         lc.connect(profile="team")
-    with pytest.raises(lc.InvalidRequest, match="Warehouse None: expected a file path"):
+    with pytest.raises(lc.InvalidRequest, match="Warehouse None: expected a path"):
         lc.connect()

@@ -382,7 +382,26 @@ def test_a_plan_is_carried_out_from_its_file_or_at_once(shell, orders, home):
     done = json.loads(shell("fleet", "run", *read, "--json").out)
     assert [outcome["operation"] for outcome in done["outcomes"]] in ([], ["compact_manifests"])
     assert shell("drop", orders, "--yes").code == 0
-    assert "skipped: " in shell("fleet", "run", "--plan", "plan.json").out
+    answer = shell("fleet", "run", "--plan", "plan.json")
+    assert ("skipped: " in answer.out, answer.code) == (True, 3)
+
+
+@pytest.mark.parametrize(("budget", "is_left"), [({}, False), ({"bytes": 1}, True), ({"requests": 0}, True)])
+def test_a_run_that_leaves_some_of_its_plan_ends_with_the_code_to_try_again(shell, orders, home, budget, is_left):
+    for name in ("more", "most"):
+        (home / f"{name}.csv").write_text("dt,id,status\n2013-01-01,1,old\n")
+        shell("write", orders, f"{name}.csv")
+    words = ("--reads", f"{orders}=1000000", "--budget", "1gb", "--operation", "compact-full")
+    document = json.loads(shell("fleet", "plan", *words, "--json").out)
+    document["budget"] |= budget
+    (home / "plan.json").write_text(json.dumps(document))
+
+    answer = shell("fleet", "run", "--plan", "plan.json", "--json")
+
+    told = json.loads(answer.out)["outcomes"]
+    assert ([each["is_left"] for each in told], answer.code) == ([is_left], 3 if is_left else 0)
+    # What was done since the plan is not left.
+    assert is_left or shell("fleet", "run", "--plan", "plan.json").code == 0
 
 
 @pytest.mark.parametrize(

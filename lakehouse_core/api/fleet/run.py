@@ -5,7 +5,7 @@ decides: what is left of the budget, after what was done, found done, or begun b
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from lakehouse_core.api import table_maintenance
@@ -31,12 +31,16 @@ _OPEN_TABLES: Final = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MaintenanceOutcome:
-    """What became of a choice: the `report` of its verb, the `error` that it ended with, or why it was `skipped`."""
+    """What became of a choice: the `report` of its verb, the `error` that it ended with, or why it was `skipped`.
+
+    `is_left`: it was neither carried out nor found done, so a new plan may choose it again; not of the reserve.
+    """
 
     choice: MaintenanceChoice
     report: Report | None = None
     error: LakehouseError | None = None
     skipped: str | None = None
+    is_left: bool = False
 
     @property
     def is_done(self) -> bool:
@@ -61,6 +65,7 @@ class MaintenanceOutcome:
             "error": None if self.error is None else str(self.error),
             "error_class": None if self.error is None else type(self.error).__name__,
             "skipped": self.skipped,
+            "is_left": self.is_left,
         }
 
 
@@ -124,7 +129,7 @@ def run_plan(
     run.hold_back(sum((choice.cost for choice in plan.choices if choice.warehouse != warehouse), NOTHING))
     for choice in plan.reserve:
         if choice.warehouse == warehouse and run.left.holds(choice.cost):
-            run.carry_out(choice)
+            run.carry_out(choice, is_reserve=True)
     return MaintenanceReport(warehouse=warehouse, budget=plan.budget, cost=run.spent, outcomes=tuple(run.outcomes))
 
 
@@ -164,17 +169,19 @@ class _Run:
         """Leave so much of the budget to others."""
         self._held = cost
 
-    def carry_out(self, choice: MaintenanceChoice) -> None:
+    def carry_out(self, choice: MaintenanceChoice, *, is_reserve: bool = False) -> None:
         """Carry out a choice if the rest of the budget holds it, and add its outcome."""
         spent = self.spent
         if exceeded := self._budget.exceeded_by(spent + choice.cost):
             reason = f"{spent} of the budget of {self._budget} are spent, and {choice.cost} more exceed its "
-            self.outcomes.append(MaintenanceOutcome(choice=choice, skipped=f"{reason}{', '.join(exceeded)}"))
+            skipped = f"{reason}{', '.join(exceeded)}"
+            self.outcomes.append(MaintenanceOutcome(choice=choice, skipped=skipped, is_left=not is_reserve))
             return
         meter = _Meter(choice, self.left, self._rates, self._progress)
         outcome = self._outcome(choice, meter)
         self._taken += meter.spent(outcome)
-        self.outcomes.append(outcome)
+        is_skipped = meter.was_refused or (outcome.skipped is not None and not meter.was_done)
+        self.outcomes.append(replace(outcome, is_left=is_skipped and not is_reserve))
 
     def _outcome(self, choice: MaintenanceChoice, meter: "_Meter") -> MaintenanceOutcome:
         try:
@@ -231,6 +238,7 @@ class _Meter:
         self._sizes: Sequence[int] = ()
         self._finished = 0
         self.was_done = False
+        self.was_refused = False
 
     def __call__(self, progress: Progress) -> None:
         if progress.unit == "tasks":
@@ -245,6 +253,7 @@ class _Meter:
         )
         self._sizes = [one.rewritten_bytes for one in buckets]
         if exceeded := self._left.exceeded_by(self._cost):
+            self.was_refused = True
             return (
                 f"it would take {self._cost} now, and of the budget {self._left} are left: too few "
                 f"{' and '.join(exceeded)}"

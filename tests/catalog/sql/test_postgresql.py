@@ -10,12 +10,9 @@ import pytest
 
 import lakehouse_core as lc
 from tests.catalog.sql.postgresql_server import PostgresqlServer, postgresql_server, rows_of
+from tests.catalog.sql.sql_tables import COLUMNS, KEYED, ROW, made
 
 pytestmark = pytest.mark.long
-
-COLUMNS = {"k": "INT NOT NULL", "v": "STRING"}
-KEYED: dict[str, Any] = {"primary_keys": ["k"], "options": {"bucket": "1"}}
-ROW = [{"k": 1, "v": "a"}]
 
 
 @pytest.fixture(scope="module")
@@ -40,13 +37,6 @@ class Lake:
 @pytest.fixture
 def lake(server: PostgresqlServer, tmp_path: Path) -> Lake:
     return Lake(server, tmp_path / "lake")
-
-
-def made(catalog: lc.Catalog, name: str = "sales.orders") -> lc.Table:
-    catalog.create_database(name.partition(".")[0], exist_ok=True)
-    table = catalog.create_table(name, COLUMNS, **KEYED)
-    table.write(ROW)
-    return table
 
 
 def test_names_are_made_listed_renamed_and_dropped(lake: Lake) -> None:

@@ -24,12 +24,10 @@ from lakehouse_core.catalog.sql.metastore import SqlMetastore
 from lakehouse_core.catalog.warehouse_files import WarehouseFiles
 from lakehouse_core.clock import VirtualClock
 from lakehouse_core.storage import Fault, FaultKind, FaultyStore, MemoryStore, ObjectStore, ProcessDied
+from tests.catalog.sql.sql_tables import COLUMNS, KEYED, ROW, made
 from tests.catalog.test_flat_store import FlatStore
 from tests.storage.s3_server import s3_server, storage_of
 
-COLUMNS = {"k": "INT NOT NULL", "v": "STRING"}
-KEYED: dict[str, Any] = {"primary_keys": ["k"], "options": {"bucket": "1"}}
-ROW = [{"k": 1, "v": "a"}]
 NUMBERS = count()
 
 
@@ -66,13 +64,6 @@ def lake(request: pytest.FixtureRequest, tmp_path: Path) -> Lake:
 @pytest.fixture
 def disk(tmp_path: Path) -> Lake:
     return Lake(str(tmp_path / "lake"), tmp_path / "names.db")
-
-
-def made(catalog: lc.Catalog, name: str = "sales.orders") -> lc.Table:
-    catalog.create_database(name.partition(".")[0], exist_ok=True)
-    table = catalog.create_table(name, COLUMNS, **KEYED)
-    table.write(ROW)
-    return table
 
 
 def test_databases_tables_and_properties_are_rows_and_rows_are_what_is_listed(lake: Lake) -> None:
