@@ -56,9 +56,10 @@ def table_checks(lake: Lake, table: TableSpec) -> dg.AssetChecksDefinition:
         wanted = {check.name for check in context.selected_asset_check_keys}
         with retry_transient(table.identifier, "check", retry_number=context.retry_number):
             opened = lakehouse.local_catalog().table(table.identifier)
-            state = read_state(opened)
+            # First: it has findings where the state of a damaged table cannot be read.
             if VERIFY in wanted:
                 yield verify_check(key, opened, logged_progress(context.log.info))
+            state = read_state(opened)
             if ROW_COUNT in wanted:
                 expected, through = source.expected_rows(opened, context.resources)
                 yield _source_row_count(opened, key, expected, through)

@@ -232,6 +232,17 @@ def verify_check(key: dg.AssetKey, table: lc.Table, progress: Callable[[lc.Progr
     )
 
 
+def report_unreadable(instance: dg.DagsterInstance, key: dg.AssetKey, error: lc.CorruptTable) -> None:
+    """Let the check `verify` of a table that cannot be read fail, unless the page shows this fault already."""
+    told = f"The table cannot be read. {error} Then evaluate this check again."
+    latest = latest_checks(instance, key, [VERIFY]).get(VERIFY)
+    if latest is None or latest.evaluation.description != told:
+        fault = dg.AssetCheckResult(
+            asset_key=key, check_name=VERIFY, passed=False, severity=dg.AssetCheckSeverity.ERROR, description=told
+        )
+        report_check(instance, fault, blocking=True)
+
+
 def _evaluate_again(instance: dg.DagsterInstance, key: dg.AssetKey, names: Sequence[str], *, since: float) -> None:
     """Repeat the evaluations of checks whose subject is the same as at the time `since`, in seconds, or later."""
     for latest in latest_checks(instance, key, names).values():

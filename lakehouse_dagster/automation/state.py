@@ -12,7 +12,7 @@ import lakehouse_core as lc
 from lakehouse_dagster.automation.rounds import NOT_CREATED, look_at_each
 from lakehouse_dagster.lake import Lake
 from lakehouse_dagster.lateness import ask_source, content_age_check, inputs_check, report_lateness
-from lakehouse_dagster.page import changed_rows, report_state
+from lakehouse_dagster.page import changed_rows, report_state, report_unreadable
 from lakehouse_dagster.sources import row_source
 
 
@@ -36,7 +36,11 @@ def state_sensor(lake: Lake) -> dg.SensorDefinition:
         def report(key: dg.AssetKey, table: lc.Table | None) -> str:
             spec = lake.table(tables[key])
             done = "found by the sensor"
-            found = None if table is None else report_state(context.instance, lake, spec, table, done=done)
+            try:
+                found = None if table is None else report_state(context.instance, lake, spec, table, done=done)
+            except lc.CorruptTable as error:
+                report_unreadable(context.instance, key, error)
+                raise
             now = datetime.now(UTC)
             if (source := told.get(spec.identifier)) is not None:
                 behind = ask_source(source, key, table, context.resources, context.instance)

@@ -1,5 +1,6 @@
 """The page of a table says what is true now, whoever changed the table."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -416,9 +417,43 @@ def test_a_table_that_is_not_there_yet_stops_no_tick(ready: ReadyLake):
     assert report(ready) == "sales.orders: not created yet"
 
 
-def test_a_damaged_table_is_named_and_its_page_left_alone(ready: ReadyLake):
+@pytest.mark.parametrize("folder", ["snapshot", "manifest"])
+def test_a_damaged_table_fails_its_check_verify_until_it_is_repaired(ready: ReadyLake, folder: str):
     before = events(ready)
-    (ready.warehouse / "sales.db" / "orders" / "snapshot" / "snapshot-4").write_text("{")
+    table = ready.warehouse / "sales.db" / "orders"
+    damaged = {path: path.read_bytes() for path in (table / folder).iterdir()}
+    for path in damaged:
+        path.write_bytes(b"{")
 
     assert report(ready).startswith("sales.orders: ")
+    first = told_of_verify(ready)
+    report(ready)
+
     assert events(ready) == before
+    assert len(first) == len(told_of_verify(ready)) == 2
+    assert re.match(rf"The table cannot be read\. .*{folder}/.* Then evaluate this check again\.", first[0])
+    checks = ready.definitions.resolve_implicit_global_asset_job_def()
+    selection = [dg.AssetCheckKey(KEY, "verify")]
+    assert not evaluate(ready, checks, selection).success
+    assert ready.checks(ORDERS)["verify"] is False
+
+    for path, data in damaged.items():
+        path.write_bytes(data)
+
+    assert evaluate(ready, checks, selection).success
+    assert ready.checks(ORDERS)["verify"]
+    assert report(ready) == "sales.orders: snapshot 4"
+
+
+def told_of_verify(ready: ReadyLake) -> list[str | None]:
+    """Return the descriptions of the evaluations of the check, the newest first."""
+    check = dg.AssetCheckKey(KEY, "verify")
+    records = ready.instance.event_log_storage.get_asset_check_execution_history(check, limit=100)
+    found = (record.evaluation for record in records)
+    return [each.description for each in found if isinstance(each, dg.AssetCheckEvaluation)]
+
+
+def evaluate(ready: ReadyLake, job: dg.JobDefinition, checks: list[dg.AssetCheckKey]) -> dg.ExecuteInProcessResult:
+    return job.get_subset(asset_selection=set(), asset_check_selection=set(checks)).execute_in_process(
+        instance=ready.instance, raise_on_error=False
+    )
