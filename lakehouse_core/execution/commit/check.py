@@ -3,7 +3,9 @@
 Rule: what is refused here stays refused, so the data must be staged again. What is not refused may still conflict.
 """
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from itertools import chain
 
 from lakehouse_core.errors import LakehouseError
 from lakehouse_core.execution.commit.live_files import live_in
@@ -14,6 +16,7 @@ from lakehouse_core.planning.commit.conflicts import bucket_counts, conflict_err
 from lakehouse_core.planning.commit.file_changes import FileChanges, append_changes, new_files
 from lakehouse_core.table.commit_message import Append
 from lakehouse_core.table.data_layout import DataLayout
+from lakehouse_core.table.manifest import ManifestEntry
 from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.staged_commit import StagedCommit
 
@@ -21,6 +24,8 @@ from lakehouse_core.table.staged_commit import StagedCommit
 def refusals(table: TableContext, staged: Sequence[StagedCommit]) -> list[str | None]:
     """Return for each staged commit why it cannot be committed, None if nothing speaks against it: its files are there,
     and rows that it adds have the bucket count of their partitions.
+
+    The table is read once for all. Raises StorageUnavailable, CorruptTable: a table that cannot be read refuses none.
     """
     if not staged:
         return []
@@ -28,28 +33,38 @@ def refusals(table: TableContext, staged: Sequence[StagedCommit]) -> list[str | 
     folders = DataLayout(schema)
     changes = [append_changes(each) for each in staged]
     infos = table.store.infos(file.key for each in changes for file in new_files(each, folders))
+    added = [changed for each, changed in zip(staged, changes, strict=True) if isinstance(each.mode, Append)]
+    live = _live_by_partition(table, schema, added)
 
-    def why_not(each: StagedCommit, added: FileChanges) -> str | None:
+    def why_not(each: StagedCommit, changed: FileChanges) -> str | None:
         try:
             check_staged(each)
             check_schema(each, schema)
-            check_new_files(new_files(added, folders), infos)
-            if isinstance(each.mode, Append):
-                _check_bucket_counts(table, schema, added)
+            check_new_files(new_files(changed, folders), infos)
         except LakehouseError as error:
             return str(error)
-        return None
+        if not isinstance(each.mode, Append):
+            return None
+        there = chain.from_iterable(live.get(partition, ()) for partition in changed.partitions)
+        conflicts = bucket_counts(there, changed.entries)
+        return str(conflict_error(conflicts, schema)) if conflicts else None
 
-    return [why_not(each, added) for each, added in zip(staged, changes, strict=True)]
+    return [why_not(each, changed) for each, changed in zip(staged, changes, strict=True)]
 
 
-def _check_bucket_counts(table: TableContext, schema: TableSchema, changes: FileChanges) -> None:
+def _live_by_partition(
+    table: TableContext, schema: TableSchema, changes: Sequence[FileChanges]
+) -> Mapping[bytes, Sequence[ManifestEntry]]:
+    """Return the live files of the partitions whose bucket counts the changes may not fit."""
     settings = table.schemas.bucket_settings(schema)
-    latest = table.snapshots.latest()
-    if latest is None or not needs_live_files(
-        changes.kind, changes.entries, bucketing=schema.bucketing, bucket_settings=settings
-    ):
-        return
-    live = live_in(table, latest, changes.partitions, schema)
-    if conflicts := bucket_counts(live, changes.entries):
-        raise conflict_error(conflicts, schema)
+    partitions = {
+        partition
+        for each in changes
+        if needs_live_files(each.kind, each.entries, bucketing=schema.bucketing, bucket_settings=settings)
+        for partition in each.partitions
+    }
+    latest = table.snapshots.latest() if partitions else None
+    found: Mapping[bytes, list[ManifestEntry]] = defaultdict(list)
+    for entry in () if latest is None else live_in(table, latest, partitions, schema):
+        found[entry.partition].append(entry)
+    return found
