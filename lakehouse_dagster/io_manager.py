@@ -138,7 +138,13 @@ class LakehouseIOManager(dg.ConfigurableIOManager):
             run_job=run.job_name,
             attempt=context.step_context.previous_attempt_count,
         )
-        return emitted_lineage(step, self.lakehouse.lineage, self.lakehouse.lineage_api_key, context.log.warning)
+        return emitted_lineage(
+            step,
+            self.lakehouse.lineage,
+            self.lakehouse.lineage_api_key,
+            context.log.warning,
+            context.step_context.instance,
+        )
 
     def _write(
         self, context: dg.OutputContext, table: lc.Table, parts: "Sequence[_Part]", rowkind_column: str | None

@@ -1,19 +1,27 @@
 """Lineage: emit OpenLineage events for each step of a table, where the lakehouse resource names a receiver.
 
-Rule: an event that cannot be sent is a warning in the log, and never fails a step. The client is the package
-openlineage-python, which is loaded only when a receiver is named.
+Rule: an event that cannot be sent is a warning in the log, and never fails a step. What was sent is noted in the log of
+the run, so that a sensor can end what a killed process began. The client is the package openlineage-python, which is
+loaded only when a receiver is named.
 """
 
+import json
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from importlib import import_module
-from typing import Any, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
+
+import dagster as dg
 
 import lakehouse_core as lc
+from lakehouse_dagster.instance.dagster_internals import note_in_log, notes_in_log
 from lakehouse_dagster.pipeline import incarnation
 
 State: TypeAlias = Literal["START", "COMPLETE", "FAIL", "ABORT"]
+
+_BEGAN: Final = "lakehouse/lineage_began"
+_ENDED: Final = "lakehouse/lineage_ended"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,11 +91,13 @@ def table_dataset(namespace: str, table: lc.Table, snapshot_id: int, reports: It
 
 
 @contextmanager
-def emitted_lineage(step: Step, receiver: str, api_key: str, warn: Callable[[str], None]) -> Iterator[StepLineage]:
+def emitted_lineage(
+    step: Step, receiver: str, api_key: str, warn: Callable[[str], None], instance: dg.DagsterInstance
+) -> Iterator[StepLineage]:
     """Send START, then COMPLETE, FAIL or ABORT with what the step read and wrote; send nothing without a receiver.
 
-    `receiver` is a file or an http(s) URL; `warn` takes one sentence for each event that could not be sent. Raises
-    InvalidRequest for another receiver.
+    `receiver` is a file or an http(s) URL; `warn` takes one sentence for each event that could not be sent; the log of
+    the run in `instance` tells what began and ended. Raises InvalidRequest for another receiver.
     """
     if not receiver:
         yield StepLineage()
@@ -103,14 +113,18 @@ def emitted_lineage(step: Step, receiver: str, api_key: str, warn: Callable[[str
     def emit(state: State, error: BaseException | None = None) -> None:
         send_event(step, state, lineage, error, receiver=receiver, api_key=api_key, warn=warn)
 
+    # Noted first and last: a process that is killed between leaves a beginning without an end, never the reverse.
+    note_in_log(instance, step.run_id, f"OpenLineage: {step.job} begins", _noted(step, _BEGAN))
     emit("START")
     try:
         yield lineage
     except BaseException as error:
         # Dagster interrupts the steps of a run that a user terminates, which is not an error of the step.
         emit("FAIL" if isinstance(error, Exception) else "ABORT", error)
+        note_end(instance, step)
         raise
     emit("COMPLETE")
+    note_end(instance, step)
 
 
 def send_event(
@@ -131,6 +145,27 @@ def send_event(
         warn(f"OpenLineage event {state} of {step.job} was not sent: {missing}. Install it: {install}.")
     except Exception as failure:
         warn(f"OpenLineage event {state} of {step.job} was not sent to {receiver}: {failure}. The step goes on.")
+
+
+def note_end(instance: dg.DagsterInstance, step: Step) -> None:
+    """Note in the log of the run that the last event of a step was sent."""
+    note_in_log(instance, step.run_id, f"OpenLineage: {step.job} ends", _noted(step, _ENDED))
+
+
+def unended_steps(instance: dg.DagsterInstance, run_id: str, namespace: str) -> list[Step]:
+    """Return the steps of a namespace that began in a run and did not end, in the order in which they began."""
+    open_steps: dict[Step, None] = {}
+    for metadata in notes_in_log(instance, run_id):
+        for note, text in metadata.items():
+            if note == _BEGAN:
+                open_steps[Step(**json.loads(text))] = None
+            elif note == _ENDED:
+                open_steps.pop(Step(**json.loads(text)), None)
+    return [step for step in open_steps if step.namespace == namespace]
+
+
+def _noted(step: Step, note: str) -> dict[str, str]:
+    return {note: json.dumps(asdict(step))}
 
 
 def _events() -> Any:

@@ -145,7 +145,9 @@ class TableAssets:
             run_job=run.job_name,
             attempt=context.retry_number,
         )
-        return emitted_lineage(step, lakehouse.lineage, lakehouse.lineage_api_key, context.log.warning)
+        return emitted_lineage(
+            step, lakehouse.lineage, lakehouse.lineage_api_key, context.log.warning, context.instance
+        )
 
     def source_dataset(self, context: dg.AssetExecutionContext, delivery: Delivery) -> Dataset:
         """Return the source of a delivery as lineage names it: a table of the warehouse by its snapshot."""

@@ -7,7 +7,7 @@ from lakehouse_dagster.automation.deliveries import deliveries_sensors
 from lakehouse_dagster.automation.fleet import urgent_sensor
 from lakehouse_dagster.automation.ingestion import derived_sensors, ingest_schedules, news_sensors
 from lakehouse_dagster.automation.jobs import fleet_job, ingest_job, maintain_job, observe_job
-from lakehouse_dagster.automation.lineage_ends import lineage_sensor
+from lakehouse_dagster.automation.lineage_ends import lineage_sensors
 from lakehouse_dagster.automation.progress import progress_logger
 from lakehouse_dagster.automation.schedules import fleet_schedule, nightly_schedule
 from lakehouse_dagster.automation.sensors import maintenance_sensor
@@ -23,7 +23,7 @@ __all__ = [
     "fleet_schedule",
     "ingest_job",
     "ingest_schedules",
-    "lineage_sensor",
+    "lineage_sensors",
     "log_failed_run",
     "log_failed_step",
     "maintain_job",

@@ -3,7 +3,7 @@
 Rule: no other module imports from below `dagster`. One contract test names what each of these must do.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -11,6 +11,7 @@ import dagster as dg
 from dagster._check import CheckError
 from dagster._core.definitions.asset_checks.asset_check_evaluation import AssetCheckEvaluationTargetMaterializationData
 from dagster._core.definitions.source_asset import SYSTEM_METADATA_KEY_SOURCE_ASSET_OBSERVATION
+from dagster._core.events import EngineEventData
 from dagster._core.execution.backfill import BulkActionStatus
 from dagster._core.launcher.base import CheckRunHealthResult, LaunchRunContext, WorkerStatus
 from dagster._core.run_coordinator.base import SubmitRunContext
@@ -33,6 +34,8 @@ __all__ = [
     "is_canceled_backfill",
     "location_name",
     "most_retries",
+    "note_in_log",
+    "notes_in_log",
 ]
 
 # Metadata of a result that is not a materialization: later steps of the run are executed, and no event is stored.
@@ -110,3 +113,18 @@ def is_canceled_backfill(instance: dg.DagsterInstance, run: dg.DagsterRun) -> bo
     identifier = run.tags.get("dagster/backfill")
     backfill = None if identifier is None else instance.get_backfill(identifier)
     return backfill is not None and backfill.status in {BulkActionStatus.CANCELING, BulkActionStatus.CANCELED}
+
+
+def note_in_log(instance: dg.DagsterInstance, run_id: str, message: str, metadata: Mapping[str, str]) -> None:
+    """Add an event with metadata to the log of a run."""
+    run = instance.get_run_by_id(run_id)
+    assert run is not None
+    instance.report_engine_event(message, run, EngineEventData(metadata=dict(metadata)))
+
+
+def notes_in_log(instance: dg.DagsterInstance, run_id: str) -> Iterator[dict[str, str]]:
+    """Yield the texts in the metadata of each event that `note_in_log` and Dagster itself added to the log of a run."""
+    for entry in instance.all_logs(run_id, of_type=dg.DagsterEventType.ENGINE_EVENT):
+        if entry.dagster_event is not None:
+            metadata = entry.dagster_event.engine_event_data.metadata
+            yield {name: value.value for name, value in metadata.items() if isinstance(value, dg.TextMetadataValue)}

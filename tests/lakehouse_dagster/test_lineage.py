@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -24,7 +25,7 @@ from lakehouse_dagster import (
     lake_definitions,
     table_metadata,
 )
-from lakehouse_dagster.lineage import Step, emitted_lineage
+from lakehouse_dagster.lineage import Step, emitted_lineage, unended_steps
 from tests.lakehouse_dagster.shop import ShopFeed, orders, shop_lake
 
 pytestmark = pytest.mark.dagster
@@ -156,40 +157,68 @@ class DyingFeed(ShopFeed):
         os.kill(os.getpid(), signal.SIGKILL)
 
 
+def die_in_ingest(lake):
+    lake.run("ingest", FIRST, "2013-01-01")
+
+
+def die_in_write(lake):
+    """Write rows by the IO manager that end the process when they are read."""
+    catalog = lc.connect(lake.warehouse)
+    catalog.create_database("sales")
+    catalog.create_table("sales.copies", {"id": "BIGINT NOT NULL"}, primary_keys=["id"], options={"bucket": "1"})
+    schema = pa.schema([pa.field("id", pa.int64(), nullable=False)])
+
+    def rows():
+        yield DyingFeed().rows(None, None)
+
+    @dg.asset(key=["mine", "sales", "copies"], metadata=table_metadata(write_mode="upsert"))
+    def copies() -> pa.RecordBatchReader:
+        return pa.RecordBatchReader.from_batches(schema, rows())
+
+    resources = {"io_manager": LakehouseIOManager(lakehouse=lake.definitions.resources["lakehouse"])}
+    dg.materialize([copies], instance=lake.instance, resources=resources)
+
+
 _DIES = """
 import sys
 from pathlib import Path
 import dagster as dg
-from tests.lakehouse_dagster.test_lineage import FIRST, DyingFeed, Lake
-home, folder, file = sys.argv[1:]
+from tests.lakehouse_dagster import test_lineage
+home, folder, file, how = sys.argv[1:]
 with dg.DagsterInstance.local_temp(home) as instance:
-    Lake(instance, Path(folder), file, DyingFeed()).run("ingest", FIRST, "2013-01-01")
+    getattr(test_lineage, how)(test_lineage.Lake(instance, Path(folder), file, test_lineage.DyingFeed()))
 """
 
 
-def test_a_step_whose_process_was_killed_is_told_as_failed_once_the_run_is(tmp_path):
+@pytest.mark.parametrize(
+    ("die", "job", "report", "state"),
+    [
+        (die_in_ingest, "sales.orders.ingest", "report_run_failed", "FAIL"),
+        (die_in_write, "sales.copies.write", "report_run_failed", "FAIL"),
+        # As when a user asks for the termination of a run whose process does not react.
+        (die_in_ingest, "sales.orders.ingest", "report_run_canceled", "ABORT"),
+    ],
+)
+def test_a_step_whose_process_was_killed_is_told_as_ended_once_the_run_is(tmp_path, die, job, report, state):
     file = tmp_path / "events.jsonl"
-    arguments = [sys.executable, "-c", _DIES, str(tmp_path / "home"), str(tmp_path), str(file)]
+    arguments = [sys.executable, "-c", _DIES, str(tmp_path / "home"), str(tmp_path), str(file), die.__name__]
     (tmp_path / "home").mkdir()
     assert subprocess.run(arguments, check=False, capture_output=True).returncode == -signal.SIGKILL
     with dg.DagsterInstance.local_temp(str(tmp_path / "home")) as home:
         lake = Lake(home, tmp_path, file)
-        sensor = lake.definitions.get_repository_def().get_sensor_def("mine_lineage")
-
-        cursor = None
+        repository = lake.definitions.get_repository_def()
+        resources = {"lakehouse": lake.definitions.resources["lakehouse"]}
+        cursors = dict.fromkeys(("mine_lineage", "mine_lineage_canceled"))
 
         def tick():
-            """Evaluate the sensor as the daemon does."""
-            nonlocal cursor
-            resources = {"lakehouse": lake.definitions.resources["lakehouse"]}
-            with dg.build_sensor_context(
-                home, cursor, repository_def=lake.definitions.get_repository_def(), resources=resources
-            ) as context:
-                found = sensor.evaluate_tick(context)
-            cursor = found.cursor
+            """Evaluate the sensors as the daemon does."""
+            for name, cursor in cursors.items():
+                with dg.build_sensor_context(home, cursor, repository_def=repository, resources=resources) as context:
+                    cursors[name] = repository.get_sensor_def(name).evaluate_tick(context).cursor
 
         tick()
-        home.report_run_failed(home.get_run_by_id(FIRST), "the worker is gone")
+        (run,) = home.get_runs()
+        getattr(home, report)(run, "the worker is gone")
         tick()
         start, end = events(file)
         # A run that failed by itself has told so.
@@ -197,9 +226,9 @@ def test_a_step_whose_process_was_killed_is_told_as_failed_once_the_run_is(tmp_p
         told = len(events(file))
         tick()
 
-    assert (start["eventType"], end["eventType"]) == ("START", "FAIL")
+    assert (start["eventType"], end["eventType"]) == ("START", state)
     assert start["run"]["runId"] == end["run"]["runId"]
-    assert start["job"] == end["job"]
+    assert start["job"]["name"] == end["job"]["name"] == job
     assert "the worker is gone" in end["run"]["facets"]["errorMessage"]["message"]
     assert faults(end) == []
     assert len(events(file)) == told
@@ -279,21 +308,47 @@ def test_the_snapshots_of_a_run_that_failed_later_are_found(instance, tmp_path):
     assert {file.run_id for file in lake.table.files(lineage=True)} == {FIRST}
 
 
-def test_a_step_of_a_terminated_run_is_told_as_aborted(tmp_path):
-    step = Step(namespace="mine", job="a.b.commit", run_id=FIRST, root_run_id=FIRST, run_job="ingest", attempt=1)
+def begun_step(instance, attempt):
+    """A step of a run that the instance knows."""
+    run = instance.create_run_for_job(dg.GraphDefinition(name="ingest").to_job())
+    return Step(
+        namespace="mine",
+        job="a.b.commit",
+        run_id=run.run_id,
+        root_run_id=run.run_id,
+        run_job=run.job_name,
+        attempt=attempt,
+    )
 
-    with pytest.raises(KeyboardInterrupt), emitted_lineage(step, str(tmp_path / "events.jsonl"), "", pytest.fail):
+
+def test_a_step_of_a_terminated_run_is_told_as_aborted(instance, tmp_path):
+    step, file = begun_step(instance, attempt=1), str(tmp_path / "events.jsonl")
+
+    with pytest.raises(KeyboardInterrupt), emitted_lineage(step, file, "", pytest.fail, instance):
         raise KeyboardInterrupt
+
+    assert unended_steps(instance, step.run_id, "mine") == []
 
     assert [event["eventType"] for event in events(tmp_path / "events.jsonl")] == ["START", "ABORT"]
 
 
-def test_a_client_that_is_not_installed_is_named_and_fails_no_step(tmp_path, monkeypatch):
+def test_steps_that_began_and_did_not_end_are_found_by_their_attempts_and_their_lake(instance, tmp_path):
+    first, second = begun_step(instance, attempt=0), begun_step(instance, attempt=0)
+    retried = replace(first, attempt=1)
+    tell = partial(emitted_lineage, receiver=str(tmp_path / "events.jsonl"), api_key="", warn=pytest.fail)
+
+    with tell(first, instance=instance), tell(retried, instance=instance), tell(second, instance=instance):
+        assert unended_steps(instance, first.run_id, "mine") == [first, retried]
+        assert unended_steps(instance, first.run_id, "another") == []
+    assert unended_steps(instance, first.run_id, "mine") == []
+
+
+def test_a_client_that_is_not_installed_is_named_and_fails_no_step(instance, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "lakehouse_dagster.openlineage_events", None)
-    step = Step(namespace="mine", job="a.b.commit", run_id=FIRST, root_run_id=FIRST, run_job="ingest", attempt=0)
+    step = begun_step(instance, attempt=0)
     warnings = []
 
-    with emitted_lineage(step, str(tmp_path / "events.jsonl"), "", warnings.append):
+    with emitted_lineage(step, str(tmp_path / "events.jsonl"), "", warnings.append, instance):
         pass
 
     assert len(warnings) == 2
