@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -415,3 +415,29 @@ def test_the_sensor_says_which_staged_batch_cannot_be_committed(tmp_path: Path, 
     assert told.startswith("sales.orders: 1 staged cannot be committed: ")
     place.stage(ALL[0])
     assert isinstance(place.tick(), list)
+
+
+@pytest.mark.spark
+@pytest.mark.usefixtures("spark")
+@pytest.mark.parametrize("spec", [orders, keyed_orders])
+def test_batches_that_spark_staged_are_committed_together(
+    tmp_path: Path, instance: dg.DagsterInstance, spec: Callable[..., TableSpec]
+) -> None:
+    place, days = Place(tmp_path, spec(runs_on="spark"), instance), ALL[:3]
+    place.stage(days[2], days[0], days[1])
+    request = place.requested()
+    assert request.tags["lakehouse/reason"] == "3 batches staged"
+
+    assert place.commit(request.tags[PARTITION]).is_success
+
+    assert snapshots(place.table) == [", ".join(days)]
+    rows = sorted(place.table.scan().to_arrow().to_pylist(), key=lambda row: (row["id"], row["day"]))
+    # Order 0 is in each batch: by its key the latest one is kept.
+    shared = [{"id": 0, "day": day} for day in (days[2:] if spec is keyed_orders else days)]
+    assert rows == [*shared, *({"id": number, "day": day} for number, day in enumerate(days, 1))]
+    assert sorted(place.events()) == days
+    assert place.table.verify().findings == ()
+    # The commit without anything new commits nothing.
+    assert place.tick() == "sales.orders: nothing is staged"
+    assert place.commit(days[2]).is_success
+    assert len(place.table.snapshots()) == 1
