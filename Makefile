@@ -44,7 +44,7 @@ ui: setup ## The Dagster UI on the warehouse that `make run` filled
 
 .PHONY: test
 test: check ## Set up, pass all tests
-	@$(PYTEST) $(BESIDE_SPARK) -m "(golden or slow or spark or dagster) and not (interop or long)"
+	@$(PYTEST) $(BESIDE_SPARK) -m "(golden or slow or spark or dagster) and not (interop or long or cluster)"
 
 .PHONY: setup
 setup: $(STAMP) ## The environment .venv from the lock file, git hooks, a Java runtime where there is none
@@ -71,13 +71,13 @@ check: setup ## Format, lint, types, imports, fast tests (no JVM)
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/mypy --no-error-summary
 	@$(BIN)/lint-imports --no-cache > build/lint-imports.log 2>&1 || { cat build/lint-imports.log; exit 1; }
-	@$(PYTEST) $(PARALLEL) -m "not (spark or dagster or golden or slow or interop or long or postgres or browser)"
+	@$(PYTEST) $(PARALLEL) -m "not (spark or dagster or golden or slow or interop or long or cluster or postgres or browser)"
 
 $(shell mkdir -p build)
 
 .PHONY: test-spark
 test-spark: setup ## The tests with Spark, alone
-	@$(PYTEST) -m spark
+	@$(PYTEST) -m "spark and not cluster"
 
 .PHONY: test-golden
 test-golden: setup ## The tests against tables that Java Paimon wrote, alone
@@ -86,6 +86,10 @@ test-golden: setup ## The tests against tables that Java Paimon wrote, alone
 .PHONY: test-long
 test-long: setup ## More cases of the longest tests, which `make test` leaves out
 	@$(PYTEST) $(PARALLEL) -m long
+
+.PHONY: cluster
+cluster: setup ## The tests with a standalone Spark cluster of two workers on loopback
+	@$(PYTEST) -m cluster
 
 .PHONY: test-deploy
 test-deploy: setup ## The shared instance with PostgreSQL, as `deploy/` describes it (needs PostgreSQL's server)

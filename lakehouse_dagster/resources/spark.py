@@ -140,8 +140,11 @@ class SparkRuntime(dg.ConfigurableResource):
     def _settings(self) -> dict[str, str]:
         if self.remote is not None:
             return dict(_DEFAULTS) | self.conf
-        local = dict(_LOCAL_DEFAULTS) if self.master.startswith("local") else {}
-        return local | dict(_DEFAULTS) | {"spark.sql.shuffle.partitions": str(_local_cores(self.master))} | self.conf
+        if not self.master.startswith("local"):
+            # The cores of this machine say nothing about those of a cluster.
+            return dict(_DEFAULTS) | self.conf
+        cores = {"spark.sql.shuffle.partitions": str(_local_cores(self.master))}
+        return dict(_LOCAL_DEFAULTS) | dict(_DEFAULTS) | cores | self.conf
 
 
 def _require_pyspark() -> None:

@@ -15,7 +15,7 @@ from tests.differential.generate import generate, histories, stored_otherwise, w
 from tests.differential.shrink import shrunk
 from tests.oracle.history import History, Replay, Trace
 
-HISTORIES, SHARE = 1500, 50
+HISTORIES, SHARE = 1000, 50
 # So many shares are enough for each run of `make test`; the others take more than a minute.
 SOON = 10
 # Made small by `make differential`, named after the rule that was broken.

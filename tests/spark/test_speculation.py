@@ -1,21 +1,19 @@
 """Two attempts of one task at the same time, which Spark makes only of tasks on different hosts: a cluster of two."""
 
-import os
-import re
 import subprocess
 import sys
-import threading
-from contextlib import contextmanager
-from pathlib import Path
 
-import pyspark
 import pytest
 
-from lakehouse_dagster.resources.java_home import ensure_java
+from tests.spark.standalone import cluster
 
-pytestmark = [pytest.mark.spark, pytest.mark.own_session, pytest.mark.slow, pytest.mark.long, pytest.mark.timeout(600)]
-
-HOME = Path(pyspark.__file__).parent
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.own_session,
+    pytest.mark.slow,
+    pytest.mark.cluster,
+    pytest.mark.timeout(600),
+]
 
 JOB = """
 import os
@@ -63,44 +61,8 @@ print(report.rows_added, len(table.files()), table.scan().count(), len(table.ver
 """
 
 
-@contextmanager
-def daemon(name, *arguments):
-    """Run a process of a Spark cluster, and wait until it says where it is found."""
-    process = subprocess.Popen(
-        [str(HOME / "bin" / "spark-class"), f"org.apache.spark.deploy.{name}", *arguments],
-        env={**os.environ, "SPARK_HOME": str(HOME), "SPARK_DAEMON_MEMORY": "256m"},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    told = []
-    # A full pipe would stop the process.
-    rest = threading.Thread(target=process.stderr.read, daemon=True)
-    try:
-        for line in process.stderr:
-            told.append(line)
-            if found := re.search(r"Starting Spark master at (spark://\S+)|Successfully registered with master", line):
-                rest.start()
-                yield found[1]
-                return
-        raise AssertionError(f"{name} ended: {''.join(told)}")
-    finally:
-        process.terminate()
-        process.wait()
-        if rest.ident is not None:
-            rest.join()
-        process.stderr.close()
-
-
 def test_two_attempts_that_both_wrote_their_files_double_nothing(tmp_path):
-    ensure_java()
-    settings = ("--webui-port", "0")
-    worker = ("--cores", "2", "--memory", "600m", "--work-dir", str(tmp_path / "work"), *settings)
-    with (
-        daemon("master.Master", "--host", "127.0.0.1", "--port", "0", *settings) as master,
-        daemon("worker.Worker", "--host", "127.0.0.1", *worker, master),
-        daemon("worker.Worker", "--host", "127.0.0.2", *worker, master),
-    ):
+    with cluster(tmp_path, workers=2, cores=2, memory="600m") as master:
         done = subprocess.run(
             [sys.executable, "-c", JOB, str(tmp_path / "warehouse"), master],
             capture_output=True,

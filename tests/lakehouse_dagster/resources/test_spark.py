@@ -159,3 +159,8 @@ def test_the_warehouse_comes_from_the_environment_when_it_says_so(monkeypatch: p
 
     with dg.build_resources({"lakehouse": resource}) as resources:
         assert resources.lakehouse.uri == tmp_path.as_uri()
+
+
+@pytest.mark.parametrize(("master", "partitions"), [("local[3]", "3"), ("spark://10.0.0.1:7077", None)])
+def test_the_cores_of_this_machine_are_those_of_a_local_session_only(master: str, partitions: str | None):
+    assert SparkRuntime(master=master)._settings().get("spark.sql.shuffle.partitions") == partitions

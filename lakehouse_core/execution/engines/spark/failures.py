@@ -90,10 +90,16 @@ def _summary(text: str) -> str:
             "table's write-buffer-size, or run fewer tasks at once."
         )
     if found := _MISSING_MODULE.search(text):
+        if found[1].startswith("lakehouse_core"):
+            return (
+                "the Python of the workers has no lakehouse_core. On one machine set PYSPARK_PYTHON to "
+                f"{sys.executable} before the session is made; on a cluster install paimon-lakehouse on each worker, "
+                "or ship it with spark.submit.pyFiles (docs/spark.md)."
+            )
         return (
             f"its Python is not the Python of this process: it has no {found[1]}. Set PYSPARK_PYTHON to "
-            f"{sys.executable} "
-            "before the session is made; on a cluster, spark.pyspark.python to a Python with the same packages."
+            f"{sys.executable} before the session is made; on a cluster, to a Python of the workers with the same "
+            "packages."
         )
     lines = [line.strip() for line in text.splitlines() if line.strip() and not line.strip().startswith("at ")]
     # A Python traceback ends with the exception; Java's report begins with it.

@@ -37,11 +37,14 @@ def is_stopped(session: SparkSession) -> bool:
 
 
 def core_count(session: SparkSession) -> int:
-    """Return roughly how many tasks run at once; for a cluster, the number of shuffle partitions that its user has set.
+    """Return roughly how many tasks run at once.
 
-    The cluster's own figure is not in the DataFrame API, and Spark Connect has nothing else.
+    On a cluster of fixed size, its cores. Where executors come and go, and over Spark Connect, which does not tell, the
+    number of shuffle partitions that the user has set.
     """
     local = _LOCAL_MASTER.fullmatch(session.conf.get("spark.master", ""))
-    if local is None:
-        return int(session.conf.get("spark.sql.shuffle.partitions"))
-    return os.cpu_count() or 1 if local[1] == "*" else int(local[1] or 1)
+    if local is not None:
+        return os.cpu_count() or 1 if local[1] == "*" else int(local[1] or 1)
+    if hasattr(session, "sparkContext") and session.conf.get("spark.dynamicAllocation.enabled", "false") == "false":
+        return int(session.sparkContext.defaultParallelism)
+    return int(session.conf.get("spark.sql.shuffle.partitions"))

@@ -1,0 +1,241 @@
+"""Spark on a cluster: workers on machines of their own, which have our package only when it is shipped to them."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import lakehouse_core as lc
+from tests.spark.standalone import DRIVER, cluster, python_without_our_package, shipped_package
+
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.own_session,
+    pytest.mark.slow,
+    pytest.mark.cluster,
+    pytest.mark.timeout(600),
+]
+
+KINDS = {
+    "key": {"primary_keys": ["k"], "options": {"bucket": "2"}},
+    "lookup": {"primary_keys": ["k"], "options": {"bucket": "2", "changelog-producer": "lookup"}},
+    "vectors": {"primary_keys": ["k"], "options": {"bucket": "2", "deletion-vectors.enabled": "true"}},
+    "append": {"options": {"bucket": "-1"}},
+}
+COLUMNS = {"k": "BIGINT NOT NULL", "v": "STRING"}
+
+DRIVER_PROGRAM = """
+import json
+import sys
+from pyspark.sql import SparkSession
+import lakehouse_core as lc
+
+folder, settings, body = sys.argv[1:]
+spark = SparkSession.builder.config(map=json.loads(settings)).getOrCreate()
+spark.sparkContext.setLogLevel("OFF")
+catalog = lc.connect(folder, spark=spark)
+catalog.create_database("db", exist_ok=True)
+exec(body)
+"""
+
+
+class Cluster:
+    def __init__(self, master: str, folder: Path) -> None:
+        self.master, self.folder = master, folder
+        self.python = python_without_our_package(folder / "python")
+        self.archive = shipped_package(folder)
+
+    def run(self, warehouse: Path, body: str, *, ships: bool = True, **settings: str) -> list[str]:
+        """Run a driver on this machine with a session of the cluster; return the lines that it printed."""
+        shipped = {"spark.submit.pyFiles": self.archive} if ships else {}
+        asked = {
+            "spark.master": self.master,
+            "spark.executor.memory": "600m",
+            "spark.sql.shuffle.partitions": "4",
+            **DRIVER,
+            **shipped,
+            **{name.replace("__", "."): value for name, value in settings.items()},
+        }
+        done = subprocess.run(
+            [sys.executable, "-c", DRIVER_PROGRAM, str(warehouse), json.dumps(asked), body],
+            env=os.environ | {"PYSPARK_PYTHON": self.python, "PYSPARK_DRIVER_PYTHON": sys.executable},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=500,
+        )
+        assert done.returncode == 0, done.stderr[-4000:]
+        return done.stdout.splitlines()
+
+
+@pytest.fixture(scope="module")
+def two_workers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    folder = tmp_path_factory.mktemp("cluster")
+    with cluster(folder, workers=2) as master:
+        yield Cluster(master, folder)
+
+
+def rows_of(table: lc.Table) -> list[tuple[Any, ...]]:
+    return sorted(tuple(row.values()) for row in table.scan().to_arrow().to_pylist())
+
+
+def test_workers_without_our_package_are_told_how_to_get_it(two_workers: Cluster, tmp_path: Path) -> None:
+    (told,) = two_workers.run(
+        tmp_path,
+        """
+table = catalog.create_table("db.t", {"k": "BIGINT NOT NULL"}, primary_keys=["k"], options={"bucket": "2"})
+try:
+    table.write(spark.range(10).toDF("k"))
+except lc.LakehouseError as error:
+    print(f"{type(error).__name__}: {error}")
+""",
+        ships=False,
+    )
+
+    assert told.startswith("TaskFailed: db.t: ")
+    assert told.endswith(
+        "the Python of the workers has no lakehouse_core. On one machine set PYSPARK_PYTHON to "
+        f"{sys.executable} before the session is made; on a cluster install paimon-lakehouse on each worker, "
+        "or ship it with spark.submit.pyFiles (docs/spark.md)."
+    )
+    assert lc.connect(tmp_path).table("db.t").snapshots() == []
+
+
+def test_tables_of_each_kind_are_written_read_and_compacted_as_in_one_process(
+    two_workers: Cluster, tmp_path: Path
+) -> None:
+    body = f"""
+for name, kind in {KINDS!r}.items():
+    table = catalog.create_table(f"db.{{name}}", {COLUMNS!r}, **kind)
+    table.write(spark.range(1000).selectExpr("id k", "concat('old ', id) v"))
+    table.write(spark.range(500, 1500).selectExpr("id k", "concat('new ', id) v"))
+    merged = table.scan().to_spark(spark).selectExpr("count(*)", "sum(k)", "max(v)").first()
+    table.compact(full=True)
+    whole = table.scan().to_spark(spark).selectExpr("count(*)", "sum(k)", "max(v)").first()
+    changes = table.changes(after=0).to_spark(spark).count()
+    print(json.dumps([name, list(merged), list(whole), changes]))
+"""
+    told = [json.loads(line) for line in two_workers.run(tmp_path / "there", body)]
+
+    here = lc.connect(tmp_path / "here")
+    here.create_database("db")
+    there = lc.connect(tmp_path / "there")
+    assert [name for name, *_ in told] == list(KINDS)
+    for name, merged, whole, changes in told:
+        table = here.create_table(f"db.{name}", COLUMNS, **KINDS[name])
+        table.write([{"k": k, "v": f"old {k}"} for k in range(1000)])
+        table.write([{"k": k, "v": f"new {k}"} for k in range(500, 1500)])
+        table.compact(full=True)
+        rows = rows_of(table)
+        assert rows_of(there.table(f"db.{name}")) == rows
+        assert merged == whole == [len(rows), sum(k for k, _ in rows), max(v for _, v in rows)]
+        assert changes == table.changes(after=0).to_arrow().num_rows
+
+
+# Kills the process of the executor of a task, once for each mark: what is left of a machine that is gone.
+DEATHS = """
+import os
+import signal
+from lakehouse_core.execution.engines.spark import run
+
+def die_once(mark):
+    if not os.path.exists(mark):
+        open(mark, "x").close()
+        daemon = open(f"/proc/{os.getppid()}/stat").read().rpartition(")")[2].split()
+        os.kill(int(daemon[1]), signal.SIGKILL)
+
+whole = run._one_result
+
+def compacted(kind, options):
+    options = {**options, "write-only": "true"}
+    table = catalog.create_table(f"db.compacted_{kind}", columns, primary_keys=["k"], options=options)
+    for text in ("old", "new"):
+        table.write(spark.range(3000).selectExpr("id k", f"concat('{text}', id) v"))
+    mark = f"{folder}/compaction_{kind}"
+
+    def ended(task, packed):
+        # The files are written, and nobody is told of them.
+        result = whole(task, packed)
+        die_once(mark)
+        return result
+
+    run._one_result = ended
+    print(kind, "compacted", table.compact(full=True).buckets_rewritten, os.path.exists(mark))
+    run._one_result = whole
+
+def written(kind, arguments):
+    table = catalog.create_table(f"db.written_{kind}", columns, **arguments)
+    mark = f"{folder}/write_{kind}"
+
+    def rows(batches):
+        for batch in batches:
+            yield batch
+            die_once(mark)
+
+    frame = spark.range(0, 20000, 1, 8).selectExpr("id k", "concat('v', id) v").mapInArrow(rows, "k long, v string")
+    print(kind, "written", table.write(frame).rows_added, os.path.exists(mark))
+"""
+
+
+def test_executors_that_are_killed_in_the_middle_of_tasks_lose_and_double_nothing(
+    two_workers: Cluster, tmp_path: Path
+) -> None:
+    written = ("key", "append")
+    compacted = ("key", "lookup", "vectors")
+    body = f"""
+columns = {COLUMNS!r}
+{DEATHS}
+for kind, arguments in {KINDS!r}.items():
+    if kind in {written!r}:
+        written(kind, arguments)
+    if kind in {compacted!r}:
+        compacted(kind, arguments["options"])
+"""
+    told = two_workers.run(tmp_path, body)
+
+    assert sorted(told) == sorted(
+        [*(f"{kind} written 20000 True" for kind in written), *(f"{kind} compacted 2 True" for kind in compacted)]
+    )
+    catalog = lc.connect(tmp_path)
+    for kind in written:
+        table = catalog.table(f"db.written_{kind}")
+        assert rows_of(table) == [(k, f"v{k}") for k in range(20000)]
+        assert len(table.snapshots()) == 1
+    for kind in compacted:
+        table = catalog.table(f"db.compacted_{kind}")
+        assert rows_of(table) == [(k, f"new{k}") for k in range(3000)]
+        assert [file.level for file in table.files()] == [5, 5]
+    replayed = catalog.table("db.compacted_lookup").changes(after=0).to_arrow().to_pylist()
+    assert {row["k"]: row["v"] for row in replayed} == {k: f"new{k}" for k in range(3000)}
+
+
+def test_executors_that_come_and_go_write_and_read_the_same(two_workers: Cluster, tmp_path: Path) -> None:
+    body = f"""
+import time
+table = catalog.create_table("db.t", {COLUMNS!r}, **{KINDS["key"]!r})
+for text in ("old", "new"):
+    table.write(spark.range(0, 4000, 1, 8).selectExpr("id k", f"concat('{{text}}', id) v"))
+    executors = spark.sparkContext._jsc.sc().getExecutorMemoryStatus
+    deadline = time.monotonic() + 120
+    # The driver is one of them.
+    while executors().size() > 1 and time.monotonic() < deadline:
+        time.sleep(0.2)
+    print(executors().size(), flush=True)
+print(table.scan().to_spark(spark).where("v LIKE 'new%'").count())
+"""
+    told = two_workers.run(
+        tmp_path,
+        body,
+        spark__dynamicAllocation__enabled="true",
+        spark__dynamicAllocation__shuffleTracking__enabled="true",
+        spark__dynamicAllocation__shuffleTracking__timeout="1s",
+        spark__dynamicAllocation__executorIdleTimeout="1s",
+        spark__dynamicAllocation__minExecutors="0",
+    )
+
+    assert told == ["1", "1", "4000"]
