@@ -230,7 +230,10 @@ def scheduled(context: dg.ScheduleEvaluationContext, lake: Lake, spec: TableSpec
     key = lake.table_key(spec)
     try:
         partitions = answered(
-            ("scheduled", key), lambda: source.scheduled_keys(table, key, context.resources, context.instance)
+            ("scheduled", key),
+            lambda: source.scheduled_keys(
+                table, key, context.resources, context.instance, now=context.scheduled_execution_time
+            ),
         )
     except Exception as error:  # The feeds of teams may raise any error, and other tables are due too.
         context.log.warning(f"{spec.identifier}: {error}")

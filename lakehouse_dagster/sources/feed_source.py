@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
 from typing import Any
 
@@ -181,7 +182,13 @@ class FeedSource(RowSource):
         )
 
     def scheduled_keys(
-        self, table: lc.Table | None, asset: dg.AssetKey, resources: Any, instance: dg.DagsterInstance
+        self,
+        table: lc.Table | None,
+        asset: dg.AssetKey,
+        resources: Any,
+        instance: dg.DagsterInstance,
+        *,
+        now: datetime,
     ) -> Sequence[str] | None:
         if not self.spec.batches:
             return None

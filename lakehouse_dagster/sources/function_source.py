@@ -5,6 +5,7 @@ Rule: the function is imported by the run that calls it, never while assets are 
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
 from importlib import import_module
 from itertools import chain
@@ -55,9 +56,15 @@ class FunctionSource(RowSource):
         return self.is_append and self.spec.cursor is not None
 
     def scheduled_keys(
-        self, table: lc.Table | None, asset: dg.AssetKey, resources: Any, instance: dg.DagsterInstance
+        self,
+        table: lc.Table | None,
+        asset: dg.AssetKey,
+        resources: Any,
+        instance: dg.DagsterInstance,
+        *,
+        now: datetime,
     ) -> Sequence[str] | None:
-        return None if self.partitions is None else self.partitions.scheduled_keys(table, asset, instance)
+        return None if self.partitions is None else self.partitions.scheduled_keys(table, asset, instance, now=now)
 
     def delivery(self, context: dg.AssetExecutionContext, *, in_spark: bool, inputs: Mapping[str, Any]) -> Delivery:
         lakehouse: LakehouseResource = getattr(context.resources, self.lake_resource)

@@ -5,6 +5,7 @@ Rule: a partition is loaded again by a new run, from the files that are there th
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from glob import escape
 from re import Match
 from typing import Any
@@ -43,9 +44,15 @@ class PartitionedFilesSource(RowSource):
         return f"the files {self.spec.path}"
 
     def scheduled_keys(
-        self, table: lc.Table | None, asset: dg.AssetKey, resources: Any, instance: dg.DagsterInstance
+        self,
+        table: lc.Table | None,
+        asset: dg.AssetKey,
+        resources: Any,
+        instance: dg.DagsterInstance,
+        *,
+        now: datetime,
     ) -> Sequence[str] | None:
-        return self.partitions.scheduled_keys(table, asset, instance)
+        return self.partitions.scheduled_keys(table, asset, instance, now=now)
 
     def delivery(self, context: dg.AssetExecutionContext, *, in_spark: bool, inputs: Mapping[str, Any]) -> Delivery:
         lakehouse: LakehouseResource = getattr(context.resources, self.lake_resource)

@@ -170,11 +170,18 @@ class RowSource(Protocol):
         return False
 
     def scheduled_keys(
-        self, table: lc.Table | None, asset: dg.AssetKey, resources: Any, instance: dg.DagsterInstance
+        self,
+        table: lc.Table | None,
+        asset: dg.AssetKey,
+        resources: Any,
+        instance: dg.DagsterInstance,
+        *,
+        now: datetime,
     ) -> Sequence[str] | None:
         """Return the partitions that a load by a schedule takes where the source does not tell what is new, in their
         order; None for a load without partitions.
 
-        `asset` is the key of the table, which is None before it is created.
+        `asset` is the key of the table, which is None before it is created. `now` is the time of the schedule's tick:
+        windows that end later are not due.
         """
         return None

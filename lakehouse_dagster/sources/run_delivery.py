@@ -5,6 +5,7 @@ Rule: a new run loads anew; a re-execution of a run commits what the run has sta
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from hashlib import blake2b
 from typing import Any
 
@@ -61,11 +62,14 @@ class RunPartitions:
         """Return the part of the table that a key means, column → value; None where keys are not mapped to parts."""
         return None if self.mapped is None else partition_values(table, self.mapped, key, self.definition)
 
-    def scheduled_keys(self, table: lc.Table | None, asset: dg.AssetKey, instance: dg.DagsterInstance) -> Sequence[str]:
-        """Return the windows of time after the newest that the asset has, at least the newest of all; all other keys,
-        because their rows may have changed. A table that was made again lacks all windows of the former one.
+    def scheduled_keys(
+        self, table: lc.Table | None, asset: dg.AssetKey, instance: dg.DagsterInstance, *, now: datetime
+    ) -> Sequence[str]:
+        """Return the windows of time that ended by `now` and follow the newest that the asset has, at least the newest
+        of all; all other keys, because their rows may have changed. A table that was made again lacks all windows of
+        the former one.
         """
-        keys = self.definition.get_partition_keys(dynamic_partitions_store=instance)
+        keys = self.definition.get_partition_keys(current_time=now, dynamic_partitions_store=instance)
         if not isinstance(self.definition, dg.TimeWindowPartitionsDefinition):
             return keys
         loaded = instance.get_materialized_partitions(asset)

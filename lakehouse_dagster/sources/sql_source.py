@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
 from hashlib import blake2b
 from importlib import import_module
@@ -64,9 +65,15 @@ class SqlSource(RowSource):
         return self.is_append and self.spec.cursor is not None
 
     def scheduled_keys(
-        self, table: lc.Table | None, asset: dg.AssetKey, resources: Any, instance: dg.DagsterInstance
+        self,
+        table: lc.Table | None,
+        asset: dg.AssetKey,
+        resources: Any,
+        instance: dg.DagsterInstance,
+        *,
+        now: datetime,
     ) -> Sequence[str] | None:
-        return None if self.partitions is None else self.partitions.scheduled_keys(table, asset, instance)
+        return None if self.partitions is None else self.partitions.scheduled_keys(table, asset, instance, now=now)
 
     def delivery(self, context: dg.AssetExecutionContext, *, in_spark: bool, inputs: Mapping[str, Any]) -> Delivery:
         lakehouse: LakehouseResource = getattr(context.resources, self.lake_resource)

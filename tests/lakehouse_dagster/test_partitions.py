@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import date
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ DYNAMIC = {"dynamic": {"name": "regions", "column": "region"}}
 BOTH = {"multi": {"day": DAYS, "region": REGIONS}}
 # What the function gives to a key, beside the key itself.
 VERSION = ["first"]
+NOW = datetime(2013, 2, 1, tzinfo=UTC)
 
 
 def sums(key: str) -> Iterator[pa.Table]:
@@ -259,12 +260,25 @@ def test_a_schedule_loads_the_windows_of_a_table_that_was_made_again_once_more(t
 
     with dg.DagsterInstance.ephemeral() as instance:
         table = made()
-        assert partitions.scheduled_keys(table, key, instance) == days[4:]
+        assert partitions.scheduled_keys(table, key, instance, now=NOW) == days[4:]
         for day in days[1:3]:
             instance.report_runless_asset_event(dg.AssetMaterialization(key, partition=day))
-        assert partitions.scheduled_keys(table, key, instance) == days[3:]
+        assert partitions.scheduled_keys(table, key, instance, now=NOW) == days[3:]
 
         catalog.drop_table("db.t")
 
-        assert partitions.scheduled_keys(None, key, instance) == days[1:]
-        assert partitions.scheduled_keys(made(), key, instance) == days[1:]
+        assert partitions.scheduled_keys(None, key, instance, now=NOW) == days[1:]
+        assert partitions.scheduled_keys(made(), key, instance, now=NOW) == days[1:]
+
+
+@pytest.mark.dagster
+@pytest.mark.parametrize(
+    ("tick", "due"), [("2013-01-03T23:59", ["2013-01-02"]), ("2013-01-04T00:00", ["2013-01-03"]), ("2013-01-01", [])]
+)
+def test_a_late_tick_of_a_schedule_takes_the_windows_that_had_ended_at_its_time(tick: str, due: list[str]):
+    partitions = run_partitions(PartitionsSpec.model_validate(DAYS), "db.t", overwrites=True)
+    assert partitions is not None
+    now = datetime.fromisoformat(tick).replace(tzinfo=UTC)
+
+    with dg.DagsterInstance.ephemeral() as instance:
+        assert partitions.scheduled_keys(None, dg.AssetKey("t"), instance, now=now) == due
