@@ -118,6 +118,10 @@ bench: setup ## All benchmarks, with their floors and peers
 bench-quick: setup ## A tenth of each (TOGETHER=2: two at once, to see that they run; PART=2/3: every third of them)
 	@$(BIN)/python -m benchmarks --quick --together $(TOGETHER) --part $(PART)
 
+.PHONY: race-s3
+race-s3: setup ## Processes that race on an S3 store (ENDPOINT= and BUCKET= for yours; else a server for tests)
+	@$(BIN)/python -m benchmarks.race_s3 --endpoint "$(ENDPOINT)" --bucket "$(BUCKET)"
+
 .PHONY: docs
 docs: setup ## The pages and the reference as a site in build/site; a warning is an error
 	@# Told to be quiet it would not count its warnings.

@@ -105,12 +105,18 @@ class Bar:
         return "must" if sign * self.value <= sign * self.must else "MISSED"
 
 
-def arguments(description: str | None, *, rounds: int = 5) -> argparse.Namespace:
-    """Parse the flags that all benchmarks share: `quick`, `rounds` (3 with --quick unless told), `json`."""
+def arguments(
+    description: str | None, *, rounds: int = 5, texts: Mapping[str, str] | None = None
+) -> argparse.Namespace:
+    """Parse the flags that all benchmarks share: `quick`, `rounds` (3 with --quick unless told), `json`. `texts`: flags
+    of this one that take a text, empty unless given, and what they mean.
+    """
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="a tenth of the data: shows that it runs, not how fast")
     parser.add_argument("--rounds", type=int, help=f"rounds that count, after one that does not (default {rounds})")
     parser.add_argument("--json", type=Path, help="also write tables and bars to this file")
+    for name, meaning in (texts or {}).items():
+        parser.add_argument(f"--{name}", default="", help=meaning)
     parsed = parser.parse_args()
     parsed.rounds = parsed.rounds or (min(rounds, 3) if parsed.quick else rounds)
     _record["quick"] = parsed.quick

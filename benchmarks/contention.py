@@ -3,12 +3,11 @@
 Each commit is one new file on the local disk with all its syncs; the clock starts when all processes are ready.
 """
 
-import multiprocessing
 import shutil
 import statistics
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -16,6 +15,7 @@ import pyarrow as pa
 import lakehouse_core as lc
 from benchmarks import _commits as commits
 from benchmarks import _measure as measure
+from benchmarks._crowd import crowd
 
 PROCESSES = 8
 COMMITS = 50
@@ -26,41 +26,47 @@ CROWD_SECONDS = 20
 KEYS = 10
 
 
-def work(root: str, worker: int, count: int, start: Any, answers: Any) -> None:
+def work(
+    number: int, ready: Callable[[], object], root: str, count: int
+) -> tuple[Sequence[int], Sequence[float], float]:
+    """Return attempts and seconds of each commit, and the seconds of all."""
     table = commits.CommitTable(root)
-    start.wait()
+    ready()
+    first = time.perf_counter()
     attempts, waits = [], []
     for identifier in range(count):
-        staged = table.stage(f"writer-{worker}", identifier, 1)
+        staged = table.stage(f"writer-{number}", identifier, 1)
         begin = time.perf_counter()
         attempts.append(table.commit(staged).attempts)
         waits.append(time.perf_counter() - begin)
-    answers.put((worker, attempts, waits, time.perf_counter()))
+    return attempts, waits, time.perf_counter() - first
 
 
-def work_for(root: str, worker: int, seconds: float, start: Any, answers: Any) -> None:
+def work_for(number: int, ready: Callable[[], object], root: str, seconds: float) -> int:
     table = commits.CommitTable(root)
-    start.wait()
+    ready()
     end, count = time.monotonic() + seconds, 0
     while time.monotonic() < end:
-        table.commit(table.stage(f"writer-{worker}", count, 1))
+        table.commit(table.stage(f"writer-{number}", count, 1))
         count += 1
-    answers.put(count)
+    return count
 
 
-def upsert_for(root: str, worker: int, seconds: float, start: Any, answers: Any) -> None:
-    table = lc.connect(root).table("db.t")
-    rows = pa.table({"k": range(KEYS), "v": [worker] * KEYS})
-    start.wait()
+def upsert_for(
+    number: int, ready: Callable[[], object], warehouse: str, seconds: float, storage: Mapping[str, str] | None = None
+) -> int:
+    table = lc.connect(warehouse, storage=storage).table("db.t")
+    rows = pa.table({"k": range(KEYS), "v": [number] * KEYS})
+    ready()
     end, count = time.monotonic() + seconds, 0
     while time.monotonic() < end:
-        table.commit(table.stage(rows, commit_user=f"writer-{worker}", commit_identifier=count))
+        table.commit(table.stage(rows, commit_user=f"writer-{number}", commit_identifier=count))
         count += 1
-    answers.put(count)
+    return count
 
 
-def new_key_table(root: str) -> None:
-    catalog = lc.connect(root)
+def new_key_table(warehouse: str, storage: Mapping[str, str] | None = None) -> None:
+    catalog = lc.connect(warehouse, storage=storage)
     catalog.create_database("db")
     columns = {"k": "BIGINT NOT NULL", "v": "BIGINT"}
     options = {"bucket": "1", "write-only": "true"}
@@ -68,24 +74,13 @@ def new_key_table(root: str) -> None:
 
 
 def counts_of_a_crowd(
-    seconds: float, new_table: Callable[[str], Any], target: Callable[..., None]
+    seconds: float, new_table: Callable[[str], Any], function: Callable[..., int]
 ) -> tuple[list[int], float]:
     """Return how often each process of a crowd committed, fewest first, and how many commits there were a second."""
-    root = tempfile.mkdtemp(prefix="contention-")
-    new_table(root)
-    context = multiprocessing.get_context("spawn")
-    start, answers = context.Barrier(CROWD + 1), context.Queue()
-    workers = [context.Process(target=target, args=(root, one, seconds, start, answers)) for one in range(CROWD)]
-    for worker in workers:
-        worker.start()
-    start.wait()
-    begin = time.perf_counter()
-    counts = sorted(answers.get() for _ in workers)
-    took = time.perf_counter() - begin
-    for worker in workers:
-        worker.join()
-    shutil.rmtree(root)
-    return counts, sum(counts) / took
+    with tempfile.TemporaryDirectory(prefix="contention-") as root:
+        new_table(root)
+        counts, took = crowd(CROWD, function, root, seconds)
+    return sorted(counts), sum(counts) / took
 
 
 def main() -> None:
@@ -96,19 +91,10 @@ def main() -> None:
     )
     root = tempfile.mkdtemp(prefix="contention-")
     table = commits.new_table(root)
-    context = multiprocessing.get_context("spawn")
-    start, answers = context.Barrier(PROCESSES + 1), context.Queue()
-    workers = [context.Process(target=work, args=(root, worker, count, start, answers)) for worker in range(PROCESSES)]
-    for worker in workers:
-        worker.start()
-    start.wait()
-    begin = time.perf_counter()
-    found = [answers.get() for _ in workers]
-    for worker in workers:
-        worker.join()
-    attempts = sorted(attempt for _, ones, _, _ in found for attempt in ones)
-    waits = sorted(wait for _, _, ones, _ in found for wait in ones)
-    ends = [end - begin for _, _, _, end in found]
+    found, _ = crowd(PROCESSES, work, root, count)
+    attempts = sorted(attempt for ones, _, _ in found for attempt in ones)
+    waits = sorted(wait for _, ones, _ in found for wait in ones)
+    ends = [seconds for _, _, seconds in found]
     latest = table.context.snapshots.latest()
     assert latest is not None
     landed = {(one.commit_user, one.commit_identifier) for one in table.context.snapshots.history()}

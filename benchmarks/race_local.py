@@ -3,17 +3,15 @@
 Beside ours run two ways that look right and are not as safe: "does it exist? then rename", and rename alone.
 """
 
-import multiprocessing
 import os
 import shutil
 import tempfile
-import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from benchmarks import _measure as measure
+from benchmarks._crowd import crowd
 from lakehouse_core.storage import LocalStore
 
 PROCESSES = 4
@@ -40,26 +38,16 @@ WAYS: dict[str, Callable[[str, str, bytes], bool]] = {
 }
 
 
-def race(way: str, root: str, names: int, start: Any, answers: Any) -> None:
-    data = f"{os.getpid():>8} ".encode() * 100
-    start.wait()
-    answers.put((data, [name for name in range(names) if WAYS[way](root, f"s-{name}", data)]))
+def race(number: int, ready: Callable[[], object], way: str, root: str, names: int) -> tuple[bytes, list[int]]:
+    data = f"{number:>8} ".encode() * 100
+    ready()
+    return data, [name for name in range(names) if WAYS[way](root, f"s-{name}", data)]
 
 
 def measured(way: str, names: int) -> tuple[int, int, float]:
     """Return names with more than one winner, names whose content is not their winner's, and seconds."""
     root = tempfile.mkdtemp(prefix="race-")
-    context = multiprocessing.get_context("spawn")
-    start, answers = context.Barrier(PROCESSES + 1), context.Queue()
-    workers = [context.Process(target=race, args=(way, root, names, start, answers)) for _ in range(PROCESSES)]
-    for worker in workers:
-        worker.start()
-    start.wait()
-    begin = time.perf_counter()
-    won = [answers.get() for _ in workers]
-    seconds = time.perf_counter() - begin
-    for worker in workers:
-        worker.join()
+    won, seconds = crowd(PROCESSES, race, way, root, names)
     winners = Counter(name for _, names_won in won for name in names_won)
     torn = sum(Path(root, f"s-{name}").read_bytes() != data for data, names_won in won for name in names_won)
     missing = names - len(winners)

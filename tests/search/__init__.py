@@ -14,6 +14,7 @@ CAMPAIGNS: Final = {
     "interchange": "tests.search.interchange",
     "laws": "tests.search.laws",
     "race": "tests.search.race",
+    "s3": "tests.model.s3_faults",
     "staged_ahead": "tests.search.staged_ahead",
     "store": "tests.model.store_faults",
 }

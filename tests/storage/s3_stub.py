@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import formatdate
 from enum import StrEnum
+from random import Random
 from types import TracebackType
 from typing import IO
 from xml.etree import ElementTree
@@ -364,8 +365,11 @@ def main(stdin: IO[str] = sys.stdin) -> None:
     options = argparse.ArgumentParser(description="A strict S3 server for tests, on 127.0.0.1, in memory.")
     options.add_argument("--port", type=int, default=0)
     options.add_argument("--delay", type=float, default=0, help="seconds that each answer takes")
+    options.add_argument("--lose", type=float, default=0, help="the share of writes whose answer is lost, 0 to 1")
     given = options.parse_args()
+    random = Random(0)
     with S3Stub(port=given.port, delay_seconds=given.delay) as stub:
+        stub.plan = lambda request: Fault.LOST if request.verb == "put" and random.random() < given.lose else None
         print(stub.endpoint, flush=True)
         stdin.read()
 
