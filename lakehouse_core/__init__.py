@@ -25,6 +25,7 @@ from lakehouse_core.api.records import (
 from lakehouse_core.api.reports import (
     CommitReport,
     CompactionReport,
+    CopyReport,
     ExpiryReport,
     ManifestReport,
     Report,
@@ -114,6 +115,7 @@ __all__ = [
     "CommitterRecord",
     "CompactedFull",
     "CompactionReport",
+    "CopyReport",
     "CorruptTable",
     "DropColumn",
     "DynamicOverwrite",

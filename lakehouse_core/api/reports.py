@@ -180,6 +180,23 @@ class VerifyReport(Report):
     findings: tuple[Any, ...] = ()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class CopyReport(Report):
+    """The report of copy_table. `files_added` and `bytes_added` count what this call copied, `files` all files that the
+    copy has beside schemas, snapshots and tags.
+
+    `source` and `uri` are the addresses of the table and of its copy. `findings`: of verify on the copy.
+    """
+
+    source: str = ""
+    uri: str = ""
+    snapshot_ids: tuple[int, ...] = ()
+    tags: int = 0
+    branches: int = 0
+    files: int = 0
+    findings: tuple[Any, ...] = ()
+
+
 class _Clocked(Protocol):
     @property
     def name(self) -> str: ...
@@ -238,7 +255,7 @@ def outcome(report: Report) -> str:
     for name in _TOLD:
         if count := getattr(report, name, 0):
             told.append(f"{count:,} {name.replace('_', ' ')}")
-    if isinstance(report, VerifyReport):
+    if isinstance(report, VerifyReport | CopyReport):
         told.append(f"{len(report.findings)} findings")
     return ", ".join(told) or "done"
 

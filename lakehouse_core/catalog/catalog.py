@@ -5,18 +5,19 @@ Rule: the catalog checks names and says what is wrong; the metastore keeps the n
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from fnmatch import fnmatchcase
 from typing import Any, Final, TypeAlias
 
 from lakehouse_core.api.arguments import checks_flags, idle_millis, mapping_of, texts_of
+from lakehouse_core.api.copying import checked_choice, copy_report
 from lakehouse_core.api.error_context import named
 from lakehouse_core.api.fleet.plan import MaintenancePlan
 from lakehouse_core.api.fleet.planning import FleetTable, check_budget, names_of, plan_fleet
 from lakehouse_core.api.fleet.run import MaintenanceReport, run_plan
 from lakehouse_core.api.local_engine import local_engine
-from lakehouse_core.api.reports import CompactionReport
+from lakehouse_core.api.reports import CompactionReport, CopyReport, outcome
 from lakehouse_core.api.system.tables import SystemTable
 from lakehouse_core.api.table import Table
 from lakehouse_core.catalog.filesystem import FileSystemMetastore
@@ -41,9 +42,11 @@ from lakehouse_core.errors import (
     shown,
 )
 from lakehouse_core.execution.context import TableContext, table_context
+from lakehouse_core.execution.copying import CopyResult, copied_from, copy_files, end_copy, is_complete
 from lakehouse_core.execution.engine import Engine
 from lakehouse_core.metadata.schema_log import SchemaLog
 from lakehouse_core.planning.commit.checks import check_properties
+from lakehouse_core.planning.copying import CopyChoice
 from lakehouse_core.planning.fleet.candidates import OPERATIONS, Operation
 from lakehouse_core.planning.fleet.cost import RATES, Budget, Rates
 from lakehouse_core.progress import Listener, Watch, log_outcome, unfailing
@@ -248,6 +251,71 @@ class Catalog:
             raise InvalidRequest(f"Table {shown(target)}: the table or its folder already exists. Choose another name.")
         log_outcome("rename_table", source, f"renamed to {target}")
         return self._table_at(target, place, place.schemas())
+
+    def copy_table(
+        self,
+        source: Table,
+        name: str | None = None,
+        *,
+        snapshots: int | None = None,
+        tags: Sequence[str] | None = None,
+        branches: Sequence[str] | None = None,
+        data: bool = False,
+        progress: Listener | None = None,
+    ) -> CopyReport:
+        """Copy a table of any catalog into this one, as `name` (None: its own name), and verify the copy, with `data`
+        also the bytes of its data files.
+
+        None copies everything: else `snapshots` is the number of the newest ones, and `tags` and `branches` are names.
+        The copy is a table when it is complete. Call again after an interruption: files that are there are not copied
+        twice. Commits that are kept as pending and consumers stay behind. The source is only read, so it may expire
+        what is not copied yet: SnapshotExpired, if it does each time. Raises InvalidRequest for a name that is taken,
+        NotFound, UnsupportedFeature for files outside the table, CorruptTable, CommitConflict, StorageUnavailable.
+        """
+        choice = checked_choice(source, snapshots=snapshots, tags=tags, branches=branches)
+        name = source.name if name is None else name
+        database, table = split_name(name)
+        if not self._has_database(database):
+            raise self._no_database(database)
+        known = self.tables(database)
+        if table not in known:
+            check_new_name(table, "table")
+            check_no_twin(table, known, "table")
+        full_name = TableName(database, table)
+        place = self._metastore.place(full_name)
+        started = self._clock.monotonic_seconds()
+        with named(name):
+            result = self._copied(source, full_name, place, choice, Watch("copy_table", name, progress))
+        with begun(f"Table {shown(name)} is copied, but was not verified. Verify it."):
+            copy = self._table_at(name, place, place.schemas())
+            findings = copy.verify(data=data, progress=progress).findings
+        report = copy_report(copy, source, result, findings=findings)
+        report = replace(report, duration_seconds=self._clock.monotonic_seconds() - started)
+        log_outcome("copy_table", name, outcome(report))
+        return report
+
+    def _copied(
+        self, source: Table, name: TableName, place: TablePlace, choice: CopyChoice, watch: Watch
+    ) -> CopyResult | None:
+        """Copy the files and list the table; return None if an earlier call had copied all."""
+        origin = copied_from(place.store)
+        is_listed = self._metastore.find(name, place.schemas()) is not None
+        is_there = is_listed or is_complete(place.store)
+        if is_there and origin != source.uri:
+            raise InvalidRequest(
+                f"Table {shown(str(name))} exists already. Copy to another name."
+                if is_listed
+                else str(self._metastore.hint(name))
+            )
+        result = None
+        if not is_there:
+            self._metastore.check_free(name)
+            result = copy_files(source._context, place.store, choice, self._clock, watch=watch)
+        if not is_listed:
+            with begun(f"The files of table {shown(str(name))} are copied, but not listed. Copy again."):
+                self._metastore.adopt(name, place.schemas())
+        end_copy(place.store)
+        return result
 
     def matching(self, tables: str = "*", *, database: str | None = None) -> list[str]:
         """Return `database.table` of each table whose name and database match, sorted. `database` None means all

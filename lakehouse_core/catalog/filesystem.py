@@ -54,7 +54,12 @@ class FileSystemMetastore:
 
     def find(self, name: TableName, schemas: SchemaLog) -> str | None:
         ids = schemas.ids()
-        return MAIN.schema(ids[0]) if ids else None
+        if not ids or (ids[0] and self._files.is_unfinished(name)):
+            return None
+        return MAIN.schema(ids[0])
+
+    def check_free(self, name: TableName) -> None:
+        self._files.check_free(name, for_copy=True)
 
     def hint(self, name: TableName) -> str | None:
         return None
@@ -62,10 +67,13 @@ class FileSystemMetastore:
     def create_table(self, name: TableName, schemas: SchemaLog, first: TableSchema, *, adopt: bool) -> bool:
         return self._files.create_table(name, schemas, first)
 
+    def adopt(self, name: TableName, schemas: SchemaLog) -> None:
+        """The files are the name."""
+
     def drop_table(self, name: TableName, schemas: SchemaLog) -> bool:
         witness = self.find(name, schemas)
         if witness is None:
-            return False
+            return self._files.drop_unfinished(name)
         self._files.drop_table(name, witness)
         return True
 

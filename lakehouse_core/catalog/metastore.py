@@ -86,6 +86,16 @@ class Metastore(Protocol):
         """Return a sentence about a table that `find` does not find although something is left of it."""
         ...
 
+    def check_free(self, name: TableName) -> None:
+        """Raise InvalidRequest if no table can be copied to that name, which no table has; remove what an interrupted
+        drop left.
+        """
+        ...
+
+    def adopt(self, name: TableName, schemas: SchemaLog) -> None:
+        """List a table whose files are there."""
+        ...
+
     def create_table(self, name: TableName, schemas: SchemaLog, first: TableSchema, *, adopt: bool) -> bool:
         """Create a table with its first schema; return False if the table exists.
 

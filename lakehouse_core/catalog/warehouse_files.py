@@ -15,7 +15,7 @@ from lakehouse_core.metadata.read_ahead import in_order
 from lakehouse_core.metadata.schema_log import SchemaLog
 from lakehouse_core.storage import FolderStore, ObjectStore, is_hidden, is_temp
 from lakehouse_core.storage.outcomes import begun, created, moved
-from lakehouse_core.table.layout import MAIN
+from lakehouse_core.table.layout import COPY_MARK, MAIN
 from lakehouse_core.table.schema import TableSchema
 
 # The mark of an empty database, because object stores have no empty folders. The name is hidden, so that it is not
@@ -76,10 +76,17 @@ class WarehouseFiles:
     def has_schema(self, name: TableName) -> bool:
         """Return whether the table's folder holds a schema."""
         try:
-            return bool(self._store.children(f"{_table_folder(name)}/{MAIN.schema_folder}").files)
+            files = self._store.children(f"{_table_folder(name)}/{MAIN.schema_folder}").files
         except InvalidRequest:
             # The name is a symbolic link that is not followed; opening the table reports that.
             return False
+        first = MAIN.schema(0).rpartition("/")[2]
+        return bool(files) and (first in files or not self.is_unfinished(name))
+
+    def is_unfinished(self, name: TableName) -> bool:
+        """Return whether the table's folder holds a copy that is not a table yet."""
+        store = self.at(name)
+        return bool(store.infos([COPY_MARK])) and not store.infos([MAIN.schema(0)])
 
     def at(self, name: TableName) -> ObjectStore:
         """Return the store rooted at the table's folder."""
@@ -95,22 +102,44 @@ class WarehouseFiles:
 
         Raises InvalidRequest if the folder holds files without a schema.
         """
-        # Hidden files belong to another process that is writing, or to one that died.
-        # Another process may have created the table since the tables were listed.
-        keys = [found.key for found in schemas.store.list("")]
-        if _DROP_MARK in keys:
-            # A drop was interrupted.
-            self._drop_objects(name)
-        elif any(not is_hidden(key.rpartition("/")[2]) for key in keys) and not self.has_schema(name):
-            raise InvalidRequest(
-                f"{schemas.store.uri('')}: the folder of table {name} holds files but no schema. Check the files, then "
-                "remove the folder or choose another name."
-            )
+        self.check_free(name)
         with self._cleared(_table_folder(name)):
             return schemas.create(first)
 
+    def check_free(self, name: TableName, *, for_copy: bool = False) -> None:
+        """Raise InvalidRequest if the table's folder holds files but no table; remove what an interrupted drop left.
+
+        `for_copy`: the files of an unfinished copy may be there.
+        """
+        # Hidden files belong to another process that is writing, or to one that died.
+        # Another process may have created the table since the tables were listed.
+        store = self.at(name)
+        keys = {found.key for found in store.list("")}
+        if _DROP_MARK in keys:
+            self._drop_objects(name)
+            return
+        if COPY_MARK in keys and MAIN.schema(0) not in keys:
+            if for_copy:
+                return
+            raise InvalidRequest(
+                f"{store.uri('')}: an unfinished copy of another table is in the folder of table {name}. Copy that "
+                "table again to finish it, drop this one, or choose another name."
+            )
+        if any(not is_hidden(key.rpartition("/")[2]) for key in keys) and not self.has_schema(name):
+            raise InvalidRequest(
+                f"{store.uri('')}: the folder of table {name} holds files but no schema. Check the files, then "
+                "remove the folder or choose another name."
+            )
+
+    def drop_unfinished(self, name: TableName) -> bool:
+        """Remove a copy that is not a table yet; return False if there is none."""
+        if not self.is_unfinished(name):
+            return False
+        self.drop_table(name, COPY_MARK)
+        return True
+
     def drop_table(self, name: TableName, witness: str) -> None:
-        """Remove the table's folder. `witness`: the key of its first schema in the folder."""
+        """Remove the table's folder. `witness`: the key of its first schema, or another file by which it is known."""
         if self._store.folders is None:
             self._drop_objects(name)
             return

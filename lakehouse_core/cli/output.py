@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.table import Table as Grid
 
 from lakehouse_core.api.records import Records
-from lakehouse_core.api.reports import CompactionReport, Report, VerifyReport
+from lakehouse_core.api.reports import CompactionReport, CopyReport, Report, VerifyReport
 from lakehouse_core.display import plain_text, readable
 from lakehouse_core.table.commit_message import BATCH_IDENTIFIER
 
@@ -96,6 +96,9 @@ def _headline(report: Report) -> str:
         return f"nothing done: {report.noop_reason}"
     if report.dry_run:
         return "dry run, nothing changed"
+    if isinstance(report, CopyReport):
+        count = len(report.snapshot_ids)
+        return f"copied with {count} snapshot{'' if count == 1 else 's'} to {report.uri}"
     if isinstance(report, VerifyReport):
         return f"{len(report.findings)} findings" if report.findings else "no findings"
     return "done" if report.snapshot_id is None else f"snapshot {report.snapshot_id} ({report.commit_kind})"

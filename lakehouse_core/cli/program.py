@@ -24,6 +24,7 @@ _VERBS: Final = {
     "create": "tables",
     "alter": "alter",
     "rename": "tables",
+    "copy": "copying",
     "drop": "tables",
     "write": "rows",
     "read": "rows",

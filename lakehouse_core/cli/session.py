@@ -43,6 +43,16 @@ def open_catalog(context: click.Context, *, may_be_new: bool = False) -> Catalog
     return catalog_at(address)
 
 
+def target_catalog(warehouse: str | None, profile: str | None) -> Catalog:
+    """Return the catalog that a verb writes to, beside that of the command line; its warehouse need not exist.
+
+    Raises InvalidRequest unless one of the two is given.
+    """
+    if (warehouse is None) == (profile is None):
+        raise InvalidRequest("Name the target: the address of a warehouse, or --target-profile NAME.")
+    return catalog_at(_address(warehouse, profile=profile))
+
+
 def catalog_of_plan(context: click.Context, warehouse: str) -> Catalog:
     """Return the catalog of a warehouse that a plan names: the one of the command line with its metastore, or another
     one, whose folders are the names.

@@ -27,6 +27,8 @@ OWN_FOLDER: Final = "lakehouse"
 PENDING_FOLDER: Final = f"{OWN_FOLDER}/pending"
 PINS_FOLDER: Final = f"{OWN_FOLDER}/pins"
 QUEUE_FOLDER: Final = f"{OWN_FOLDER}/queue"
+# While it is there and schema 0 is not, the files are those of an unfinished copy, and no table.
+COPY_MARK: Final = f"{OWN_FOLDER}/copying"
 
 # The folders beside a table's data files.
 TABLE_FOLDERS: Final = frozenset(

@@ -13,7 +13,7 @@ import pytest
 from lakehouse_core.cli.program import cli
 
 VERBS = [
-    *("tables", "describe", "create", "alter", "rename", "drop"),
+    *("tables", "describe", "create", "alter", "rename", "copy", "drop"),
     *("write", "read", "count", "lookup", "changes", "diff"),
     *("snapshots", "partitions", "files", "manifests", "tags", "schemas", "trace", "report", "fleet"),
     *("compact", "compact-manifests", "expire", "tag", "pending", "verify", "completion"),

@@ -29,14 +29,16 @@ CHANGELOGS = {"changelog-producer": "input", "changelog.num-retained.max": "100"
 class Verb:
     """What is done to the catalog. `in_steps`: some of it may be done without the rest, which is done the next time.
 
-    `waits`: readers see it after a compaction, whose failure is told in the report and fails no commit. `prepare`: what
-    was done before, and did not fail. `keys`: the table's primary key.
+    `waits`: readers see it after a compaction, whose failure is told in the report and fails no commit. `resumes`:
+    files that nobody sees stay for the next time. `prepare`: what was done before, and did not fail. `keys`: the
+    table's primary key.
     """
 
     run: Callable[[Catalog], object]
     options: Mapping[str, str] = field(default_factory=dict)
     in_steps: bool = False
     waits: bool = False
+    resumes: bool = False
     prepare: Callable[[lc.Table], object] = lambda table: None
     keys: tuple[str, ...] = ("k",)
 
@@ -85,6 +87,16 @@ def _joint_commit(table: lc.Table) -> object:
     return table.commit_together(staged, commit_user="both", commit_identifier=1)
 
 
+def _copy(catalog: Catalog) -> object:
+    return catalog.copy_table(catalog.table("db.t"), "db.copy")
+
+
+def _change_schema(table: lc.Table) -> None:
+    table.alter(lc.AddColumn("w", "INT"))
+    table.write([{"k": 4, "v": "d", "w": 1}])
+    _expire(table)
+
+
 VERBS = {
     "write": _on_table(lambda table: table.write([{"k": 3, "v": "c"}])),
     "commit": _on_table(_staged_commit),
@@ -107,6 +119,7 @@ VERBS = {
     "create table": Verb(lambda catalog: catalog.create_table("db.new", {"a": "INT"})),
     "drop table": Verb(lambda catalog: catalog.drop_table("db.t")),
     "rename table": Verb(lambda catalog: catalog.rename_table("db.t", "db.other")),
+    "copy table": Verb(_copy, resumes=True),
     "create database": Verb(lambda catalog: catalog.create_database("more")),
     "drop database": Verb(lambda catalog: catalog.drop_database("db", cascade=True), in_steps=True),
 }
@@ -161,6 +174,8 @@ FILE_VERBS = {
     "compact, marked": _on_table(_compact, options={**MARKED, "write-only": "true"}, prepare=_append),
     "compact, told": _on_table(_compact, options={**IN_FULL, "write-only": "true"}, prepare=_append),
     "expire, marked": _on_table(_expire, options={**CHANGELOGS, **MARKED}, prepare=_outdate),
+    "copy, altered": Verb(_copy, options=CHANGELOGS, resumes=True, prepare=_change_schema),
+    "copy, marked": Verb(_copy, options={**MARKED, **INDEXED}, resumes=True, prepare=_append),
     "expire, indexed": _on_table(_expire, options=INDEXED, prepare=_outdate),
 }
 ALL_VERBS = {**VERBS, **FILE_VERBS}

@@ -147,17 +147,24 @@ class SqlMetastore:
         return self._without_row(name) if self._files.has_schema(name) else None
 
     def create_table(self, name: TableName, schemas: SchemaLog, first: TableSchema, *, adopt: bool) -> bool:
-        if self._database.read(lambda connection: self._has_view(connection, name), empty=False):
-            raise InvalidRequest(
-                f"Table {shown(str(name))}: a view of another engine has that name. Choose another name."
-            )
+        self._check_no_view(name)
         is_ours = self._files.create_table(name, schemas, first)
         if not is_ours and not adopt:
             if self._is_listed(name):
                 # Another process was faster.
                 return False
             raise InvalidRequest(self._without_row(name))
-        schema = first if is_ours else schemas.latest()
+        self._list(name, first if is_ours else schemas.latest())
+        return is_ours
+
+    def check_free(self, name: TableName) -> None:
+        self._check_no_view(name)
+        self._files.check_free(name, for_copy=True)
+
+    def adopt(self, name: TableName, schemas: SchemaLog) -> None:
+        self._list(name, schemas.latest())
+
+    def _list(self, name: TableName, schema: TableSchema) -> None:
         try:
             self._database.change(
                 lambda connection: self._insert_table(connection, name, schema),
@@ -165,13 +172,18 @@ class SqlMetastore:
             )
         except RowExists:
             # Another process listed it.
-            return is_ours
+            return
         except StorageUnavailable as error:
             raise WriteOutcomeUnknown(
                 f"{error} The files of table {shown(str(name))} are there. Create it again with exist_ok=True, which "
                 "lists them."
             ) from None
-        return is_ours
+
+    def _check_no_view(self, name: TableName) -> None:
+        if self._database.read(lambda connection: self._has_view(connection, name), empty=False):
+            raise InvalidRequest(
+                f"Table {shown(str(name))}: a view of another engine has that name. Choose another name."
+            )
 
     def drop_table(self, name: TableName, schemas: SchemaLog) -> bool:
         ids = schemas.ids()
@@ -182,7 +194,7 @@ class SqlMetastore:
 
         is_dropped = self._database.change(drop, is_done=lambda connection: not self._has_table(connection, name))
         if is_dropped is False:
-            return False
+            return self._files.drop_unfinished(name)
         if ids:
             rest = f"Table {shown(str(name))} is dropped. Files of it remain at {schemas.store.uri('')}."
             with begun(rest):

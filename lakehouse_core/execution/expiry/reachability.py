@@ -1,4 +1,4 @@
-"""Reachability: read all roots of a table anew, and find which of some candidate files they need.
+"""Reachability: find the files that roots of a table need, all of them or those among some candidates.
 
 Rule: one root that cannot be read stops the deletion. An error never counts as "there is no such root".
 """
@@ -7,7 +7,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from functools import partial
 from typing import TypeVar
 
-from lakehouse_core.errors import CorruptTable, NotFound
+from lakehouse_core.errors import CorruptTable, NotFound, UnsupportedFeature
 from lakehouse_core.metadata.manifest_reader import ManifestReader
 from lakehouse_core.metadata.read_ahead import in_order
 from lakehouse_core.table.data_file import DataFile, FileSource
@@ -33,12 +33,16 @@ class NamedFiles:
     """The files that lists, manifests and index manifests name; `manifests` raises NotFound for a missing file.
 
     Each list is decoded once and kept, because several roots and plans need the same lists. `at_once`: the number of
-    requests that the store answers in the time of one.
+    requests that the store answers in the time of one. `refuses_outside`: a file outside the table is
+    UnsupportedFeature; else it is left out.
     """
 
-    def __init__(self, manifests: ManifestReader, folders: DataLayout, *, at_once: int) -> None:
+    def __init__(
+        self, manifests: ManifestReader, folders: DataLayout, *, at_once: int, refuses_outside: bool = False
+    ) -> None:
         self._manifests = manifests
         self._at_once = at_once
+        self._refuses_outside = refuses_outside
         self._folders = folders
         self._lists: dict[tuple[str, str | None], list[ManifestFile]] = {}
 
@@ -74,18 +78,26 @@ class NamedFiles:
 
     def index_files(self, index_manifest: str, checksum: str | None) -> Iterator[FileRef]:
         for entry in self._manifests.listed_index_files(index_manifest, checksum):
-            if entry.external_path is None:
+            if self._is_inside(entry.file_name, entry.external_path):
                 folder = self._folders.index_folder(entry.partition, entry.bucket)
                 yield index_file(entry.file_name, entry.file_size, folder=folder, named_by=index_manifest)
 
     def data_files(
         self, partition: bytes, bucket: int, file: DataFile, *, kind: FileKind, named_by: str
     ) -> tuple[FileRef, ...]:
-        """Return a data file and its extra files; none if the file is outside the table, where nothing is deleted."""
-        if file.external_path is not None:
+        """Return a data file and its extra files; none if the file is outside the table."""
+        if not self._is_inside(file.file_name, file.external_path):
             return ()
         folder = self._folders.bucket(partition, bucket)
         return data_files(file.file_name, file.file_size, file.extra_files, kind=kind, folder=folder, named_by=named_by)
+
+    def _is_inside(self, name: str, external_path: str | None) -> bool:
+        if external_path is not None and self._refuses_outside:
+            raise UnsupportedFeature(
+                f"{name}: it is outside the table, at {external_path} (data-file.external-paths). Have Java Paimon "
+                "compact the table without that option."
+            )
+        return external_path is None
 
 
 def unlinked_files(named_files: NamedFiles, plans: Iterable[DeletionPlan]) -> dict[str, FileRef]:
@@ -167,7 +179,20 @@ def reachable_among(
 
     Raises CorruptTable when a file that a root needs is missing or contradicts another root.
     """
-    search = _Search(named_files, candidates)
+    return set(_found(_Search(named_files, candidates), roots, delta_is_changelog=delta_is_changelog))
+
+
+def reachable(named_files: NamedFiles, roots: Iterable[Root], *, delta_is_changelog: bool) -> Mapping[str, FileRef]:
+    """Return all files that the roots need, by key. Memory grows with the files that manifests name.
+
+    Raises as `reachable_among` does, NotFound for a missing manifest, and UnsupportedFeature for a file outside the
+    table.
+    """
+    return _found(_Search(named_files, None), roots, delta_is_changelog=delta_is_changelog)
+
+
+def _found(search: "_Search", roots: Iterable[Root], *, delta_is_changelog: bool) -> Mapping[str, FileRef]:
+    named_files = search.named_files
     reduced = [needed(root, delta_is_changelog=delta_is_changelog) for root in roots]
     named_files.load(named for root in reduced for named in root.lists)
     for root in reduced:
@@ -197,32 +222,31 @@ def pending_files(named_files: NamedFiles, pending: Iterable[tuple[str, StagedCo
 
 
 class _Search:
-    """A search, root by root, for the candidates that roots need."""
+    """A search, root by root, for the candidates that roots need. `candidates` None: every file is one."""
 
-    def __init__(self, named_files: NamedFiles, candidates: Mapping[str, FileRef]) -> None:
-        self._named_files = named_files
+    def __init__(self, named_files: NamedFiles, candidates: Mapping[str, FileRef] | None) -> None:
+        self.named_files = named_files
         self._candidates = candidates
         kinds = (FileKind.DATA, FileKind.CHANGELOG, FileKind.EXTRA)
-        self._names = {file.key.rsplit("/", 1)[-1] for file in candidates.values() if file.kind in kinds}
+        there = () if candidates is None else candidates.values()
+        self._names = {file.key.rsplit("/", 1)[-1] for file in there if file.kind in kinds}
         # By name and checksum: a list read without a checksum is read again for a root with one.
         self._found: dict[tuple[str, str | None], list[ManifestEntry]] = {}
-        self.live: set[str] = set()
+        self.live: dict[str, FileRef] = {}
 
     @property
     def looks_for_data(self) -> bool:
-        return bool(self._names)
+        return self._candidates is None or bool(self._names)
 
     def metadata(self, root: Root) -> None:
         for file in metadata_files(root):
             self._mark(file)
         for named in root.lists:
-            for manifest in _of(root, self._named_files.manifests, named):
+            for manifest in _of(root, self.named_files.manifests, named):
                 self._mark(manifest_file(manifest.file_name, manifest.file_size, named_by=named.name))
         if root.index_manifest is not None:
             checksum = root.index_manifest_checksum
-            for file in _of(
-                root, lambda name: list(self._named_files.index_files(name, checksum)), root.index_manifest
-            ):
+            for file in _of(root, lambda name: list(self.named_files.index_files(name, checksum)), root.index_manifest):
                 self._mark(file)
 
     def lineage(self, run: tuple[Root, ...]) -> None:
@@ -237,7 +261,7 @@ class _Search:
             self._added(root, root.changelog, FileKind.CHANGELOG)
         known = frozenset(self.live)
         self.state(run[-1])
-        if unknown := self.live - known:
+        if unknown := self.live.keys() - known:
             raise CorruptTable(
                 f"{run[-1].key}: {min(unknown)} is live in it, but no snapshot since {run[0].key} adds it. "
                 "Nothing was deleted; run `lakehouse verify` and keep its report."
@@ -266,26 +290,30 @@ class _Search:
     def _entries(self, root: Root, lists: Iterable[ManifestListRef | None]) -> list[ManifestEntry]:
         """Return the entries of the lists that are about candidates."""
         there = [named for named in lists if named is not None]
-        manifests = [manifest for named in there for manifest in _of(root, self._named_files.manifests, named)]
+        manifests = [manifest for named in there for manifest in _of(root, self.named_files.manifests, named)]
         unknown = [manifest for manifest in manifests if _identity(manifest) not in self._found]
-        for manifest, entries in self._named_files.each(unknown, lambda one: _of(root, self._named_files.entries, one)):
+        for manifest, entries in self.named_files.each(unknown, lambda one: _of(root, self.named_files.entries, one)):
             self._found[_identity(manifest)] = [entry for entry in entries if self._concerns(entry)]
         return [entry for manifest in manifests for entry in self._found[_identity(manifest)]]
 
     def _concerns(self, entry: ManifestEntry) -> bool:
-        return object_name(entry.file.file_name) in self._names or any(
-            extra in self._names for extra in entry.file.extra_files
+        return (
+            self._candidates is None
+            or object_name(entry.file.file_name) in self._names
+            or any(extra in self._names for extra in entry.file.extra_files)
         )
 
     def _mark_entry(self, entry: ManifestEntry, kind: FileKind, root: Root) -> None:
-        for file in self._named_files.data_files(
+        for file in self.named_files.data_files(
             entry.partition, entry.bucket, entry.file, kind=kind, named_by=root.key
         ):
             self._mark(file)
 
     def _mark(self, file: FileRef) -> None:
-        if file.key in self._candidates:
-            self.live.add(file.key)
+        if self._candidates is None or file.key in self._candidates:
+            held = self.live.setdefault(file.key, file)
+            if file.least_size > held.least_size:
+                self.live[file.key] = file
 
 
 def _identity(manifest: ManifestFile) -> tuple[str, str | None]:

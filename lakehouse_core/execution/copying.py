@@ -1,0 +1,288 @@
+"""Copy: put the roots of a table, and all files that they need, into another store.
+
+Order: the mark, the files, the roots, the schemas, schema 0 at last. With the mark and without schema 0 there is no
+table, so an interrupted copy is not seen, and copying again goes on from the files that are there. The source is only
+read: it keeps no file for the copy.
+"""
+
+import shutil
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Final
+
+from lakehouse_core.clock import Clock
+from lakehouse_core.errors import (
+    CommitConflict,
+    CorruptTable,
+    InvalidRequest,
+    NotFound,
+    SnapshotExpired,
+    StorageUnavailable,
+    WriteOutcomeUnknown,
+)
+from lakehouse_core.execution.context import TableContext
+from lakehouse_core.execution.expiry.reachability import NamedFiles, reachable
+from lakehouse_core.metadata.boundary import Boundary
+from lakehouse_core.metadata.changelog_log import ChangelogLog
+from lakehouse_core.metadata.hints import write_hint
+from lakehouse_core.metadata.manifest_reader import ManifestReader, Missing
+from lakehouse_core.metadata.read_ahead import in_order
+from lakehouse_core.metadata.roots import branch_names, collect_roots
+from lakehouse_core.metadata.schema_log import SchemaLog
+from lakehouse_core.options import ChangelogProducer
+from lakehouse_core.planning.copying import CopyChoice, check_choice, chosen_roots
+from lakehouse_core.progress import NOBODY, Watch
+from lakehouse_core.retry import LISTING
+from lakehouse_core.storage import is_hidden
+from lakehouse_core.storage.object_store import ObjectStore
+from lakehouse_core.storage.outcomes import clear_away, created, replaced
+from lakehouse_core.table.copy_mark import CopyMark, parse_mark, serialize_mark
+from lakehouse_core.table.data_layout import DataLayout
+from lakehouse_core.table.deletion_plan import DeletionStage
+from lakehouse_core.table.file_refs import FileRef
+from lakehouse_core.table.layout import COPY_MARK, MAIN, TableLayout
+from lakehouse_core.table.root import Root, RootKind, root_of
+from lakehouse_core.table.snapshot import parse_snapshot, parse_tag
+
+# A larger file is copied in pieces, and few of them at once.
+_LARGE_BYTES: Final = 8 << 20
+_LARGE_AT_ONCE: Final = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopyResult:
+    """What a copy has, and what this call had to copy of its files."""
+
+    snapshot_ids: Sequence[int]
+    tags: int
+    branches: int
+    files: int
+    files_copied: int
+    bytes_copied: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Contents:
+    """What a copy has: files that roots need, and objects with their bytes. `schemas`: of the main branch, by id."""
+
+    files: Mapping[str, FileRef]
+    objects: Mapping[str, bytes]
+    schemas: Mapping[int, bytes]
+    roots: Sequence[Root]
+    boundary: int
+
+
+def copy_files(
+    source: TableContext, target: ObjectStore, choice: CopyChoice, clock: Clock, *, watch: Watch = NOBODY
+) -> CopyResult:
+    """Make a copy of the table in the folder `target`, which holds nothing but an earlier, unfinished copy of it.
+
+    Raises InvalidRequest if another copy or a table is there, SnapshotExpired if the source expires what is being
+    copied, CommitConflict if another call goes on with this copy, CorruptTable, UnsupportedFeature,
+    StorageUnavailable: then the target is not a table yet. WriteOutcomeUnknown: it may be one.
+    """
+    check_choice(choice, tags=source.tags.names(), branches=branch_names(source.store))
+    mark = _begin(source, target, clock)
+
+    def attempt() -> CopyResult:
+        watch.at("reading the metadata")
+        contents = _contents(source, choice)
+        with _unpublished():
+            copied, size = _copy_files(source.store, target, contents, watch)
+            _write_roots(target, contents)
+            if target.read(COPY_MARK) != mark:
+                raise _overtaken(target)
+            target.write_all({MAIN.schema(id): data for id, data in contents.schemas.items() if id})
+        if not created(target, MAIN.schema(0), contents.schemas[0]):
+            raise _taken(target)
+        snapshots = [root for root in contents.roots if _is_of_main(root, RootKind.SNAPSHOT)]
+        return CopyResult(
+            snapshot_ids=[root.snapshot_id for root in snapshots],
+            tags=sum(_is_of_main(root, RootKind.TAG) for root in contents.roots),
+            branches=len({root.lineage for root in contents.roots} - {MAIN.prefix}),
+            files=len(contents.files),
+            files_copied=copied,
+            bytes_copied=size,
+        )
+
+    # What the source has expired is left out when all is read again.
+    return LISTING.call(
+        attempt,
+        on=(NotFound,),
+        exhausted=lambda attempts: SnapshotExpired(
+            f"{source.store.uri('')}: in each of {attempts} attempts a file was deleted before it was copied. Copy "
+            "again; what is there stays. If a file is missing for good, `lakehouse verify` names it."
+        ),
+    )
+
+
+def end_copy(target: ObjectStore) -> None:
+    """Remove the mark of a copy that is a table. A mark that stays has no effect."""
+    clear_away(target, [COPY_MARK])
+
+
+def is_complete(target: ObjectStore) -> bool:
+    """Return whether the copy at `target` is a table."""
+    return bool(target.infos([MAIN.schema(0)]))
+
+
+def copied_from(target: ObjectStore) -> str | None:
+    """Return the address of the table whose copy at `target` has not ended, None if there is none."""
+    found = target.read_found([COPY_MARK])
+    return parse_mark(found[COPY_MARK], target.uri(COPY_MARK)).source if found else None
+
+
+def _begin(source: TableContext, target: ObjectStore, clock: Clock) -> bytes:
+    """Write the mark, also over that of an earlier call, and return it."""
+    mark = serialize_mark(CopyMark(source=source.store.uri(""), uuid=clock.uuid()))
+    found = target.read_versioned(COPY_MARK)
+    if found is not None and (other := parse_mark(found[0], target.uri(COPY_MARK)).source) != source.store.uri(""):
+        raise InvalidRequest(
+            f"{target.uri('')}: an unfinished copy of {other} is there. Copy that table again to finish it, or drop "
+            "the unfinished table."
+        )
+    with _unpublished():
+        if not replaced(target, COPY_MARK, mark, if_version=None if found is None else found[1]):
+            raise _overtaken(target)
+    return mark
+
+
+def _contents(source: TableContext, choice: CopyChoice) -> _Contents:
+    store = source.store
+    boundary = source.snapshots.boundary.first_id()
+    found = collect_roots(store, boundary=boundary)
+    if any(plan.stage is DeletionStage.UNLINKING and plan.made_changelog_ids for plan in found.plans):
+        raise CommitConflict(
+            f"{store.uri('')}: an expiry makes changelogs of expired snapshots now, or was interrupted. Expire its "
+            "snapshots again, then copy."
+        )
+    schemas = SchemaLog(store, MAIN)
+    latest = schemas.latest()
+    branches = branch_names(store)
+    roots = chosen_roots(found.roots, choice, branches)
+    named_files = NamedFiles(
+        ManifestReader(store, MAIN, Missing.NOT_FOUND),
+        DataLayout(latest),
+        at_once=store.requests_at_once,
+        refuses_outside=True,
+    )
+    files = reachable(
+        named_files, roots, delta_is_changelog=latest.table_options.changelog_producer is ChangelogProducer.NONE
+    )
+    layouts = [TableLayout(name) for name in branches if choice.branches is None or name in choice.branches]
+    beside = [layout.schema(id) for layout in layouts for id in SchemaLog(store, layout).ids()]
+    beside += [layout.boundary for layout in layouts if store.infos([layout.boundary])]
+    keys = [root.key for root in roots] + beside
+    objects = dict(zip(keys, store.read_all(keys), strict=True))
+    for root in roots:
+        if _root_in(objects[root.key], root) != root:
+            raise NotFound(f"{store.uri(root.key)}: it was replaced while it was copied.")
+    main = [MAIN.schema(id) for id in schemas.ids()]
+    first = min((root.snapshot_id for root in roots if _is_of_main(root, RootKind.SNAPSHOT)), default=0)
+    return _Contents(
+        files=files,
+        objects=objects,
+        schemas=dict(enumerate(store.read_all(main))),
+        roots=roots,
+        boundary=max(boundary, first if first > 1 else 0),
+    )
+
+
+def _copy_files(source: ObjectStore, target: ObjectStore, contents: _Contents, watch: Watch) -> tuple[int, int]:
+    """Copy the files that are not there in their size, and delete what an earlier call copied and the source has no
+    more; return count and bytes.
+    """
+    there = {info.key: info.size for info in target.list("")}
+    _delete_others(target, contents, there)
+    unsized = [key for key, file in contents.files.items() if file.size is None and key in there]
+    sizes = {key: info.size for key, info in source.infos(unsized).items()}
+    missing = [
+        file
+        for key, file in contents.files.items()
+        if key not in there or there[key] != (sizes.get(key) if file.size is None else file.size)
+    ]
+    small = [file for file in missing if (file.size or 0) <= _LARGE_BYTES]
+    large = [file for file in missing if (file.size or 0) > _LARGE_BYTES]
+    more = watch.counting("copying", len(missing), "files")
+    total = 0
+    at_once = max(source.requests_at_once, target.requests_at_once)
+
+    def copy(file: FileRef) -> int:
+        return _copy_file(source, target, file)
+
+    for files, ahead, together in ((small, 8, at_once), (large, _LARGE_AT_ONCE, 1)):
+        for size in in_order(copy, files, ahead=ahead, at_once=together):
+            total += size
+            more(1)
+    # An earlier call may have ended before it did this.
+    target.make_last(contents.files)
+    return len(missing), total
+
+
+def _copy_file(source: ObjectStore, target: ObjectStore, file: FileRef) -> int:
+    """Copy one file and return its bytes. Raises NotFound, and CorruptTable if the source has it in another size."""
+    with source.open_read(file.key, file.size) as origin:
+        size = int(origin.size())
+        if fault := file.size_fault(size):
+            raise CorruptTable(
+                f"{source.uri(file.key)}: found {size} bytes, expected {fault}. Nothing was published; run `lakehouse "
+                "verify` and keep its report."
+            )
+        with target.open_write(file.key) as sink:
+            shutil.copyfileobj(origin, sink, _LARGE_BYTES)
+    return size
+
+
+def _delete_others(target: ObjectStore, contents: _Contents, there: Iterable[str]) -> None:
+    """Delete what is not part of the copy. Raises InvalidRequest if a schema of another table is there."""
+    schemas = {MAIN.schema(id): data for id, data in contents.schemas.items()}
+    held = target.read_found(key for key in there if key.startswith(f"{MAIN.schema_folder}/"))
+    if any(schemas.get(key) != data for key, data in held.items()):
+        raise _taken(target)
+    needed = contents.files.keys() | contents.objects.keys() | schemas.keys() | {COPY_MARK}
+    # Hidden files may be those of a write that has not ended.
+    left = target.delete([key for key in there if key not in needed and not is_hidden(key.rpartition("/")[2])])
+    if left:
+        raise StorageUnavailable(f"{target.uri(left[0])} and {len(left) - 1} others: the store did not delete them.")
+
+
+def _write_roots(target: ObjectStore, contents: _Contents) -> None:
+    target.write_all(contents.objects)
+    if contents.boundary:
+        Boundary(target, MAIN).advance(contents.boundary)
+    snapshots = [root.snapshot_id for root in contents.roots if _is_of_main(root, RootKind.SNAPSHOT)]
+    changelogs = [root.snapshot_id for root in contents.roots if _is_of_main(root, RootKind.CHANGELOG)]
+    if snapshots:
+        write_hint(target, MAIN.earliest_hint, min(snapshots))
+        write_hint(target, MAIN.latest_hint, max(snapshots))
+    if changelogs:
+        ChangelogLog(target, MAIN).write_hints(min(changelogs), max(changelogs))
+
+
+@contextmanager
+def _unpublished() -> Iterator[None]:
+    """What the block writes is not a table yet. Raises StorageUnavailable for WriteOutcomeUnknown."""
+    try:
+        yield
+    except WriteOutcomeUnknown as error:
+        raise StorageUnavailable(
+            f"{error} The copy is not a table yet. Copy again, which goes on from here."
+        ) from error
+
+
+def _taken(target: ObjectStore) -> InvalidRequest:
+    return InvalidRequest(f"{target.uri('')}: another table was created there meanwhile. Copy to another name.")
+
+
+def _overtaken(target: ObjectStore) -> CommitConflict:
+    return CommitConflict(f"{target.uri('')}: another call goes on with this copy. Wait until it has ended.")
+
+
+def _root_in(data: bytes, root: Root) -> Root:
+    snapshot = parse_tag(data, root.key).snapshot if root.kind is RootKind.TAG else parse_snapshot(data, root.key)
+    return root_of(snapshot, root.key, root.kind, lineage=root.lineage)
+
+
+def _is_of_main(root: Root, kind: RootKind) -> bool:
+    return root.lineage == MAIN.prefix and root.kind is kind

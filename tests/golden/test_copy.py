@@ -1,0 +1,29 @@
+"""Copies of tables that Java wrote: each file of a copy is that of the table."""
+
+from pathlib import Path
+
+import pytest
+
+import lakehouse_core as lc
+from tests.golden import sets
+
+pytestmark = pytest.mark.golden
+
+# Files that only help readers, and that only this package reads.
+OWN = {"LATEST", "EARLIEST", "boundary"}
+
+
+@pytest.mark.parametrize("name", sets.RECORDED)
+def test_a_copy_has_the_files_of_the_table_byte_for_byte(tmp_path: Path, name: str) -> None:
+    warehouse, copies = sets.unpack(name, tmp_path / "golden"), tmp_path / "copies"
+    source, target = lc.connect(str(warehouse)), lc.connect(str(copies))
+    target.create_database("db")
+    for table in sets.docs(name):
+        report = target.copy_table(source.table(f"db.{table}"))
+
+        files = {path.relative_to(copies): path for path in (copies / "db.db" / table).rglob("*") if path.is_file()}
+        assert len(files) > report.files == report.files_added
+        for path, file in files.items():
+            assert path.name in OWN or file.read_bytes() == (warehouse / path).read_bytes()
+        assert report.findings == source.table(f"db.{table}").verify().findings
+    assert target.tables("db") == sorted(sets.docs(name))
