@@ -190,12 +190,14 @@ class WarehouseFiles:
             folders.delete_empty_folders(folder)
 
     def _clear_hidden(self, database: str) -> None:
-        """Remove the mark of a database and the hidden files of interrupted calls: dropped tables, temporary files."""
+        """Remove the mark of a database and what interrupted calls left: dropped tables, temporary files."""
         folder = _folder(database)
-        names = {found.key.removeprefix(f"{folder}/").partition("/")[0] for found in self._store.list(folder)}
+        keys = {found.key.removeprefix(f"{folder}/") for found in self._store.list(folder)}
         left: list[str] = []
-        for name in sorted(names):
-            if name.startswith(_DROPPED_PREFIX):
+        for name in sorted({key.partition("/")[0] for key in keys}):
+            if f"{name}/{_DROP_MARK}" in keys:
+                self._drop_objects(TableName(database, name))
+            elif name.startswith(_DROPPED_PREFIX):
                 left += self._store.delete_folder(f"{folder}/{name}")
             elif name == _DATABASE_MARK or is_temp(name):
                 left += self._store.delete([f"{folder}/{name}"])

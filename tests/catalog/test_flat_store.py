@@ -35,6 +35,20 @@ def catalog(store: ObjectStore) -> Catalog:
     return catalog
 
 
+def test_a_database_is_dropped_with_what_an_interrupted_drop_of_its_table_left(
+    catalog: Catalog, store: ObjectStore
+) -> None:
+    keys = [info.key for info in store.list("db.db/t")]
+    store.write("db.db/t/lakehouse/dropped", b"")
+    store.delete([key for key in keys if "/schema/" in key])
+    assert catalog.tables("db") == []
+
+    catalog.drop_database("db")
+
+    assert catalog.databases() == []
+    assert [info.key for info in store.list("") if not is_hidden(info.key.rpartition("/")[2])] == []
+
+
 @pytest.mark.parametrize(
     "drop",
     [
