@@ -11,10 +11,10 @@ import os
 import re
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from datetime import timedelta
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import islice
 from typing import IO, Any, Final, NoReturn, TypeVar, cast
 
@@ -73,6 +73,14 @@ R = TypeVar("R")
 _WHOLE_BYTES: Final = 32 << 20
 # A larger object is uploaded in parts while it is written.
 _ONE_PART_BYTES: Final = 64 << 20
+# Of a larger object that is read on and on: what one request asks for, how much is asked for before it is read, how
+# many requests run at once, and the bytes that may be left out between two reads.
+_PIECE_BYTES: Final = 2 << 20
+_MOST_AHEAD_BYTES: Final = 8 << 20
+_PIECES_AT_ONCE: Final = 4
+_GAP_BYTES: Final = 1 << 20
+# The end of a larger object, where formats keep what readers ask for first, is read at once.
+_TAIL_BYTES: Final = 256 << 10
 _PART_BYTES: Final = 16 << 20
 _DELETED_AT_ONCE: Final = 1_000
 # The most keys of one page of a list.
@@ -417,13 +425,21 @@ class _Sink(io.RawIOBase):
 
 
 class _Ranges(io.RawIOBase):
-    """A large object, read in ranges."""
+    """A large object, read in ranges. What follows a read is asked for before it is read, the more the further reads go
+    on, until one begins elsewhere.
+    """
 
     def __init__(self, store: S3Store, key: str, size: int) -> None:
         self._store = store
         self._key = key
         self._size = size
         self._position = 0
+        # Where the last read ended, None before the first, and the bytes that are asked for beyond a read.
+        self._read_end: int | None = None
+        self._ahead_bytes = 0
+        # The pieces that are asked for, by their starts, without gaps, and where the last of them ends.
+        self._pieces: dict[int, Future[bytes]] = {}
+        self._asked_end = 0
 
     def readable(self) -> bool:
         return True
@@ -444,9 +460,62 @@ class _Ranges(io.RawIOBase):
         length = left if size < 0 else min(size, left)
         if not length:
             return b""
-        data = self._store.read_range(self._key, self._position, length)
+        data = self._range(self._position, self._position + length)
         self._position += len(data)
         return data
+
+    def close(self) -> None:
+        """Ask for nothing more."""
+        if not self.closed:
+            self._pieces = {}
+            if "_pool" in vars(self):
+                self._pool.shutdown(wait=False, cancel_futures=True)
+        super().close()
+
+    @cached_property
+    def _pool(self) -> ThreadPoolExecutor:
+        return ThreadPoolExecutor(_PIECES_AT_ONCE, thread_name_prefix="s3-ahead")
+
+    @cached_property
+    def _tail(self) -> bytes:
+        length = min(self._size, _TAIL_BYTES)
+        return self._store.read_range(self._key, self._size - length, length)
+
+    def _range(self, start: int, end: int) -> bytes:
+        if start >= self._size - _TAIL_BYTES and not self._pieces:
+            first = self._size - len(self._tail)
+            return self._tail[start - first : end - first]
+        follows = self._read_end is None or 0 <= start - self._read_end <= _GAP_BYTES
+        self._read_end = end
+        self._ahead_bytes = min(max(2 * self._ahead_bytes, _PIECE_BYTES), _MOST_AHEAD_BYTES) if follows else 0
+        if not follows:
+            self._pieces = {}
+            return self._store.read_range(self._key, start, end - start)
+        self._ask(start, end)
+        pieces = [(first, piece.result()) for first, piece in self._pieces.items() if first < end]
+        last = pieces[-1][0]
+        self._pieces = {first: piece for first, piece in self._pieces.items() if first >= last}
+        parts = [memoryview(data)[max(0, start - first) : end - first] for first, data in pieces]
+        return b"".join(parts)
+
+    def _ask(self, start: int, end: int) -> None:
+        """Ask for what is not asked for yet of the range and of the bytes beyond it; forget what lies before it."""
+        if not self._pieces:
+            self._asked_end = start
+        self._pieces = {
+            first: piece for first, piece in self._pieces.items() if min(first + _PIECE_BYTES, self._asked_end) > start
+        }
+        self._asked_end = max(self._asked_end, start)
+        last = min(self._size, end + self._ahead_bytes)
+        while self._asked_end < last:
+            length = min(_PIECE_BYTES, self._size - self._asked_end)
+            if self._asked_end >= end and self._asked_end + length > last and last < self._size:
+                # Of what is beyond, whole pieces.
+                break
+            self._pieces[self._asked_end] = self._pool.submit(
+                self._store.read_range, self._key, self._asked_end, length
+            )
+            self._asked_end += length
 
 
 def _or_none(read: Callable[[str], R]) -> Callable[[str], R | None]:

@@ -6,6 +6,7 @@ import pickle
 import signal
 import sys
 from collections.abc import Callable, Iterator
+from random import Random
 from typing import Any
 
 import pytest
@@ -72,6 +73,53 @@ def test_a_large_object_is_read_in_ranges(store: ObjectStore, monkeypatch: pytes
         file.seek(10_000)
         assert file.read() == data[10_000:]
         assert file.read(5) == b""
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_large_object_that_is_read_on_and_on_is_read_ahead_and_right(
+    store: ObjectStore, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    for name, size in (
+        ("_WHOLE_BYTES", 10),
+        ("_PIECE_BYTES", 64),
+        ("_MOST_AHEAD_BYTES", 256),
+        ("_GAP_BYTES", 50),
+        ("_TAIL_BYTES", 90),
+    ):
+        monkeypatch.setattr(s3, name, size)
+    random = Random(seed)
+    data = random.randbytes(5_000 + random.randrange(70))
+    store.write("large", data)
+
+    with store.open_read("large", len(data)) as file:
+        place = 0
+        for _ in range(60):
+            place += random.choice([0, 0, 0, 0, 3, 49, 200, -30])
+            if not 0 <= place < len(data):
+                place = random.randrange(len(data))
+            length = random.choice([1, 20, 64, 300])
+            assert file.read_at(length, place) == data[place : place + length]
+            place = min(len(data), place + length)
+
+
+def test_what_reads_ahead_asks_for_each_byte_once(store: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, size in (("_WHOLE_BYTES", 10), ("_PIECE_BYTES", 100), ("_MOST_AHEAD_BYTES", 400), ("_TAIL_BYTES", 0)):
+        monkeypatch.setattr(s3, name, size)
+    asked: list[tuple[int, int]] = []
+    read_range = s3.S3Store.read_range
+
+    def counted(self: s3.S3Store, key: str, start: int, length: int) -> bytes:
+        asked.append((start, length))
+        return read_range(self, key, start, length)
+
+    monkeypatch.setattr(s3.S3Store, "read_range", counted)
+    store.write("large", bytes(2_050))
+    with store.open_read("large", 2_050) as file:
+        for place in range(0, 2_050, 41):
+            assert file.read_at(41, place) == bytes(41)
+
+    assert sum(length for _, length in asked) == 2_050
+    assert len(asked) == 21
 
 
 def test_a_large_object_is_sent_in_parts_and_given_up_when_its_block_fails(
