@@ -89,10 +89,10 @@ def copy_files(
         watch.at("reading the metadata")
         contents = _contents(source, choice)
         with _unpublished():
+            _check_own(target, mark)
             copied, size = _copy_files(source.store, target, contents, watch)
             _write_roots(target, contents)
-            if target.read(COPY_MARK) != mark:
-                raise _overtaken(target)
+            _check_own(target, mark)
             target.write_all({MAIN.schema(id): data for id, data in contents.schemas.items() if id})
         if not created(target, MAIN.schema(0), contents.schemas[0]):
             raise _taken(target)
@@ -178,12 +178,14 @@ def _contents(source: TableContext, choice: CopyChoice) -> _Contents:
     for root in roots:
         if _root_in(objects[root.key], root) != root:
             raise NotFound(f"{store.uri(root.key)}: it was replaced while it was copied.")
-    main = [MAIN.schema(id) for id in schemas.ids()]
+    ids = schemas.ids()
+    if 0 not in ids:
+        raise CorruptTable.missing(store.uri(MAIN.schema(0)))
     first = min((root.snapshot_id for root in roots if _is_of_main(root, RootKind.SNAPSHOT)), default=0)
     return _Contents(
         files=files,
         objects=objects,
-        schemas=dict(enumerate(store.read_all(main))),
+        schemas=dict(zip(ids, store.read_all(map(MAIN.schema, ids)), strict=True)),
         roots=roots,
         boundary=max(boundary, first if first > 1 else 0),
     )
@@ -275,8 +277,14 @@ def _taken(target: ObjectStore) -> InvalidRequest:
     return InvalidRequest(f"{target.uri('')}: another table was created there meanwhile. Copy to another name.")
 
 
+def _check_own(target: ObjectStore, mark: bytes) -> None:
+    """Raise CommitConflict unless the mark is ours: another call may have made the copy a table, which has commits."""
+    if target.read_found([COPY_MARK]).get(COPY_MARK) != mark:
+        raise _overtaken(target)
+
+
 def _overtaken(target: ObjectStore) -> CommitConflict:
-    return CommitConflict(f"{target.uri('')}: another call goes on with this copy. Wait until it has ended.")
+    return CommitConflict(f"{target.uri('')}: another call has gone on with this copy. Wait until it has ended.")
 
 
 def _root_in(data: bytes, root: Root) -> Root:

@@ -242,9 +242,30 @@ def test_two_calls_at_once_do_not_publish_two_copies(monkeypatch: pytest.MonkeyP
             catalog_on(store).copy_table(table)
 
     monkeypatch.setattr(copying, "_write_roots", overtaken)
-    with pytest.raises((lc.CommitConflict, lc.NotFound, lc.SnapshotExpired)):
+    with pytest.raises(lc.CommitConflict, match="another call has gone on with this copy"):
         catalog_on(store).copy_table(table)
     assert answers(catalog_on(store).table("db.t")) == answers(table)
+
+
+def test_a_call_that_was_overtaken_deletes_nothing_of_the_table_that_the_copy_has_become(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    table, store = made(catalog_on(MemoryStore())), MemoryStore()
+    copy_file, others = copying._copy_file, []
+
+    def overtaken(*arguments: Any) -> int:
+        if not others:
+            others.append(1)
+            catalog_on(store).copy_table(table)
+            catalog_on(store).table("db.t").write([{"p": 7, "k": 7, "v": "new"}])
+            raise lc.NotFound("the source has expired it")
+        return copy_file(*arguments)
+
+    monkeypatch.setattr(copying, "_copy_file", overtaken)
+    with pytest.raises(lc.CommitConflict, match="another call has gone on with this copy"):
+        catalog_on(store).copy_table(table)
+    assert catalog_on(store).table("db.t").scan(where="k = 7").count() == 1
+    assert catalog_on(store).table("db.t").verify(data=True).findings == ()
 
 
 REFUSED: dict[str, tuple[Callable[[Catalog, lc.Table], object], type[lc.LakehouseError], str]] = {
