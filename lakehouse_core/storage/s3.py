@@ -234,11 +234,13 @@ class S3Store:
 
     def now_millis(self) -> int:
         key = self.temp_key("now")
-        self.write(key, b"")
         try:
+            self.write(key, b"")
             return self._info(key).modified_millis
         finally:
-            self.delete([key])
+            # The object may be there whatever the answer was.
+            with suppress(StorageUnavailable):
+                self.delete([key])
 
     def temp_key(self, name: str) -> str:
         """Return a fresh hidden key."""
@@ -262,13 +264,14 @@ class S3Store:
             return False
         return True
 
-    def _client(self, *, retries: int = _READ_RETRIES) -> Client:
+    def _client(self, *, retries: int | None = None) -> Client:
+        """Return a client that repeats a request so often. None: as often as a request may be repeated."""
         if os.getpid() in _FORKED:
             raise StorageUnavailable(
                 f"{self.uri('')}: this process was forked from one that may have used the store, where requests can "
                 "wait for ever. Start processes by spawn, as in multiprocessing.get_context('spawn')."
             )
-        return _client(self._settings, retries, given_keys(self._settings))
+        return _client(self._settings, _READ_RETRIES if retries is None else retries, given_keys(self._settings))
 
     def _each(self, function: Callable[[T], R], items: Sequence[T]) -> builtins.list[R]:
         """Return the result of `function` for each item, which run at once. Raises the first failure."""
