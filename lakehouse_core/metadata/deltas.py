@@ -59,18 +59,10 @@ def deltas_since(
     Raises SnapshotExpired if one of them has expired, CorruptTable.
     """
     try:
-        return [
-            (snapshot.commit_kind, _delta(manifests, snapshot, keep))
-            for snapshot in snapshots.since(after_id, until_id)
-            if snapshot.commit_kind is not without
-        ]
+        read = [one for one in snapshots.since(after_id, until_id) if one.commit_kind is not without]
+        return list(zip((one.commit_kind for one in read), manifests.deltas(read, keep=keep), strict=True))
     except CorruptTable as error:
         if snapshots.boundary.first_id() <= after_id + 1:
             raise
         # Expiry deleted its files during the read.
         raise SnapshotExpired(f"Snapshot {after_id + 1} expired while it was read.") from error
-
-
-def _delta(manifests: ManifestReader, snapshot: Snapshot, keep: Keep) -> list[ManifestEntry]:
-    read = manifests.entries_of_each(manifests.delta(snapshot), keep=keep)
-    return [entry for entries in read for entry in entries]

@@ -145,6 +145,14 @@ class ManifestReader:
         for entries in known:
             yield next(read) if entries is None else _kept(entries, keep)
 
+    def deltas(self, snapshots: Iterable[Snapshot], *, keep: Keep) -> Iterator[list[ManifestEntry]]:
+        """Yield the kept entries of the delta of each snapshot, in order. All are read in a few round trips."""
+        # A disk is fastest one by one.
+        lists = list(in_order(self.delta, snapshots, ahead=1, at_once=self._store.requests_at_once))
+        entries = self.entries_of_each(chain.from_iterable(lists), keep=keep)
+        for manifests in lists:
+            yield [entry for _ in manifests for entry in next(entries)]
+
     def columns(
         self, manifests: Iterable[ManifestFile], *, keep: Keep | None = None, with_stats: bool = False
     ) -> EntryColumns:

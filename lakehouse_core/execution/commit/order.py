@@ -8,6 +8,7 @@ Rule: the staged files stay until the commit is applied, because the caller may 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import takewhile
 from typing import TypeAlias
 
 from lakehouse_core.errors import CommitConflict, CorruptTable, SnapshotExpired, TaskFailed
@@ -228,14 +229,10 @@ class _Arrived:
 
     def _added_since(self, after_id: int, latest: Snapshot) -> Iterator[str]:
         """Yield the names of the files that the retained snapshots after `after_id` added, removed ones too."""
-        for snapshot in self._table.snapshots.newest_first(latest):
-            if snapshot.id <= after_id:
-                return
-            if snapshot.commit_kind is not CommitKind.COMPACT:
-                for entries in self._table.manifests.entries_of_each(
-                    self._table.manifests.delta(snapshot), keep=self._keep
-                ):
-                    yield from (entry.file.file_name for entry in entries)
+        since = takewhile(lambda one: one.id > after_id, self._table.snapshots.newest_first(latest))
+        writes = (one for one in since if one.commit_kind is not CommitKind.COMPACT)
+        for entries in self._table.manifests.deltas(writes, keep=self._keep):
+            yield from (entry.file.file_name for entry in entries)
 
     def _keep(self, partition: bytes, bucket: int, level: int) -> bool:
         return (partition, bucket) in self._lowest
