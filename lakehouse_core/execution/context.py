@@ -42,9 +42,9 @@ class TableContext:
     arbiter: Arbiter
     runtime: TaskRuntime
 
-    def look(self) -> Look:
-        """Return a look that answers the latest snapshot and the latest schema."""
-        return Look(self.store, [*self.snapshots.asked(), *self.schemas.asked()])
+    def look(self, *more: str) -> Look:
+        """Return a look that answers the latest snapshot and the latest schema, and has the objects at `more`."""
+        return Look(self.store, [*self.snapshots.asked(), *self.schemas.asked(), *more])
 
     def on_branch(self, name: str | None) -> "TableContext":
         """Return the context of the branch `name`, None for the main branch, without reading."""

@@ -23,6 +23,10 @@ class Look:
             found = self._store.read_found(unknown)
             self._found.update((key, found.get(key)) for key in unknown)
 
+    def known(self, key: str) -> bytes | None:
+        """Return the object, None if it is missing or was not asked for."""
+        return self._found.get(key)
+
     def get(self, key: str) -> bytes | None:
         """Return the object, None if it is missing. Reads it if it was not asked for before."""
         self.ask([key])

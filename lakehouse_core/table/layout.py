@@ -27,6 +27,8 @@ OWN_FOLDER: Final = "lakehouse"
 PENDING_FOLDER: Final = f"{OWN_FOLDER}/pending"
 PINS_FOLDER: Final = f"{OWN_FOLDER}/pins"
 QUEUE_FOLDER: Final = f"{OWN_FOLDER}/queue"
+# While it is there, commits wait in the queue, or did; the latest snapshot need not say so.
+QUEUE_MARK: Final = f"{OWN_FOLDER}/waiting"
 # While it is there and schema 0 is not, the files are those of an unfinished copy, and no table.
 COPY_MARK: Final = f"{OWN_FOLDER}/copying"
 

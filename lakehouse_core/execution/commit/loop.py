@@ -45,6 +45,7 @@ from lakehouse_core.planning.commit.ledger import Ledger
 from lakehouse_core.planning.commit.steps import CommitStep, RewriteManifestsStep, StepPlan, commit_steps, plan_step
 from lakehouse_core.retry import Attempt
 from lakehouse_core.table.data_layout import DataLayout
+from lakehouse_core.table.layout import QUEUE_MARK
 from lakehouse_core.table.manifest import ManifestFile
 from lakehouse_core.table.schema import TableSchema, write_supported
 from lakehouse_core.table.snapshot import Snapshot
@@ -72,7 +73,7 @@ def commit(table: TableContext, staged: StagedCommit, *, parts: tuple[StagedComm
     StorageUnavailable, TaskFailed.
     """
     check_staged(staged)
-    look = table.look()
+    look = table.look(QUEUE_MARK)
     schema = table.schemas.latest(look)
     write_supported(schema)
     check_schema(staged, schema)

@@ -11,7 +11,7 @@ from contextlib import suppress
 from lakehouse_core.clock import Clock
 from lakehouse_core.errors import InvalidRequest, NotFound, StorageUnavailable
 from lakehouse_core.storage import ObjectStore
-from lakehouse_core.table.layout import QUEUE_FOLDER
+from lakehouse_core.table.layout import QUEUE_FOLDER, QUEUE_MARK
 
 # The number of commits that try at a time: while one waits for its disk, the next prepares. With three, each writes its
 # manifest list and snapshot 2.9 times before it wins; with one, the table is idle until the next commit notices its
@@ -57,6 +57,14 @@ class CommitQueue:
             return False
         self._ticket = ticket
         return True
+
+    def mark(self) -> None:
+        """Tell commits that lost no race of the queue: no snapshot tells them while no commit of the queue wins."""
+        with suppress(*_NO_QUEUE):
+            self._store.write(QUEUE_MARK, b"", durable=False)
+
+    def unmark(self) -> None:
+        self._discard([QUEUE_MARK])
 
     def wait(self, until: float) -> None:
         """Return when it is this commit's turn, when the queue has stopped moving, or at the time `until`."""

@@ -14,6 +14,7 @@ from lakehouse_core.options import CommitOptions
 from lakehouse_core.planning.commit.ledger import QUEUE_PROPERTY
 from lakehouse_core.planning.commit.steps import CommitStep, RewriteManifestsStep
 from lakehouse_core.retry import Attempt, Retry
+from lakehouse_core.table.layout import QUEUE_MARK
 from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.snapshot import Snapshot
 
@@ -70,9 +71,12 @@ class CommitTurn:
         commits.
         """
         latest = self._looked()
-        if latest is not None and QUEUE_PROPERTY in latest.properties and not self._queue.is_joined:
+        is_marked = self._look is not None and self._look.known(QUEUE_MARK) is not None
+        if latest is not None and (is_marked or QUEUE_PROPERTY in latest.properties) and not self._queue.is_joined:
             if self._queue.join(if_any=True):
                 prepare(latest)
+            elif is_marked:
+                self._queue.unmark()
             self._queue.wait(attempt.deadline)
             attempt.restart()
             latest = self._looked()
@@ -98,9 +102,13 @@ class CommitTurn:
         """Wait for the turn of the next attempt, if there is one."""
         if attempt.is_last:
             return
+        has_waited = self._queue.is_joined
         self._queue.join()
         growth = None
         if self._queue.is_joined:
+            if has_waited:
+                # Commits that lost no race prepare faster than one that others overtook, and win each time.
+                self._queue.mark()
             # Few commits run at once, and a commit that sleeps in one of the first places delays all behind it. So it
             # sleeps only after repeated losses, which come from writers that do not queue.
             late = attempt.number - _LOSSES_WITHOUT_SLEEP
@@ -115,6 +123,6 @@ class CommitTurn:
     def _looked(self) -> Snapshot | None:
         if self._given is None:
             self._looked_at = self._clock.monotonic_seconds()
-        self._look, self._given = self._given or self._table.look(), None
+        self._look, self._given = self._given or self._table.look(QUEUE_MARK), None
         self._latest = self._snapshots.latest(self._look)
         return self._latest

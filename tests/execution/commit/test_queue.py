@@ -12,7 +12,7 @@ from lakehouse_core.execution.commit.queue import CommitQueue
 from lakehouse_core.planning.commit.ledger import QUEUE_PROPERTY
 from lakehouse_core.storage import FaultyStore, MemoryStore
 from lakehouse_core.storage.faulty import Call
-from lakehouse_core.table.layout import QUEUE_FOLDER
+from lakehouse_core.table.layout import QUEUE_FOLDER, QUEUE_MARK
 from tests.execution.commit.commit_vocabulary import CommitTable, commit_table
 from tests.execution.commit.test_interleaving import interleaved
 
@@ -154,9 +154,9 @@ def test_a_store_that_fails_counts_as_no_queue(store, clock, verb, error):
     queue.leave()
 
 
-def calls_of_a_commit(table: CommitTable, name: str) -> list[Call]:
+def calls_of_a_commit(table: CommitTable, name: str, *, seed: int = 3) -> list[Call]:
     seen: list[Call] = []
-    CommitTable(FaultyStore(table.store, on_call=seen.append), VirtualClock(seed=3)).commit(
+    CommitTable(FaultyStore(table.store, on_call=seen.append), VirtualClock(seed=seed)).commit(
         table.append(name, user=name)
     )
     return [call for call in seen if call.key.startswith(QUEUE_FOLDER)]
@@ -193,6 +193,43 @@ def test_a_commit_that_lost_says_so_in_its_snapshot_and_the_next_one_looks_once(
     assert tickets(table.store) == 0
     assert [call.method for call in calls_of_a_commit(table, "next")] == ["children"]
     assert calls_of_a_commit(table, "after") == []
+
+
+def test_a_commit_that_loses_again_in_its_turn_is_seen_by_those_that_meet_nobody() -> None:
+    table = commit_table()
+    overtaken: list[bool] = []
+    hurried: list[str] = []
+
+    def move(call: Call) -> None:
+        if call.method == "create_new" and len(overtaken) < 3:
+            overtaken.append(bool(table.store.infos([QUEUE_MARK])))
+            calls = calls_of_a_commit(table, f"hurried-{len(overtaken)}", seed=10 + len(overtaken))
+            hurried.append("queued" if any(found.method == "write" for found in calls) else "free")
+
+    CommitTable(FaultyStore(table.store, on_call=move), VirtualClock(seed=2)).commit(table.append("late", user="late"))
+
+    assert overtaken == [False, False, True]
+    assert hurried == ["free", "free", "queued"]
+    assert tickets(table.store) == 0
+    calls_of_a_commit(table, "next", seed=20)
+    assert not table.store.infos([QUEUE_MARK])
+    assert calls_of_a_commit(table, "after", seed=21) == []
+
+
+def test_a_mark_that_cannot_be_written_or_deleted_fails_no_commit() -> None:
+    table = commit_table()
+    table.store.write(QUEUE_MARK, b"")
+    others = iter(range(2))
+
+    def refuse(call: Call) -> None:
+        if call.key == QUEUE_MARK and call.method in ("write", "delete"):
+            raise StorageUnavailable("refused")
+        if call.method == "create_new" and next(others, None) is not None:
+            table.commit(table.append(f"other{call.number}", user=f"other{call.number}"))
+
+    view = CommitTable(FaultyStore(table.store, on_call=refuse), VirtualClock(seed=2))
+    assert view.commit(table.append("mine", user="me")).snapshot_ids
+    assert view.commit(table.append("more", user="more")).snapshot_ids
 
 
 def test_a_commit_writes_the_manifests_of_its_changes_before_its_turn_comes() -> None:
