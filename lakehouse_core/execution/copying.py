@@ -213,7 +213,7 @@ def _copy_files(source: ObjectStore, target: ObjectStore, contents: _Contents, w
     def copy(file: FileRef) -> int:
         return _copy_file(source, target, file)
 
-    for files, ahead, together in ((small, 8, at_once), (large, _LARGE_AT_ONCE, 1)):
+    for files, ahead, together in ((small, 8, at_once), (large, _LARGE_AT_ONCE, min(at_once, _LARGE_AT_ONCE))):
         for size in in_order(copy, files, ahead=ahead, at_once=together):
             total += size
             more(1)
