@@ -27,7 +27,8 @@ def created(
     except WriteOutcomeUnknown as error:
         lost = error
     # Some file systems repeat a request and report the effect of the first one as "it exists", so the bytes decide.
-    found = _content(store, key)
+    with _unresolved(lost):
+        found = _content(store, key)
     if found is None and lost is not None:
         # The first request may still take effect, so it is not sent again.
         raise lost
@@ -44,8 +45,9 @@ def replaced(store: ObjectStore, key: str, data: bytes, *, if_version: str | Non
     """
     try:
         return store.replace(key, data, if_version=if_version)
-    except WriteOutcomeUnknown:
-        found = store.read_versioned(key)
+    except WriteOutcomeUnknown as lost:
+        with _unresolved(lost):
+            found = store.read_versioned(key)
         if found is not None and found[0] == data:
             store.make_last([key])
             return True
@@ -62,8 +64,12 @@ def moved(store: FolderStore, source: str, target: str, *, witness: str) -> bool
     content = store.read(f"{source}/{witness}")
     try:
         return store.rename_folder(source, target)
-    except WriteOutcomeUnknown:
-        if _content(store, f"{source}/{witness}") is None and _content(store, f"{target}/{witness}") == content:
+    except WriteOutcomeUnknown as lost:
+        with _unresolved(lost):
+            is_moved = (
+                _content(store, f"{source}/{witness}") is None and _content(store, f"{target}/{witness}") == content
+            )
+        if is_moved:
             store.make_last([source, target])
             return True
         raise
@@ -99,6 +105,17 @@ def begun(rest: str) -> Iterator[None]:
         yield
     except StorageUnavailable as error:
         raise WriteOutcomeUnknown(f"{error} {rest}") from error
+
+
+@contextmanager
+def _unresolved(lost: WriteOutcomeUnknown | None) -> Iterator[None]:
+    """The block reads what became of a request. Raises WriteOutcomeUnknown, `lost` if there is one, for
+    StorageUnavailable.
+    """
+    try:
+        yield
+    except StorageUnavailable as error:
+        raise (lost or WriteOutcomeUnknown(str(error))) from error
 
 
 def _content(store: StoreReader, key: str) -> bytes | None:

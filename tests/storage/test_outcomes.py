@@ -55,6 +55,24 @@ def test_an_object_that_may_still_come_is_an_unknown_outcome() -> None:
     assert methods(store) == ["create_new", "read"]
 
 
+@pytest.mark.parametrize("first", [FaultKind.FAIL_AFTER, FaultKind.LOST_BEFORE])
+def test_an_effect_that_cannot_be_looked_for_is_an_unknown_outcome(first: FaultKind) -> None:
+    def store(at: int) -> FaultyStore:
+        inner = MemoryStore()
+        inner.write("from/a", b"mine")
+        faults = [Fault(at=at, kind=first), Fault(at=at + 1, kind=FaultKind.FAIL_BEFORE)]
+        return FaultyStore(inner, faults)
+
+    with pytest.raises(WriteOutcomeUnknown):
+        created(store(1), "a", b"mine")
+    with pytest.raises(WriteOutcomeUnknown):
+        replaced(store(1), "a", b"mine", if_version=None)
+    folders = store(2).folders
+    assert folders is not None
+    with pytest.raises(WriteOutcomeUnknown):
+        moved(folders, "from", "to", witness="a")
+
+
 def test_an_object_that_may_not_last_is_an_unknown_outcome() -> None:
     inner = MemoryStore()
     store = FaultyStore(inner, [Fault(at=1, kind=FaultKind.FAIL_AFTER), Fault(at=3, kind=FaultKind.LOST_BEFORE)])
