@@ -11,7 +11,15 @@ import dagster as dg
 
 import lakehouse_core as lc
 from lakehouse_dagster.answers import answered
-from lakehouse_dagster.page import CONTENT_AGE, INPUTS_CURRENT, latest_checks, report_check
+from lakehouse_dagster.page import (
+    CONTENT_AGE,
+    INPUTS_CURRENT,
+    LatestCheck,
+    Pages,
+    latest_checks,
+    read_pages,
+    report_check,
+)
 from lakehouse_dagster.pipeline import TableState
 from lakehouse_dagster.sources import Behind, RowSource
 from lakehouse_dagster.specs import FreshnessSpec, TableSpec
@@ -150,20 +158,24 @@ def last_deadline(freshness: FreshnessSpec, *, now: datetime) -> datetime:
     return windows.start_time_for_partition_key(windows.get_partition_key_for_timestamp(now.timestamp()))
 
 
-def report_lateness(instance: dg.DagsterInstance, result: dg.AssetCheckResult, *, now: datetime) -> None:
-    """Store the evaluation of a check of this module, unless the page shows the same already."""
-    if not _is_shown(instance, result, now=now):
+def report_lateness(
+    instance: dg.DagsterInstance, result: dg.AssetCheckResult, *, now: datetime, seen: Pages | None = None
+) -> None:
+    """Store the evaluation of a check of this module, unless the page shows the same already.
+
+    `seen`: what the page showed a moment ago; it is read again if that is not the same.
+    """
+    assert result.asset_key is not None
+    name = str(result.check_name)
+    if seen is not None and is_told(result, seen.check(result.asset_key, name), now=now):
+        return
+    if not is_told(result, read_pages(instance, [result.asset_key]).check(result.asset_key, name), now=now):
         report_check(instance, result)
 
 
-def _is_shown(instance: dg.DagsterInstance, result: dg.AssetCheckResult, *, now: datetime) -> bool:
-    assert result.asset_key is not None
-    latest = latest_checks(instance, result.asset_key, [str(result.check_name)]).get(str(result.check_name))
+def is_told(result: dg.AssetCheckResult, latest: LatestCheck | None, *, now: datetime) -> bool:
+    """Return whether the `latest` evaluation of a check, after the latest event of its table, tells the same."""
     if latest is None:
-        return False
-    # Dagster takes a check for not evaluated once there is a newer event of the asset.
-    table = instance.get_latest_materialization_event(result.asset_key)
-    if table is not None and table.timestamp > latest.time:
         return False
     shown = latest.evaluation
     is_old = now - datetime.fromtimestamp(latest.time, UTC) > _SHOW_AGAIN

@@ -34,6 +34,8 @@ _KEPT = (
 VERIFY, ROW_COUNT = "verify", "source_row_count"
 # The checks of what the source has and the table lacks, and of the age of the rows, which no maintenance changes.
 INPUTS_CURRENT, CONTENT_AGE = "inputs_current", "content_age"
+# Databases take so many values in a query.
+_ASKED_AT_ONCE = 100
 # The checks that need no more than the state of a table: what each finds, and its limit.
 STATE_CHECKS: Mapping[str, Callable[[TableState, MaintenanceSpec], tuple[int, int]]] = {
     "sorted_runs": lambda state, limits: (state.sorted_runs, limits.max_sorted_runs),
@@ -78,13 +80,60 @@ def latest_checks(instance: dg.DagsterInstance, key: dg.AssetKey, names: Iterabl
 
     A check without an evaluation is left out, and one that a run is going to evaluate.
     """
-    keys = [dg.AssetCheckKey(key, name) for name in names]
+    found = _latest_checks(instance, [dg.AssetCheckKey(key, name) for name in names])
+    return {check.name: latest for check, latest in found.items()}
+
+
+def _latest_checks(
+    instance: dg.DagsterInstance, keys: Sequence[dg.AssetCheckKey]
+) -> Mapping[dg.AssetCheckKey, LatestCheck]:
     records = instance.event_log_storage.get_latest_asset_check_execution_by_key(keys)
     return {
-        check.name: LatestCheck(evaluation=record.evaluation, time=record.event.timestamp)
+        check: LatestCheck(evaluation=record.evaluation, time=record.event.timestamp)
         for check, record in records.items()
         if isinstance(record.evaluation, dg.AssetCheckEvaluation) and record.event is not None
     }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pages:
+    """What the pages of many tables showed at one time: the latest event of each, in which its state is, and the latest
+    evaluations of its checks.
+
+    It is read in a few queries, and tells which pages are true. Read a page again before it is written to.
+    """
+
+    events: Mapping[dg.AssetKey, dg.EventLogEntry | None]
+    checks: Mapping[dg.AssetCheckKey, LatestCheck]
+
+    def shows(self, key: dg.AssetKey, state: TableState) -> bool:
+        """Return whether the page of a table shows this state, which was read later, and its cheap checks too."""
+        event = self.events.get(key)
+        if event is None or position(state) != _shown_position(event.asset_materialization, state):
+            return False
+        found = [self.checks.get(dg.AssetCheckKey(key, name)) for name in STATE_CHECKS]
+        return all(check is not None and check.time >= event.timestamp for check in found)
+
+    def check(self, key: dg.AssetKey, name: str) -> LatestCheck | None:
+        """Return the latest evaluation of a check of a table; None without one, and for one before the event."""
+        found, event = self.checks.get(dg.AssetCheckKey(key, name)), self.events.get(key)
+        # Dagster takes a check for not evaluated once there is a newer event of the asset.
+        return None if found is None or (event is not None and event.timestamp > found.time) else found
+
+
+def read_pages(instance: dg.DagsterInstance, keys: Iterable[dg.AssetKey]) -> Pages:
+    """Read what the pages of some tables show."""
+    events: dict[dg.AssetKey, dg.EventLogEntry | None] = {}
+    checks: dict[dg.AssetCheckKey, LatestCheck] = {}
+    rest = list(keys)
+    while rest:
+        part, rest = rest[:_ASKED_AT_ONCE], rest[_ASKED_AT_ONCE:]
+        events |= instance.event_log_storage.get_latest_materialization_events(part)
+        checks |= _latest_checks(
+            instance,
+            [dg.AssetCheckKey(key, name) for key in part for name in (*STATE_CHECKS, INPUTS_CURRENT, CONTENT_AGE)],
+        )
+    return Pages(events=events, checks=checks)
 
 
 def report_check(instance: dg.DagsterInstance, result: dg.AssetCheckResult, *, blocking: bool = False) -> None:

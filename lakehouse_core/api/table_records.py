@@ -158,7 +158,10 @@ def pending_commits(table: TableContext) -> Records[PendingRecord]:
 
 @names_table
 def content_snapshot_id(table: TableContext) -> int | None:
-    return newest_content_id(table.snapshots.history(), ledger_at(table.snapshots, table.snapshots.latest()))
+    latest = table.snapshots.latest()
+    if latest is None:
+        return None
+    return newest_content_id(table.snapshots.newest_first(latest), ledger_at(table.snapshots, latest))
 
 
 @names_table

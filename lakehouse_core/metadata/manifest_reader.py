@@ -12,7 +12,7 @@ from typing import Final
 
 from lakehouse_core.errors import CorruptTable, InvalidRequest, NotFound
 from lakehouse_core.metadata.lru import Recent
-from lakehouse_core.metadata.read_ahead import in_order
+from lakehouse_core.metadata.read_ahead import FEW, FEW_SMALL, in_order
 from lakehouse_core.storage.object_store import StoreReader
 from lakehouse_core.table.checksums import verify_bytes
 from lakehouse_core.table.layout import TableLayout
@@ -141,6 +141,7 @@ class ManifestReader:
             lambda manifest: self.entries(manifest, keep=keep, with_stats=with_stats),
             unknown,
             at_once=self._store.requests_at_once,
+            few=FEW_SMALL if all(map(_is_small, unknown)) else FEW,
         )
         for entries in known:
             yield next(read) if entries is None else _kept(entries, keep)

@@ -9,7 +9,9 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 _READERS: Final = 8
-_FEW: Final = 8
+FEW: Final = 8
+# Of files of a few kilobytes, whose time is that of decoding them.
+FEW_SMALL: Final = 64
 
 
 def both(first: Callable[[], T], second: Callable[[], R], *, at_once: int) -> tuple[T, R]:
@@ -21,13 +23,15 @@ def both(first: Callable[[], T], second: Callable[[], R], *, at_once: int) -> tu
         return first(), beside.result()
 
 
-def in_order(function: Callable[[T], R], items: Iterable[T], *, ahead: int = _READERS, at_once: int = 1) -> Iterator[R]:
+def in_order(
+    function: Callable[[T], R], items: Iterable[T], *, ahead: int = _READERS, at_once: int = 1, few: int = FEW
+) -> Iterator[R]:
     """Yield the result of `function` for each item, in order; `ahead` calls run at once.
 
     `at_once`: the number of requests that the store answers in the time of one; then more calls run at once.
+    `few`: up to so many calls run one by one on a disk, where starting threads would take longer.
     """
-    # Starting threads takes longer than reading a few files from a disk.
-    few = _FEW if at_once == 1 else 1
+    few = few if at_once == 1 else 1
     ahead = max(ahead, at_once)
     rest = iter(items)
     first = list(islice(rest, few + 1))

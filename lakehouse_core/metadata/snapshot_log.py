@@ -21,7 +21,7 @@ from lakehouse_core.metadata.hints import read_hint, write_hint
 from lakehouse_core.metadata.ids import snapshot_ids
 from lakehouse_core.metadata.look import Look
 from lakehouse_core.metadata.lru import Recent
-from lakehouse_core.metadata.read_ahead import both, in_order
+from lakehouse_core.metadata.read_ahead import FEW_SMALL, both, in_order
 from lakehouse_core.metadata.read_back import readable_file
 from lakehouse_core.retry import LISTING
 from lakehouse_core.storage.object_store import ObjectStore
@@ -182,7 +182,7 @@ class SnapshotLog:
         """Return every snapshot that has not expired, oldest first. Lists the folder and reads all of them."""
         for _ in LISTING.attempts():
             _, ids = self.boundary_and_ids()
-            found = list(in_order(self._load, ids, at_once=self._store.requests_at_once))
+            found = list(in_order(self._load, ids, at_once=self._store.requests_at_once, few=FEW_SMALL))
             # Expiry removes the oldest first; snapshots that expire during the read count as expired before it.
             kept = [snapshot for snapshot in found if snapshot is not None]
             if None not in found[len(found) - len(kept) :]:

@@ -12,7 +12,8 @@ import lakehouse_core as lc
 from lakehouse_dagster.automation.rounds import NOT_CREATED, look_at_each
 from lakehouse_dagster.lake import Lake
 from lakehouse_dagster.lateness import ask_source, content_age_check, inputs_check, report_lateness
-from lakehouse_dagster.page import changed_rows, report_state, report_unreadable
+from lakehouse_dagster.page import changed_rows, read_pages, report_state, report_unreadable
+from lakehouse_dagster.pipeline import read_state
 from lakehouse_dagster.sources import row_source
 
 
@@ -33,22 +34,28 @@ def state_sensor(lake: Lake) -> dg.SensorDefinition:
         required_resource_keys={lake.resource},
     )
     def state(context: dg.SensorEvaluationContext) -> dg.SensorResult:
+        # Read before the tables: most pages show them already.
+        seen = read_pages(context.instance, tables)
+
         def report(key: dg.AssetKey, table: lc.Table | None) -> str:
             spec = lake.table(tables[key])
             done = "found by the sensor"
             try:
-                found = None if table is None else report_state(context.instance, lake, spec, table, done=done)
+                found = None if table is None else read_state(table)
+                if table is not None and found is not None and not seen.shows(key, found):
+                    found = report_state(context.instance, lake, spec, table, done=done)
             except lc.CorruptTable as error:
                 report_unreadable(context.instance, key, error)
                 raise
             now = datetime.now(UTC)
             if (source := told.get(spec.identifier)) is not None:
                 behind = ask_source(source, key, table, context.resources, context.instance)
-                report_lateness(context.instance, inputs_check(key, spec, behind, now=now), now=now)
+                report_lateness(context.instance, inputs_check(key, spec, behind, now=now), now=now, seen=seen)
             if found is None:
                 return NOT_CREATED
             if spec.freshness is not None:
-                report_lateness(context.instance, content_age_check(key, spec.freshness, found, now=now), now=now)
+                aged = content_age_check(key, spec.freshness, found, now=now)
+                report_lateness(context.instance, aged, now=now, seen=seen)
             return "no snapshot" if found.snapshot_id is None else f"snapshot {found.snapshot_id}"
 
         lines, cursor = look_at_each(context, lake.resource, tables, report, first=context.cursor)

@@ -7,8 +7,11 @@ from typing import Any
 
 import dagster as dg
 import pytest
+import sqlalchemy as sa
 
+import lakehouse_core as lc
 from lakehouse_dagster import commit_asset, ingest_asset
+from lakehouse_dagster.pipeline import TableState, read_state
 from lakehouse_dagster.testing import ReadyLake, ready_lake
 from tests.lakehouse_dagster.shop import ShopFeed, orders, shop_lake
 
@@ -457,3 +460,47 @@ def evaluate(ready: ReadyLake, job: dg.JobDefinition, checks: list[dg.AssetCheck
     return job.get_subset(asset_selection=set(), asset_check_selection=set(checks)).execute_in_process(
         instance=ready.instance, raise_on_error=False
     )
+
+
+def statements(ready: ReadyLake) -> int:
+    """Return how many statements of SQL a tick takes."""
+    count = 0
+
+    def counted(*_: object) -> None:
+        nonlocal count
+        count += 1
+
+    sa.event.listen(sa.Engine, "before_cursor_execute", counted)
+    try:
+        report(ready)
+    finally:
+        sa.event.remove(sa.Engine, "before_cursor_execute", counted)
+    return count
+
+
+def test_a_tick_without_news_asks_the_instance_as_often_for_many_tables_as_for_one():
+    found = []
+    for count in (1, 4):
+        specs = [orders(name=f"orders_{number}", freshness={"fail_after": "9000 d"}) for number in range(count)]
+        with ready_lake(shop_lake(*specs), resources={"shop": ShopFeed()}) as ready:
+            ready.ingest("2013-01-01", "2013-01-01")
+            report(ready)
+            found.append(statements(ready))
+    assert found[0] == found[1]
+
+
+def test_a_load_that_ends_during_a_tick_stays_on_the_page(ready: ReadyLake, monkeypatch: pytest.MonkeyPatch):
+    report(ready)
+    looked_up = "lakehouse_dagster.automation.state.read_state"
+
+    def late(table: lc.Table) -> TableState:
+        # After the sensor has read what the page shows.
+        monkeypatch.setattr(looked_up, read_state)
+        ready.ingest("2013-01-05", "2013-01-05")
+        return read_state(table)
+
+    monkeypatch.setattr(looked_up, late)
+    report(ready)
+
+    assert ready.metadata(ORDERS)["paimon/made_by"].startswith("APPEND by run")
+    assert_true(ready)

@@ -5,7 +5,7 @@ Source: docs/reliability/commit.md#state-in-snapshots.
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any
@@ -142,14 +142,15 @@ def rebuilt(start: Ledger, later: Iterable[Snapshot]) -> Ledger:
     return ledger
 
 
-def content_snapshot_id(history: Sequence[Snapshot], ledger: Ledger) -> int | None:
+def content_snapshot_id(newest_first: Iterable[Snapshot], ledger: Ledger) -> int | None:
     """Return the id of the newest snapshot that changed rows, which may have expired; None if it is unknown.
 
-    `history` holds the live snapshots, `ledger` is that of the latest. Compactions and statistics change no row.
+    `newest_first` are the live snapshots, of which no more are taken than needed; `ledger` is that of the latest.
+    Compactions and statistics change no row.
     """
-    live = [snapshot.id for snapshot in history if snapshot.commit_kind in _CONTENT]
+    live = next((snapshot.id for snapshot in newest_first if snapshot.commit_kind in _CONTENT), None)
     noted = [made for entry in ledger.entries.values() for kind, made in entry.snapshots.items() if kind in _CONTENT]
-    return max([*live, *noted], default=None)
+    return max([*noted, *([] if live is None else [live])], default=None)
 
 
 def _entry(identifier: Any, snapshots: Any, day: Any) -> LedgerEntry:
