@@ -71,7 +71,7 @@ check: setup ## Format, lint, types, imports, fast tests (no JVM)
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/mypy --no-error-summary
 	@$(BIN)/lint-imports --no-cache > build/lint-imports.log 2>&1 || { cat build/lint-imports.log; exit 1; }
-	@$(PYTEST) $(PARALLEL) -m "not (spark or dagster or golden or slow or interop or long or cluster or postgres or browser)"
+	@$(PYTEST) $(PARALLEL) -m "not (spark or dagster or golden or slow or interop or long or cluster or ceph or postgres or browser)"
 
 $(shell mkdir -p build)
 
@@ -90,6 +90,10 @@ test-long: setup ## More cases of the longest tests, which `make test` leaves ou
 .PHONY: cluster
 cluster: setup ## The tests with a standalone Spark cluster of two workers on loopback
 	@$(PYTEST) -m cluster
+
+.PHONY: ceph
+ceph: setup ## The tests with Ceph's S3 gateway, a real server (installs it by apt-get where it is missing)
+	@$(PYTEST) -m ceph
 
 .PHONY: test-deploy
 test-deploy: setup ## The shared instance with PostgreSQL, as `deploy/` describes it (needs PostgreSQL's server)

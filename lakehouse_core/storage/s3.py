@@ -41,7 +41,8 @@ T = TypeVar("T")
 _ROLE_ADDRESS: Final = "169.254.169.254"
 _CODE: Final = re.compile(r"<Code>(\w{1,60})</Code>")
 _ADVICE: Final = {
-    "AccessDenied": "these credentials may not do that. Grant them reading, writing, listing and deleting here.",
+    "AccessDenied": "these credentials may not do that, are wrong, or have expired. Grant them reading, writing, "
+    "listing and deleting here, or get others.",
     "AllAccessDisabled": "the account is disabled. Ask its owner.",
     "ExpiredToken": "the session token has expired. Get a new one, then connect again.",
     "InvalidAccessKeyId": "the access key is unknown there. Check the key and the endpoint.",
@@ -532,7 +533,8 @@ def _or_none(read: Callable[[str], R]) -> Callable[[str], R | None]:
 
 
 def _info(key: str, meta: Any) -> ObjectInfo:
-    return ObjectInfo(key=key, size=meta["size"], modified_millis=int(meta["last_modified"].timestamp() * 1000))
+    # In whole seconds: the answer to HEAD has no more, and some lists have.
+    return ObjectInfo(key=key, size=meta["size"], modified_millis=int(meta["last_modified"].timestamp()) * 1000)
 
 
 @lru_cache(maxsize=32)

@@ -18,6 +18,7 @@ from lakehouse_core.storage import ObjectStore, StoreSpec, open_store, s3
 from lakehouse_core.storage.s3_settings import with_storage
 from tests.storage.contract import StoreContract
 from tests.storage.s3_server import ACCESS, SECRET, s3_server, storage_of
+from tests.storage.table_lives import check_racing_commits, life
 from tests.test_documents import run_page
 
 NUMBERS = itertools.count()
@@ -236,20 +237,6 @@ def test_the_shell_takes_endpoint_and_keys_from_the_environment(
     assert capsys.readouterr().out == '{"k":7}\n'
 
 
-def life(catalog: lc.Catalog) -> tuple[object, ...]:
-    catalog.create_database("db")
-    options = {"bucket": "4", "changelog-producer": "lookup", "lakehouse.read.grace": "0 s"}
-    table = catalog.create_table("db.t", {"k": "INT NOT NULL", "v": "STRING"}, primary_keys=["k"], options=options)
-    for version in range(4):
-        table.write([{"k": key, "v": f"{version}"} for key in range(version, 60, 2)])
-    table.create_tag("kept")
-    table.compact(full=True)
-    changes = table.changes(after=1).to_arrow().num_rows
-    table.expire_snapshots(retain_max=2, retain_min=1)
-    rows = sorted(table.scan().to_arrow().to_pylist(), key=lambda row: row["k"])
-    return rows, table.lookup([{"k": 8}]).to_pylist(), changes, table.verify().findings, catalog.tables("db")
-
-
 def test_a_table_has_the_same_life_as_on_a_disk(server: Any, tmp_path: Any) -> None:
     on_s3 = lc.connect(f"s3://lake/run-{next(NUMBERS)}", storage=storage_of(server))
 
@@ -311,29 +298,9 @@ def test_a_forked_process_says_to_use_spawn_instead_of_waiting_for_ever(store: O
     assert store.read("a") == b"x"
 
 
-def _commits(warehouse: str, storage: dict[str, str], worker: int) -> None:
-    table = lc.connect(warehouse, storage=storage).table("db.t")
-    for number in range(8):
-        table.write([{"k": worker * 100 + number}])
-
-
 @pytest.mark.slow
 def test_commits_of_processes_that_race_are_all_kept(server: Any) -> None:
-    warehouse = f"s3://lake/run-{next(NUMBERS)}"
-    catalog = lc.connect(warehouse, storage=storage_of(server))
-    catalog.create_database("db")
-    table = catalog.create_table("db.t", {"k": "INT"})
-    context = multiprocessing.get_context("spawn")
-    workers = [context.Process(target=_commits, args=(warehouse, storage_of(server), number)) for number in range(3)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
-
-    assert [worker.exitcode for worker in workers] == [0, 0, 0]
-    expected = [worker * 100 + number for worker in range(3) for number in range(8)]
-    assert sorted(table.scan().to_arrow()["k"].to_pylist()) == expected
-    assert table.verify().findings == ()
+    check_racing_commits(f"s3://lake/run-{next(NUMBERS)}", storage_of(server))
 
 
 def test_the_code_of_the_page_runs(
