@@ -187,6 +187,16 @@ def count_of(name: str, count: int | None) -> int | None:
     return count
 
 
+def bucket_numbers(buckets: Sequence[int] | None) -> frozenset[int] | None:
+    """Return the numbers of buckets, None for all. Raises InvalidRequest."""
+    if buckets is None:
+        return None
+    given: list[object] = list(buckets) if isinstance(buckets, Sequence) else []
+    if not given or not all(is_int64(each) and each >= 0 for each in given):
+        raise InvalidRequest(f"buckets={shown(buckets)}: expected numbers of buckets, as in [0, 3].")
+    return frozenset(buckets)
+
+
 def age_millis(older_than: timedelta | datetime | None, now_millis: int) -> int | None:
     """Return the age in milliseconds. A point in time becomes its age; a time without a zone is UTC."""
     match older_than:

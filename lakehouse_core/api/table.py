@@ -412,6 +412,7 @@ class Table:
         full: bool = False,
         partition: Mapping[str, Any] | None = None,
         partition_idle: timedelta | None = None,
+        buckets: Sequence[int] | None = None,
         dry_run: bool = False,
         properties: Mapping[str, str] | None = None,
         progress: Listener | None = None,
@@ -420,16 +421,17 @@ class Table:
         picks.
 
         The strategy picks once for each bucket in a call, and may pick nothing. `partition` restricts the call to one
-        partition, by some or all of its columns. `partition_idle` restricts the call to partitions without a new file
-        for that time. Buckets that another commit changes meanwhile stay as they are, and the report counts them.
-        Raises CommitConflict when that holds for every bucket, InvalidRequest, UnsupportedFeature, TaskFailed,
-        StorageUnavailable, CorruptTable.
+        partition, by some or all of its columns, and `buckets` to the buckets with these numbers. `partition_idle`
+        restricts the call to partitions without a new file for that time. Buckets that another commit changes meanwhile
+        stay as they are, and the report counts them. Raises CommitConflict when that holds for every bucket,
+        InvalidRequest, UnsupportedFeature, TaskFailed, StorageUnavailable, CorruptTable.
         """
         return table_maintenance.compact(
             self._context,
             full=full,
             partition=partition,
             partition_idle=partition_idle,
+            buckets=buckets,
             dry_run=dry_run,
             properties=properties,
             progress=progress,

@@ -3,12 +3,12 @@
 Rule: a wrong argument is refused before the verb does anything.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
 from lakehouse_core.api import report_building as answers
-from lakehouse_core.api.arguments import age_millis, count_of, idle_millis, mapping_of, retention_millis
+from lakehouse_core.api.arguments import age_millis, bucket_numbers, count_of, idle_millis, mapping_of, retention_millis
 from lakehouse_core.api.error_context import names_table
 from lakehouse_core.api.reports import CompactionReport, ExpiryReport, ManifestReport, TagReport, VerifyReport, timed
 from lakehouse_core.errors import CorruptTable
@@ -38,6 +38,7 @@ def compact(
     dry_run: bool,
     properties: Mapping[str, str] | None,
     progress: Listener | None,
+    buckets: Sequence[int] | None = None,
     why_not: WhyNot | None = None,
 ) -> CompactionReport:
     before = table.snapshots.latest_id()
@@ -46,6 +47,7 @@ def compact(
         RequestedBuckets(
             condition=partition_condition(mapping_of("partition", partition), table.schemas.latest()),
             idle_millis=idle_millis(partition_idle),
+            buckets=bucket_numbers(buckets),
         ),
         full=full,
         dry_run=dry_run,

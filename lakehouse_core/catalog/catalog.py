@@ -13,9 +13,9 @@ from typing import Any, Final, TypeAlias
 from lakehouse_core.api.arguments import checks_flags, idle_millis, mapping_of, texts_of
 from lakehouse_core.api.copying import checked_choice, copy_report
 from lakehouse_core.api.error_context import named
-from lakehouse_core.api.fleet.plan import MaintenancePlan
+from lakehouse_core.api.fleet.plan import MaintenanceChoice, MaintenancePlan
 from lakehouse_core.api.fleet.planning import FleetTable, check_budget, names_of, plan_fleet
-from lakehouse_core.api.fleet.run import MaintenanceReport, run_plan
+from lakehouse_core.api.fleet.run import MaintenanceOutcome, MaintenanceReport, run_plan
 from lakehouse_core.api.local_engine import local_engine
 from lakehouse_core.api.reports import CompactionReport, CopyReport, outcome
 from lakehouse_core.api.system.tables import SystemTable
@@ -438,13 +438,16 @@ class Catalog:
         *,
         properties: Mapping[str, str] | None = None,
         progress: Listener | None = None,
+        before: Callable[[MaintenanceChoice], None] | None = None,
+        after: Callable[[MaintenanceOutcome], None] | None = None,
     ) -> MaintenanceReport:
         """Carry out the choices of a plan that are tables of this warehouse, in their order, each at most once.
 
         `properties` become properties of the snapshots. What would exceed the budget of the plan is skipped; so is a
         table that was dropped since. When one choice fails, its outcome has the `error`, and the others continue. A
-        choice that is done already, as in a repeated run, does nothing. Raises InvalidRequest for a plan of other
-        warehouses.
+        choice that is done already, as in a repeated run, does nothing. `before` is called with each choice whose
+        operation begins, and `after` with each outcome. Raises InvalidRequest for a plan of other warehouses, and the
+        errors of these two functions.
         """
         return run_plan(
             plan,
@@ -453,6 +456,8 @@ class Catalog:
             clock=self._clock,
             properties=properties,
             progress=None if progress is None else unfailing(progress),
+            before=before,
+            after=after,
         )
 
     def _context(self, name: str) -> TableContext:

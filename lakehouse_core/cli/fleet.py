@@ -1,6 +1,7 @@
 """fleet plan, fleet run: spend a budget of maintenance on many tables."""
 
-from collections.abc import Callable, Sequence
+import json
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -8,6 +9,7 @@ import click
 
 from lakehouse_core.api.fleet.page import maintenance_page
 from lakehouse_core.api.fleet.plan import MaintenancePlan
+from lakehouse_core.api.fleet.run import MaintenanceOutcome, MaintenanceReport
 from lakehouse_core.cli.arguments import TableName
 from lakehouse_core.cli.failures import error_text, exit_code, print_failure, worst
 from lakehouse_core.cli.help import VerbGroup
@@ -65,6 +67,27 @@ def _planning(command: F) -> F:
     return command
 
 
+def _checked_output(context: click.Context, _: click.Parameter, value: Path | None) -> Path | None:
+    """Return the file to write, None for none. Raises InvalidRequest before anything is done."""
+    if value is None or str(value) == "json":
+        context.find_root().obj["json"] |= value is not None
+        return None
+    if not value.parent.is_dir() or value.is_dir():
+        raise _unwritable(value, "it is a folder" if value.is_dir() else "its folder does not exist")
+    return value
+
+
+def _output_option(what: str) -> Callable[[F], F]:
+    return click.option(
+        "-o",
+        "--output",
+        type=click.Path(path_type=Path),
+        callback=_checked_output,
+        help=f"Also write {what} to this file: as JSON if its name ends with .json, else as an HTML page. `json` alone "
+        "prints JSON, as --json does.",
+    )
+
+
 @click.group("fleet", cls=VerbGroup, epilog="lakehouse fleet plan --budget 50gb -o plan.html")
 def fleet() -> None:
     """Plan the maintenance of many tables under a budget, and carry it out."""
@@ -76,14 +99,15 @@ def fleet() -> None:
     "lakehouse fleet plan 'sales.*' --time 2h --json > plan.json",
 )
 @_planning
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="Also write the plan as an HTML page.")
+@_output_option("the plan")
 @json_option
 @click.pass_context
 def plan(context: click.Context, /, *, output: Path | None, **arguments: Any) -> None:
     """Print which maintenance of TABLES (all, one or a pattern) pays most within the budget. Changes nothing."""
     made = _made(context, **arguments)
     if output is not None:
-        _write_page(output, made)
+        _write(output, made, made.to_dict(), ())
+        click.echo(f"{output}: {count_text(len(made.choices), 'operation')}", err=True)
     if is_json(context):
         print_json(made.to_dict())
         return
@@ -98,15 +122,16 @@ def plan(context: click.Context, /, *, output: Path | None, **arguments: Any) ->
 
 @fleet.command(
     "run",
-    epilog="lakehouse fleet run --budget 50gb\nlakehouse fleet run --plan plan.json",
+    epilog="lakehouse fleet run --budget 50gb -o done.html\nlakehouse fleet run --plan plan.json --json",
 )
 @_planning
 @click.option(
     "--plan", "stored", type=click.Path(path_type=Path), help="Carry out this plan, as `fleet plan --json` printed it."
 )
+@_output_option("what was done")
 @json_option
 @click.pass_context
-def run(context: click.Context, /, *, stored: Path | None, **arguments: Any) -> int:
+def run(context: click.Context, /, *, stored: Path | None, output: Path | None, **arguments: Any) -> int:
     """Plan as `fleet plan` does, or take a stored plan, and carry it out until the budget is spent.
 
     A table that fails does not stop the others. The exit code is the most severe; 3 if some of the plan is left because
@@ -120,6 +145,7 @@ def run(context: click.Context, /, *, stored: Path | None, **arguments: Any) -> 
         made = _stored(stored)
         _check_warehouse(context, made)
     codes, left = [0], made
+    reports: list[MaintenanceReport] = []
     for warehouse in made.warehouses:
         try:
             with progress_bar(context) as progress:
@@ -131,6 +157,7 @@ def run(context: click.Context, /, *, stored: Path | None, **arguments: Any) -> 
             left = left.after(warehouse, NOTHING)
             continue
         left = left.after(done.warehouse, done.cost)
+        reports.append(done)
         if is_json(context):
             print_json(done.to_dict())
         else:
@@ -142,6 +169,14 @@ def run(context: click.Context, /, *, stored: Path | None, **arguments: Any) -> 
             if each.error is not None:
                 codes.append(exit_code(each.error))
                 print_failure(error_text(each.error))
+    if output is not None:
+        outcomes = [each for done in reports for each in done.outcomes]
+        try:
+            _write(output, made, {"reports": [done.to_dict() for done in reports]}, outcomes)
+        except InvalidRequest as error:
+            # The work is done and told.
+            codes.append(exit_code(error))
+            print_failure(error_text(error))
     return worst(codes)
 
 
@@ -216,14 +251,20 @@ def _reads(texts: Sequence[str]) -> dict[str, float]:
     return found
 
 
-def _write_page(output: Path, made: MaintenancePlan) -> None:
+def _write(
+    output: Path, made: MaintenancePlan, document: Mapping[str, Any], outcomes: Sequence[MaintenanceOutcome]
+) -> None:
+    """Write `document` as JSON, or the page of the plan, as the name of the file says. Raises InvalidRequest."""
+    is_document = output.suffix.lower() == ".json"
+    text = json.dumps(document, ensure_ascii=False, default=str) if is_document else maintenance_page(made, outcomes)
     try:
-        output.write_text(maintenance_page(made), encoding="utf-8")
+        output.write_text(text, encoding="utf-8")
     except OSError as error:
-        raise InvalidRequest(
-            f"{output}: cannot be written ({error.strerror or error}). Name a file in a folder that exists."
-        ) from error
-    click.echo(f"{output}: {count_text(len(made.choices), 'operation')}", err=True)
+        raise _unwritable(output, error.strerror or str(error)) from error
+
+
+def _unwritable(output: Path, why: str) -> InvalidRequest:
+    return InvalidRequest(f"{output}: cannot be written ({why}). Name a file in a folder that exists.")
 
 
 COMMANDS: Final = {"fleet": fleet}

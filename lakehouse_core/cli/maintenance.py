@@ -30,6 +30,9 @@ _DRY_RUN: Final = click.option("--dry-run", is_flag=True, help="Print the plan a
 @click.option(
     "--partition", multiple=True, metavar="K=V", help="Only this partition. Repeat for each partition column."
 )
+@click.option(
+    "--bucket", "buckets", type=int, multiple=True, metavar="N", help="Only this bucket. Repeat for more of them."
+)
 @click.option("--partition-idle", metavar="AGE", help="Only partitions without a new file for this time, as in 1h.")
 @_DRY_RUN
 @json_option
@@ -40,6 +43,7 @@ def compact(
     table: str,
     full: bool,
     partition: tuple[str, ...],
+    buckets: tuple[int, ...],
     partition_idle: str | None,
     dry_run: bool,
 ) -> int:
@@ -50,7 +54,12 @@ def compact(
     def verb(opened: Table) -> None:
         with progress_bar(context) as progress:
             report = opened.compact(
-                full=full, partition=assignments, partition_idle=idle, dry_run=dry_run, progress=progress
+                full=full,
+                partition=assignments,
+                partition_idle=idle,
+                buckets=buckets or None,
+                dry_run=dry_run,
+                progress=progress,
             )
         _told(context, report)
 

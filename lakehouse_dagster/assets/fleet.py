@@ -4,10 +4,10 @@ Rule: every operation is shown where a run of its own would show it. A table tha
 """
 
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import replace
+from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any
 
@@ -18,12 +18,21 @@ from lakehouse_dagster.assets.context import TableAssets, defined_asset, observe
 from lakehouse_dagster.assets.maintain import position_version, show_reports, write_page
 from lakehouse_dagster.event_tags import DATA_VERSION
 from lakehouse_dagster.lake import Lake
+from lakehouse_dagster.lineage import StepLineage, table_dataset
 from lakehouse_dagster.metadata import fleet_metadata
 from lakehouse_dagster.pipeline import RUN_ID, TableState, open_table, read_state
 from lakehouse_dagster.resources import LakehouseResource
 
 # The strategy's compaction is shown with the full one.
 _SHOWN_AS = {"compact": "compact_full"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Operation:
+    """An operation of a table, by the name of the asset that shows it."""
+
+    table: str
+    name: str
 
 
 class FleetConfig(dg.Config):
@@ -96,15 +105,21 @@ def fleet_asset(
         page = write_page(lakehouse.health_pages, "fleet", lambda: lc.maintenance_page(plan), context.log.warning)
         if config.dry_run:
             return observed(context, lake.fleet_key, [(None, f"dry run: {plan}", {**fleet_metadata(plan, []), **page})])
-        before = _states(catalog, (*plan.choices, *plan.reserve))
-        outcomes = _carry_out(context, lake, begun(plan, time.monotonic() - started))
-        problems = [f"failed: {each}" for each in outcomes if each.error is not None]
-        for name, of_table in groupby(sorted(outcomes, key=_table), key=_table):
-            try:
-                _show(context, lake, name, before.get(name), list(of_table))
-            except lc.LakehouseError as error:
-                # What was done is done, and the other tables are shown.
-                problems.append(f"not shown: {name}: {error}")
+        run = _FleetRun(context, lake, plan, _states(catalog, (*plan.choices, *plan.reserve)))
+        try:
+            run.carry_out(started)
+        except BaseException as error:
+            # It was interrupted, or the process of Spark died: what was done until then is shown all the same.
+            run.end(error)
+            with suppress(Exception):
+                run.show()
+            raise
+        run.end()
+        outcomes, problems = run.outcomes, run.show()
+        problems = [*(f"failed: {each}" for each in outcomes if each.error is not None), *problems]
+        page = write_page(
+            lakehouse.health_pages, "fleet", lambda: lc.maintenance_page(plan, outcomes), context.log.warning
+        )
         metadata = {**fleet_metadata(plan, outcomes), **page}
         if problems:
             context.log_event(dg.AssetObservation(lake.fleet_key, metadata=metadata))
@@ -146,26 +161,109 @@ def _states(catalog: lc.Catalog, choices: Iterable[lc.MaintenanceChoice]) -> dic
     return found
 
 
-def _carry_out(context: dg.AssetExecutionContext, lake: Lake, plan: lc.MaintenancePlan) -> list[lc.MaintenanceOutcome]:
-    """Carry out a plan, each choice where its table runs, and the reserve with what the choices leave."""
-    outcomes: list[lc.MaintenanceOutcome] = []
-    left = plan.budget
+class _FleetRun:
+    """A run of a plan: its outcomes so far, and the lineage of the operations that have begun.
 
-    def engine(choice: lc.MaintenanceChoice) -> bool:
-        return TableAssets(lake=lake, spec=lake.table(choice.table)).in_spark
+    An operation is one of a table, with all of its partitions: its lineage begins with the first of them, and ends with
+    the last one that is planned, or with the run.
+    """
 
-    parts = [
-        *(replace(plan, choices=tuple(part), reserve=()) for _, part in groupby(plan.choices, key=engine)),
-        *(replace(plan, choices=(), reserve=tuple(part)) for _, part in groupby(plan.reserve, key=engine)),
-    ]
-    for part in parts:
-        assets = TableAssets(lake=lake, spec=lake.table((*part.choices, *part.reserve)[0].table))
-        done = assets.catalog(context).maintain(replace(part, budget=left), properties={RUN_ID: context.run.run_id})
-        left = left.without(done.cost)
-        outcomes += done.outcomes
-        for each in done.outcomes:
-            context.log.info(str(each))
-    return outcomes
+    def __init__(
+        self, context: dg.AssetExecutionContext, lake: Lake, plan: lc.MaintenancePlan, before: Mapping[str, TableState]
+    ) -> None:
+        self.outcomes: list[lc.MaintenanceOutcome] = []
+        self._context = context
+        self._lake = lake
+        self._plan = plan
+        self._before = before
+        self._lineages: dict[_Operation, AbstractContextManager[StepLineage]] = {}
+        self._told: dict[_Operation, StepLineage] = {}
+        self._left = Counter(_operation(choice) for choice in plan.choices)
+
+    def carry_out(self, started: float) -> None:
+        """Carry out the plan, each choice where its table runs, and the reserve with what the choices leave.
+
+        `started`: when the run began to spend its time.
+        """
+        plan = begun(self._plan, time.monotonic() - started)
+        left = plan.budget
+        parts = [
+            *(replace(plan, choices=tuple(part), reserve=()) for _, part in groupby(plan.choices, key=self._in_spark)),
+            *(replace(plan, choices=(), reserve=tuple(part)) for _, part in groupby(plan.reserve, key=self._in_spark)),
+        ]
+        for part in parts:
+            catalog = self._assets((*part.choices, *part.reserve)[0].table).catalog(self._context)
+            done = catalog.maintain(
+                replace(part, budget=left),
+                properties={RUN_ID: self._context.run.run_id},
+                before=self._begins,
+                after=self._ends,
+            )
+            left = left.without(done.cost)
+
+    def end(self, error: BaseException | None = None) -> None:
+        """End the lineage of the operations that are still going on, with the error that ended the run."""
+        for operation in list(self._lineages):
+            self._close(operation, error)
+
+    def show(self) -> list[str]:
+        """Show what was done on the pages of the operations and of the tables; return what could not be shown."""
+        problems = []
+        for name, of_table in groupby(sorted(self.outcomes, key=_table), key=_table):
+            try:
+                _show(self._context, self._lake, name, self._before.get(name), list(of_table))
+            except lc.LakehouseError as error:
+                # What was done is done, and the other tables are shown.
+                problems.append(f"not shown: {name}: {error}")
+        return problems
+
+    def _assets(self, table: str) -> TableAssets:
+        return TableAssets(lake=self._lake, spec=self._lake.table(table))
+
+    def _in_spark(self, choice: lc.MaintenanceChoice) -> bool:
+        return self._assets(choice.table).in_spark
+
+    def _begins(self, choice: lc.MaintenanceChoice) -> None:
+        operation = _operation(choice)
+        if operation in self._told:
+            return
+        assets, before = self._assets(choice.table), self._before.get(choice.table)
+        entered = assets.lineage(self._context, operation.name)
+        self._told[operation] = lineage = entered.__enter__()
+        self._lineages[operation] = entered
+        if before is not None:
+            lineage.reads(lambda: assets.dataset(self._context, self._open(choice.table), before))
+
+    def _ends(self, outcome: lc.MaintenanceOutcome) -> None:
+        self._context.log.info(str(outcome))
+        self.outcomes.append(outcome)
+        operation = _operation(outcome.choice)
+        self._left[operation] -= 1
+        # What the reserve may add comes at the end of the run.
+        if self._left[operation] == 0 and all(_operation(choice) != operation for choice in self._plan.reserve):
+            self._close(operation)
+
+    def _close(self, operation: _Operation, error: BaseException | None = None) -> None:
+        entered = self._lineages.pop(operation, None)
+        if entered is None:
+            return
+        lineage = self._told.pop(operation)
+        own = [each for each in self.outcomes if _operation(each.choice) == operation]
+        reports = [each.report for each in own if each.report is not None]
+        made = [report.snapshot_id for report in reports if report.snapshot_id is not None]
+        if made:
+            uri = self._assets(operation.table).lakehouse(self._context).uri
+            lineage.writes(lambda: table_dataset(uri, self._open(operation.table), made[-1], reports))
+        failed: BaseException | None = next((each.error for each in own if each.error is not None), error)
+        try:
+            entered.__exit__(None if failed is None else type(failed), failed, None)
+        except BaseException as raised:
+            # The operation has ended as it is told; what the log or the receiver of events lacks does not undo it.
+            if raised is not failed:
+                self._context.log.warning(f"{operation.table}: {operation.name}: its lineage has no end: {raised}")
+
+    def _open(self, name: str) -> lc.Table:
+        return self._assets(name).lakehouse(self._context).local_catalog().table(name)
 
 
 def _show(
@@ -179,17 +277,13 @@ def _show(
     reports: dict[str, list[lc.Report]] = defaultdict(list)
     for each in outcomes:
         if each.report is not None:
-            reports[_shown_as(each.choice)].append(each.report)
+            reports[_operation(each.choice).name].append(each.report)
     assets = TableAssets(lake=lake, spec=lake.table(name))
     table = open_table(assets.catalog(context), name)
     if table is None or before is None or not reports:
         return
     shown, after = show_reports(context, assets, table, before=before, reports=reports)
-    for operation, found in reports.items():
-        with assets.lineage(context, operation) as lineage:
-            lineage.reads(lambda: assets.dataset(context, table, before))
-            if any(report.snapshot_id is not None for report in found):
-                lineage.writes(lambda found=found: assets.dataset(context, table, after, found))  # type: ignore[misc]
+    for operation in reports:
         context.log_event(
             dg.AssetMaterialization(
                 assets.operation(operation),
@@ -204,5 +298,5 @@ def _table(outcome: lc.MaintenanceOutcome) -> str:
     return outcome.choice.table
 
 
-def _shown_as(choice: lc.MaintenanceChoice) -> str:
-    return _SHOWN_AS.get(choice.operation, choice.operation)
+def _operation(choice: lc.MaintenanceChoice) -> _Operation:
+    return _Operation(table=choice.table, name=_SHOWN_AS.get(choice.operation, choice.operation))

@@ -386,6 +386,41 @@ def test_a_plan_is_carried_out_from_its_file_or_at_once(shell, orders, home):
     assert ("skipped: " in answer.out, answer.code) == (True, 3)
 
 
+def test_a_plan_and_its_run_are_written_as_a_page_or_as_json(shell, orders, home):
+    for name in ("more", "most"):
+        (home / f"{name}.csv").write_text("dt,id,status\n2013-01-01,1,old\n")
+        shell("write", orders, f"{name}.csv")
+    read = ("--reads", f"{orders}=1000000", "--budget", "1gb")
+
+    assert shell("fleet", "plan", *read, "-o", "plan.json").err == "plan.json: 2 operations\n"
+    answer = shell("fleet", "run", "--plan", "plan.json", "-o", "done.html")
+
+    assert (answer.code, answer.err) == (0, "")
+    page = (home / "done.html").read_text()
+    assert "<th>outcome</th>" in page
+    assert "snapshot 4 (COMPACT), " in page
+    again = shell("fleet", "run", "--plan", "plan.json", "-o", "again.json")
+    (report,) = json.loads((home / "again.json").read_text())["reports"]
+    assert "counts as spent" in report["outcomes"][0]["skipped"]
+    assert "counts as spent" in again.out
+    assert json.loads(shell("fleet", "run", *read, "-o", "json").out)["warehouse"].endswith("/wh")
+    assert json.loads(shell("fleet", "plan", *read, "-o", "json").out)["budget"]["bytes"] == 1 << 30
+
+
+def test_a_run_whose_page_cannot_be_written_is_refused_before_it_or_told_after_it(shell, orders, home):
+    words = ("--requests", "100", "--reads", f"{orders}=1000000")
+
+    refused = shell("fleet", "run", *words, "-o", "no/such/done.html")
+
+    assert (refused.code, refused.out) == (2, "")
+    assert "no/such/done.html: cannot be written (its folder does not exist)" in refused.err
+    assert shell("fleet", "run", *words, "-o", str(home)).err.endswith("Name a file in a folder that exists.\n")
+    (home / "locked.html").symlink_to(home / "gone" / "page.html")
+    told = shell("fleet", "run", *words, "-o", "locked.html")
+    assert (told.code, "operations done: " in told.out) == (2, True)
+    assert "locked.html: cannot be written (No such file or directory)" in told.err
+
+
 @pytest.mark.parametrize(("budget", "is_left"), [({}, False), ({"bytes": 1}, True), ({"requests": 0}, True)])
 def test_a_run_that_leaves_some_of_its_plan_ends_with_the_code_to_try_again(shell, orders, home, budget, is_left):
     for name in ("more", "most"):

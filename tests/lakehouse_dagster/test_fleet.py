@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -12,6 +13,7 @@ import dagster as dg
 import pytest
 
 import lakehouse_core as lc
+from lakehouse_core.api import table_maintenance
 from lakehouse_dagster import LakehouseResource, SparkRuntime, fleet_definitions, lake_definitions
 from lakehouse_dagster.assets.fleet import begun
 from lakehouse_dagster.automation.fleet import urgent_requests
@@ -294,3 +296,69 @@ def test_without_a_budget_a_lake_has_no_fleet(tmp_path: Path) -> None:
     assert not without.has_job("mine_fleet")
     with_budget = lake_definitions(LAKE, resources=resources, fleet=BUDGET).get_repository_def()
     assert with_budget.get_schedule_def("mine_nightly_fleet").job_name == "mine_fleet"
+
+
+def told(file: Path) -> list[str]:
+    """Return the events of lineage: their kind and job, in order."""
+    events = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+    return [f"{event['eventType']} {event['job']['name']}" for event in events]
+
+
+def test_an_operation_is_told_when_it_begins_and_when_it_ends(
+    warehouse: Path, instance: dg.DagsterInstance, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "events.jsonl"
+    seen: list[list[str]] = []
+    expired = table_maintenance.expire_snapshots
+
+    def expire(*arguments: Any, **named: Any) -> Any:
+        seen.append(told(file))
+        return expired(*arguments, **named)
+
+    monkeypatch.setattr(table_maintenance, "expire_snapshots", expire)
+    run(warehouse, instance, resource={"lineage": str(file)})
+
+    events = told(file)
+    jobs = [f"sales.{name}.{verb}" for name in NAMES for verb in ("compact_full", "compact_manifests", "expire")]
+    assert sorted(events) == sorted(f"{kind} {job}" for job in jobs for kind in ("START", "COMPLETE"))
+    assert all(events.index(f"START {job}") < events.index(f"COMPLETE {job}") for job in jobs)
+    # Not when all is done: what a killed run was at is known.
+    assert {"COMPLETE sales.orders.compact_full", "COMPLETE sales.returns.compact_full"} <= set(seen[-1])
+    assert seen[-1][-1].startswith("START ")
+
+
+def test_a_failed_operation_of_a_plan_is_told_with_its_error(
+    warehouse: Path, instance: dg.DagsterInstance, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "events.jsonl"
+
+    def expire(*_: Any, **__: Any) -> Any:
+        raise lc.StorageUnavailable("the store is away")
+
+    monkeypatch.setattr(table_maintenance, "expire_snapshots", expire)
+    assert not run(warehouse, instance, raises=False, resource={"lineage": str(file)}).success
+
+    events = told(file)
+    assert {f"FAIL sales.{name}.expire" for name in NAMES} <= set(events)
+    assert {f"COMPLETE sales.{name}.compact_full" for name in NAMES} <= set(events)
+
+
+def test_what_a_run_has_done_before_it_is_interrupted_is_shown(
+    warehouse: Path, instance: dg.DagsterInstance, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "events.jsonl"
+
+    def expire(*_: Any, **__: Any) -> Any:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(table_maintenance, "expire_snapshots", expire)
+    with pytest.raises(KeyboardInterrupt):
+        run(warehouse, instance, resource={"lineage": str(file)})
+
+    for table in TABLES:
+        compacted = shown(instance, LAKE.operation_key(table, "compact_full"))
+        assert compacted["paimon/outcome"] == "10 files removed, 1 file added"
+        assert shown(instance, LAKE.table_key(table))["paimon/files_total"] == 1
+    events = told(file)
+    assert [event for event in events if event.startswith("ABORT")] == [events[-1]]
+    assert instance.get_latest_materialization_event(LAKE.fleet_key) is None

@@ -3,11 +3,12 @@
 Rule: values in, text out; every text that comes from a table is escaped. No script, no font and no image is loaded.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from lakehouse_core.api.document import document, escaped, grid
 from lakehouse_core.api.fleet.plan import MaintenanceChoice, MaintenancePlan, MaintenanceRefusal
+from lakehouse_core.api.fleet.run import MaintenanceOutcome
 from lakehouse_core.display import count_text, size_text, time_text
 
 _WIDTH: Final = 720
@@ -16,8 +17,11 @@ _BAR: Final = 16
 _MOST_ROWS: Final = 1_000
 
 
-def maintenance_page(plan: MaintenancePlan) -> str:
-    """Return the page of a plan."""
+def maintenance_page(plan: MaintenancePlan, outcomes: Sequence[MaintenanceOutcome] = ()) -> str:
+    """Return the page of a plan; of one that was carried out with the `outcomes`, each beside its choice."""
+    told = {_place(each.choice): each.text for each in outcomes}
+    # Of the reserve, what was carried out.
+    more = [choice for choice in plan.reserve if _place(choice) in told]
     figures = [
         ("lakes", "<br>".join(map(escaped, plan.warehouses))),
         ("as of", time_text(plan.time_millis)),
@@ -32,7 +36,8 @@ def maintenance_page(plan: MaintenancePlan) -> str:
     return document(
         f"Maintenance of {count_text(plan.tables, 'table')}",
         f"<table>{body}</table>{_spent(plan)}"
-        f"<h2>{count_text(len(plan.choices), 'operation')} to carry out</h2>{_choices(plan.choices, several=several)}"
+        f"<h2>{count_text(len(plan.choices), 'operation')} to carry out</h2>"
+        f"{_choices([*plan.choices, *more], told, several=several)}"
         f"<h2>{len(plan.refusals):,} refused</h2>{_refusals(plan.refusals, several=several)}",
     )
 
@@ -68,7 +73,11 @@ def _spent(plan: MaintenancePlan) -> str:
     )
 
 
-def _choices(choices: Sequence[MaintenanceChoice], *, several: bool) -> str:
+def _place(choice: MaintenanceChoice) -> tuple[str, str, str]:
+    return choice.warehouse, choice.table, choice.name
+
+
+def _choices(choices: Sequence[MaintenanceChoice], told: Mapping[tuple[str, str, str], str], *, several: bool) -> str:
     if not choices:
         return "<p>Nothing is worth its cost within the budget.</p>"
     rows = [
@@ -79,10 +88,11 @@ def _choices(choices: Sequence[MaintenanceChoice], *, several: bool) -> str:
             f"{choice.seconds:.3g}",
             f"{choice.saved_seconds:.3g}",
             f'<span class="due">{escaped(choice.reason)}</span>' if choice.urgent else escaped(choice.reason),
+            *([escaped(told.get(_place(choice), "not reached"))] if told else []),
         )
         for choice in choices[:_MOST_ROWS]
     ]
-    columns = ("table", "operation", "rewrites", "takes, s", "saves, s a day", "why")
+    columns = ("table", "operation", "rewrites", "takes, s", "saves, s a day", "why", *(["outcome"] if told else []))
     return grid(columns, rows) + _left_out(len(choices))
 
 

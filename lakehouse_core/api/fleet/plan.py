@@ -17,7 +17,7 @@ from lakehouse_core.planning.fleet.candidates import Candidate, Operation, verb_
 from lakehouse_core.planning.fleet.cost import NOTHING, RATES, Budget, Cost, Rates
 
 # In plans that users store. Raise it when a field is added or removed, or gets another meaning.
-_VERSION: Final = 3
+_VERSION: Final = 4
 # A text with a value of another type, an unknown field or a missing one is no plan.
 _STRICT: Final = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
@@ -33,7 +33,8 @@ class _Versioned(BaseModel):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MaintenanceChoice:
-    """An operation to carry out: on a table, or on the partition `partition` of it (None: the whole table).
+    """An operation to carry out: on a table, or on the partition `partition` of it (None: the whole table), of which it
+    takes one `bucket` (None: all).
 
     `bytes` are rewritten; `seconds` are estimated from bytes and requests. `saved_seconds` are those of reading that
     the operation saves each day, with what freed bytes are worth. The other figures are the difference that it makes to
@@ -57,11 +58,12 @@ class MaintenanceChoice:
     bytes_freed: int
     reason: str
     urgent: str | None = None
+    bucket: _Count | None = None
 
     @property
     def name(self) -> str:
         """The operation and its partition, as in `compact --full dt=2013-01-05`."""
-        return verb_text(self.operation, self.partition)
+        return verb_text(self.operation, self.partition, self.bucket)
 
     @property
     def cost(self) -> Cost:
@@ -77,8 +79,8 @@ class MaintenanceRefusal:
     """An operation that is not carried out, and why; `operation` None: any operation on the table.
 
     `saved_seconds` are those of reading that it would save each day, 0 if it is not possible. `urgent` says why it
-    should not wait. `partitions`: how many of the table are refused with it, beyond those that are named; then
-    `partition` is None.
+    should not wait. `partitions`: how many of the table, or how many single buckets, are refused with it, beyond those
+    that are named; then `partition` and `bucket` are None.
     """
 
     __pydantic_config__ = _STRICT
@@ -91,11 +93,12 @@ class MaintenanceRefusal:
     reason: str
     urgent: str | None = None
     partitions: _Count = 0
+    bucket: _Count | None = None
 
     @property
     def name(self) -> str:
         """The operation and its partition; `any operation` if none is possible."""
-        return "any operation" if self.operation is None else verb_text(self.operation, self.partition)
+        return "any operation" if self.operation is None else verb_text(self.operation, self.partition, self.bucket)
 
     def __str__(self) -> str:
         return f"{self.table}: {self.reason}" if self.operation is None else f"{self.table}: {self.name}: {self.reason}"
@@ -208,6 +211,7 @@ def choice_of(candidate: Candidate, incarnation: int, snapshot_id: int | None) -
         table=candidate.table,
         operation=candidate.operation,
         partition=candidate.partition,
+        bucket=candidate.bucket,
         incarnation=incarnation,
         snapshot_id=snapshot_id,
         bytes=cost.bytes,

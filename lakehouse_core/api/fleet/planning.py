@@ -69,7 +69,8 @@ def plan_fleet(
         surveyed += 1
         files, size = files + found.file_count, size + found.size_bytes
         states[table.warehouse, table.name] = found.incarnation, found.snapshot_id
-        of_table = list(candidates_of(found, wanted, reads_per_day=per_day.get(table.name, 1.0), rates=rates))
+        often = per_day.get(table.name, 1.0)
+        of_table = list(candidates_of(found, wanted, reads_per_day=often, rates=rates, budget=budget))
         worth, not_worth = parted(of_table, only_urgent=only_urgent)
         candidates += worth
         # The sentences of a few are kept, not the candidates of all.

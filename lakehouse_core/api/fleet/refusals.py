@@ -22,10 +22,10 @@ def refusals_of(refused: Iterable[Refused]) -> Iterator[MaintenanceRefusal]:
     """Yield refused candidates as users see them: for each operation of a table the most valuable, then the number of
     the others. What is urgent is told apart.
     """
-    alike: dict[tuple[str, str, Operation, bool], list[Refused]] = defaultdict(list)
+    alike: dict[tuple[str, str, Operation, bool, bool], list[Refused]] = defaultdict(list)
     for each in refused:
         of = each.candidate
-        alike[of.warehouse, of.table, of.operation, of.urgent is not None].append(each)
+        alike[of.warehouse, of.table, of.operation, of.urgent is not None, of.bucket is None].append(each)
     for found in alike.values():
         found.sort(key=lambda one: -one.candidate.benefit.seconds_per_day)
         # One more is shorter named than counted.
@@ -64,6 +64,7 @@ def _named(refused: Refused) -> MaintenanceRefusal:
         table=candidate.table,
         operation=candidate.operation,
         partition=candidate.partition,
+        bucket=candidate.bucket,
         saved_seconds=round(candidate.benefit.seconds_per_day, 6),
         reason=f"{candidate.sentence}. Refused: {refused.reason}",
         urgent=candidate.urgent,
@@ -73,7 +74,8 @@ def _named(refused: Refused) -> MaintenanceRefusal:
 def _counted(others: Sequence[Refused]) -> MaintenanceRefusal:
     first = others[0].candidate
     saved = sum(each.candidate.benefit.seconds_per_day for each in others)
-    urgent = f"{count_text(len(others), 'partition')} more, as {first.name}: {first.urgent}"
+    more = f"{count_text(len(others), 'partition' if first.bucket is None else 'bucket')} more"
+    urgent = f"{more}, as {first.name}: {first.urgent}"
     return MaintenanceRefusal(
         warehouse=first.warehouse,
         table=first.table,
@@ -81,7 +83,7 @@ def _counted(others: Sequence[Refused]) -> MaintenanceRefusal:
         partition=None,
         saved_seconds=round(saved, 6),
         reason=(
-            f"{count_text(len(others), 'partition')} more, which together would take "
+            f"{more}, which together would take "
             f"{total(each.candidate for each in others)} and save {saved:.3g} s a day. Refused: of {first.name}, the "
             f"most valuable of them: {others[0].reason}"
         ),

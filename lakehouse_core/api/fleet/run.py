@@ -47,12 +47,15 @@ class MaintenanceOutcome:
         """Whether the verb changed the table."""
         return self.report is not None and self.report.noop_reason is None
 
-    def __str__(self) -> str:
+    @property
+    def text(self) -> str:
+        """What became of the choice, in words."""
         if self.report is not None:
-            told = outcome(self.report)
-        else:
-            told = f"skipped: {self.skipped}" if self.error is None else f"failed: {self.error}"
-        return f"{self.choice.table}: {self.choice.name}: {told}"
+            return outcome(self.report)
+        return f"skipped: {self.skipped}" if self.error is None else f"failed: {self.error}"
+
+    def __str__(self) -> str:
+        return f"{self.choice.table}: {self.choice.name}: {self.text}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the outcome as JSON values."""
@@ -61,6 +64,7 @@ class MaintenanceOutcome:
             "table": self.choice.table,
             "operation": self.choice.operation,
             "partition": None if self.choice.partition is None else dict(self.choice.partition),
+            "bucket": self.choice.bucket,
             "report": None if self.report is None else self.report.to_dict(),
             "error": None if self.error is None else str(self.error),
             "error_class": None if self.error is None else type(self.error).__name__,
@@ -107,9 +111,12 @@ def run_plan(
     clock: Clock,
     properties: Mapping[str, str] | None,
     progress: Listener | None,
+    before: Callable[[MaintenanceChoice], None] | None,
+    after: Callable[[MaintenanceOutcome], None] | None,
 ) -> MaintenanceReport:
     """Carry out the choices of the plan for this warehouse.
 
+    `before` is called with each choice whose operation begins, `after` with each outcome; their errors end the run.
     Raises InvalidRequest for a plan of other warehouses, and for properties that no commit takes.
     """
     if not isinstance(plan, MaintenancePlan):
@@ -120,7 +127,7 @@ def run_plan(
             "again."
         )
     check_properties(mapping_of("properties", properties))
-    run = _Run(plan, open_table, clock, mapping_of("properties", properties), progress)
+    run = _Run(plan, open_table, clock, mapping_of("properties", properties), progress, before=before, after=after)
     choices = [choice for choice in plan.choices if choice.warehouse == warehouse]
     for done, choice in enumerate(choices):
         Watch("maintain", choice.table, progress).at("carrying out the plan", done, len(choices), "operations")
@@ -143,7 +150,12 @@ class _Run:
         clock: Clock,
         properties: Mapping[str, str],
         progress: Listener | None,
+        *,
+        before: Callable[[MaintenanceChoice], None] | None,
+        after: Callable[[MaintenanceOutcome], None] | None,
     ) -> None:
+        self._before = before
+        self._after = after
         self._budget = plan.budget
         self._open = open_table
         self._opened: Recent[TableContext] = Recent(_OPEN_TABLES)
@@ -175,13 +187,20 @@ class _Run:
         if exceeded := self._budget.exceeded_by(spent + choice.cost):
             reason = f"{spent} of the budget of {self._budget} are spent, and {choice.cost} more exceed its "
             skipped = f"{reason}{', '.join(exceeded)}"
-            self.outcomes.append(MaintenanceOutcome(choice=choice, skipped=skipped, is_left=not is_reserve))
+            self._ended(MaintenanceOutcome(choice=choice, skipped=skipped, is_left=not is_reserve))
             return
+        if self._before is not None:
+            self._before(choice)
         meter = _Meter(choice, self.left, self._rates, self._progress)
         outcome = self._outcome(choice, meter)
         self._taken += meter.spent(outcome)
         is_skipped = meter.was_refused or (outcome.skipped is not None and not meter.was_done)
-        self.outcomes.append(replace(outcome, is_left=is_skipped and not is_reserve))
+        self._ended(replace(outcome, is_left=is_skipped and not is_reserve))
+
+    def _ended(self, outcome: MaintenanceOutcome) -> None:
+        self.outcomes.append(outcome)
+        if self._after is not None:
+            self._after(outcome)
 
     def _outcome(self, choice: MaintenanceChoice, meter: "_Meter") -> MaintenanceOutcome:
         try:
@@ -217,7 +236,7 @@ class _Run:
         place = choice.table, choice.snapshot_id
         since = self._compacted.setdefault(place, CompactedSince(choice.snapshot_id))
         try:
-            found = since.first(table, choice.partition)
+            found = since.first(table, choice.partition, choice.bucket)
         except SnapshotExpired as expired:
             return f"whether it was done since the plan is not known any more: {expired} Plan again"
         if found is None:
@@ -282,6 +301,7 @@ def _verb(table: TableContext, choice: MaintenanceChoice, meter: _Meter, propert
                 full=choice.operation == "compact_full",
                 partition=choice.partition,
                 partition_idle=None,
+                buckets=None if choice.bucket is None else [choice.bucket],
                 dry_run=False,
                 properties=properties,
                 progress=meter,

@@ -23,13 +23,15 @@ FilesByBucket: TypeAlias = dict[tuple[bytes, int, int], list[DataFile]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestedBuckets:
-    """The buckets of partitions that satisfy the bound `condition` (None: all) and got no new file for `idle_millis`.
+    """The buckets of partitions that satisfy the bound `condition` (None: all) and got no new file for `idle_millis`;
+    of these partitions the numbered `buckets`, None: all.
 
     Expired partitions are left out if the table's options say so.
     """
 
     condition: Predicate | None = None
     idle_millis: int = 0
+    buckets: frozenset[int] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,9 +76,15 @@ def files_in(
         files = _live_files(table, snapshot, manifests, _in_places(scope.places), with_stats=with_stats)
         return {place: found for place, found in files.items() if run_count(found) > scope.above_runs}
     expiry = skipped_by_compaction(schema, local_now_millis=now_millis)
-    keep = _in_partitions(schema, scope.condition, expiry)
-    files = _live_files(table, snapshot, manifests, keep, with_stats=with_stats)
-    return _idle(files, now_millis - scope.idle_millis) if scope.idle_millis else files
+    # Whether a partition is idle, all of its buckets tell.
+    asked = None if scope.idle_millis else scope.buckets
+    files = _live_files(
+        table, snapshot, manifests, _in_partitions(schema, scope.condition, expiry, asked), with_stats=with_stats
+    )
+    if not scope.idle_millis:
+        return files
+    idle = _idle(files, now_millis - scope.idle_millis)
+    return {place: found for place, found in idle.items() if scope.buckets is None or place[1] in scope.buckets}
 
 
 def why_none(scope: Scope, schema: TableSchema) -> str:
@@ -87,7 +95,14 @@ def why_none(scope: Scope, schema: TableSchema) -> str:
             reasons.append("had a new file within the idle time")
         if skipped_by_compaction(schema, local_now_millis=0) is not None:
             reasons.append("is past partition.expiration-time")
-    return f"every partition {' or '.join(reasons)}" if reasons else "there are no files"
+    if reasons:
+        return f"every partition {' or '.join(reasons)}"
+    return "there are no files" if not isinstance(scope, RequestedBuckets) or scope.buckets is None else _no_file(scope)
+
+
+def _no_file(scope: RequestedBuckets) -> str:
+    numbers = ", ".join(map(str, sorted(scope.buckets or ())))
+    return f"there are no files in bucket {numbers}"
 
 
 def _live_files(
@@ -117,9 +132,11 @@ def _idle(by_bucket: FilesByBucket, until_millis: int) -> FilesByBucket:
     return {place: files for place, files in by_bucket.items() if newest[place[0]] <= until_millis}
 
 
-def _in_partitions(schema: TableSchema, condition: Predicate | None, expiry: PartitionExpiry | None) -> Keep | None:
+def _in_partitions(
+    schema: TableSchema, condition: Predicate | None, expiry: PartitionExpiry | None, buckets: frozenset[int] | None
+) -> Keep | None:
     if condition is None and expiry is None:
-        return None
+        return None if buckets is None else lambda partition, bucket, level: bucket in buckets
     types = [field.type for field in schema.partition_fields]
 
     @cache
@@ -129,7 +146,7 @@ def _in_partitions(schema: TableSchema, condition: Predicate | None, expiry: Par
             return False
         return condition is None or holds(condition, dict(zip(schema.partition_keys, values, strict=True)))
 
-    return lambda partition, bucket, level: is_asked_for(partition)
+    return lambda partition, bucket, level: (buckets is None or bucket in buckets) and is_asked_for(partition)
 
 
 def _in_places(places: Collection[tuple[bytes, int]] | None) -> Keep | None:

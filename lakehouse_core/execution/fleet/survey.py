@@ -81,7 +81,9 @@ def _partitions(table: TableContext, base: CompactionBase) -> tuple[PartitionSur
     types = [field.type for field in schema.partition_fields]
     buckets: dict[bytes, list[BucketState]] = defaultdict(list)
     for one in bucket_files(table, base):
-        buckets[one.partition].append(BucketState(files=one.files, expired=one.expired, marked=one.marked))
+        buckets[one.partition].append(
+            BucketState(number=one.bucket, files=one.files, expired=one.expired, marked=one.marked)
+        )
     now_millis = table.clock.local_now_millis()
     counts = manifest_counts(base.manifests, buckets, types)
     return tuple(

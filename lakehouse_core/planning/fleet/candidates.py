@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
 from lakehouse_core.display import count_text, size_text
-from lakehouse_core.planning.fleet.cost import NOTHING, RATES, Cost, Rates, kept_seconds, operation_cost
+from lakehouse_core.planning.fleet.cost import NOTHING, RATES, Budget, Cost, Rates, kept_seconds, operation_cost
 from lakehouse_core.planning.fleet.reading import Reading
 from lakehouse_core.planning.fleet.survey import (
     CompactionOutlook,
@@ -59,7 +59,8 @@ class Benefit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """An operation on a table of a warehouse, or on the partition `partition` of it (None: the whole table).
+    """An operation on a table of a warehouse, on the partition `partition` of it (None: the whole table), on one
+    `bucket` of that (None: all).
 
     `sentence` says what it does and saves, in figures. `urgent` says why it should not wait.
     """
@@ -72,11 +73,12 @@ class Candidate:
     benefit: Benefit
     sentence: str
     urgent: str | None = None
+    bucket: int | None = None
 
     @property
     def name(self) -> str:
         """The operation and its partition, as in `compact --full dt=2013-01-05`."""
-        return verb_text(self.operation, self.partition)
+        return verb_text(self.operation, self.partition, self.bucket)
 
     @property
     def days_to_pay(self) -> float:
@@ -85,10 +87,11 @@ class Candidate:
         return self.cost.seconds / saved if saved > 0 else float("inf")
 
 
-def verb_text(operation: Operation, partition: Mapping[str, str | None] | None) -> str:
-    """Return an operation as the shell names it, and its partition."""
+def verb_text(operation: Operation, partition: Mapping[str, str | None] | None, bucket: int | None = None) -> str:
+    """Return an operation as the shell names it, and its partition and bucket."""
     verb = {"compact_full": "compact --full", "compact_manifests": "compact-manifests"}.get(operation, operation)
-    return f"{verb} {partition_text(partition)}".rstrip()
+    places = [partition_text(partition), "" if bucket is None else f"bucket {bucket}"]
+    return f"{verb} {', '.join(filter(None, places))}".rstrip()
 
 
 def partition_text(partition: Mapping[str, str | None] | None) -> str:
@@ -97,17 +100,27 @@ def partition_text(partition: Mapping[str, str | None] | None) -> str:
 
 
 def candidates_of(
-    survey: TableSurvey, operations: Collection[Operation] = OPERATIONS, *, reads_per_day: float, rates: Rates = RATES
+    survey: TableSurvey,
+    operations: Collection[Operation] = OPERATIONS,
+    *,
+    reads_per_day: float,
+    rates: Rates = RATES,
+    budget: Budget | None = None,
 ) -> Iterator[Candidate]:
-    """Yield the candidates of a table among `operations`, if it is read so often a day, each time as a whole."""
+    """Yield the candidates of a table among `operations`, if it is read so often a day, each time as a whole.
+
+    Where no compaction of a partition is within the `budget`, those of its buckets are candidates too.
+    """
     possible = [each for each in operations if each not in survey.refusals]
     for partition in survey.partitions:
         # A full compaction that does what the strategy's pick does is one operation.
         outlooks = {
             (each.work.rewritten_bytes, each.after): each for each in partition.compactions if _verb(each) in possible
         }
-        for outlook in outlooks.values():
-            yield _compaction(survey, partition, outlook, reads_per_day, rates)
+        wholes = [_compaction(survey, partition, outlook, reads_per_day, rates) for outlook in outlooks.values()]
+        yield from wholes
+        if budget is not None and not any(budget.holds(each.cost) for each in wholes):
+            yield from _pieces(survey, partition, outlooks.values(), reads_per_day, rates)
     if survey.manifests.merged_count and "compact_manifests" in possible:
         yield _manifests(survey, survey.manifests, reads_per_day, rates)
     if not survey.expiry.is_empty and "expire" in possible:
@@ -131,31 +144,66 @@ def _compaction(
     survey: TableSurvey, partition: PartitionSurvey, outlook: CompactionOutlook, reads: float, rates: Rates
 ) -> Candidate:
     now, after = partition.now, outlook.after
-    cost = compaction_cost(outlook.work, partition.manifests, rates)
-    freed = max(now.bytes - after.bytes, 0)
-    kept = kept_seconds(freed, rates=rates)
-    saved = max(now.seconds(rates) - after.seconds(rates), 0.0) * reads + kept
     return Candidate(
         warehouse=survey.warehouse,
         table=survey.table,
         operation=_verb(outlook),
         partition=partition.values or None,
-        cost=cost,
-        benefit=Benefit(
-            seconds_per_day=saved,
-            kept_seconds=kept,
-            files=now.files - after.files,
-            runs=now.runs - after.runs,
-            merged_bytes=now.merged_bytes - after.merged_bytes,
-            freed_bytes=freed,
-        ),
+        cost=compaction_cost(outlook.work, partition.manifests, rates),
+        benefit=_benefit(now, after, reads, rates),
         sentence=(
-            f"{outlook.reason} in {outlook.buckets} of {count_text(partition.buckets, 'bucket')}: rewrites "
-            f"{size_text(outlook.work.rewritten_bytes)} of {count_text(outlook.work.files, 'file')}; a read then "
-            f"{_reads(now, after)}"
+            f"{outlook.reason} in {outlook.buckets} of {count_text(partition.buckets, 'bucket')}: "
+            f"{_work_text(outlook.work)}; a read then {_reads(now, after)}"
         ),
         urgent=partition.urgent,
     )
+
+
+def _pieces(
+    survey: TableSurvey,
+    partition: PartitionSurvey,
+    outlooks: Iterable[CompactionOutlook],
+    reads: float,
+    rates: Rates,
+) -> Iterator[Candidate]:
+    """Yield the compactions of single buckets; of those that do the same, one."""
+    alike = {
+        (piece.bucket, piece.work.rewritten_bytes, piece.after): (_verb(outlook), piece)
+        for outlook in outlooks
+        for piece in outlook.pieces
+    }
+    for operation, piece in alike.values():
+        yield Candidate(
+            warehouse=survey.warehouse,
+            table=survey.table,
+            operation=operation,
+            partition=partition.values or None,
+            bucket=piece.bucket,
+            cost=compaction_cost(piece.work, partition.manifests, rates),
+            benefit=_benefit(piece.now, piece.after, reads, rates),
+            sentence=(
+                f"{piece.reason} in one of {count_text(partition.buckets, 'bucket')}, because all together exceed the "
+                f"budget: {_work_text(piece.work)}; a read of the bucket then {_reads(piece.now, piece.after)}"
+            ),
+            urgent=piece.urgent,
+        )
+
+
+def _benefit(now: Reading, after: Reading, reads: float, rates: Rates) -> Benefit:
+    freed = max(now.bytes - after.bytes, 0)
+    kept = kept_seconds(freed, rates=rates)
+    return Benefit(
+        seconds_per_day=max(now.seconds(rates) - after.seconds(rates), 0.0) * reads + kept,
+        kept_seconds=kept,
+        files=now.files - after.files,
+        runs=now.runs - after.runs,
+        merged_bytes=now.merged_bytes - after.merged_bytes,
+        freed_bytes=freed,
+    )
+
+
+def _work_text(work: CompactionWork) -> str:
+    return f"rewrites {size_text(work.rewritten_bytes)} of {count_text(work.files, 'file')}"
 
 
 def compaction_cost(work: CompactionWork, manifests: int, rates: Rates = RATES) -> Cost:

@@ -16,7 +16,7 @@ from lakehouse_core.planning.fleet.cost import NOTHING, Budget, Cost
 # An operation that readers repay later than this is not worth its wear: the table will be another by then.
 DAYS_TO_PAY: Final = 30.0
 
-_Group: TypeAlias = tuple[str, str, str, tuple[tuple[str, str | None], ...]]
+_Group: TypeAlias = tuple[str, str, str, tuple[tuple[str, str | None], ...], int | None]
 _Groups: TypeAlias = Mapping[_Group, Sequence[Candidate]]
 _Taken: TypeAlias = dict[_Group, Candidate]
 
@@ -245,7 +245,7 @@ def _in_order(taken: Iterable[Candidate], budget: Budget) -> tuple[Candidate, ..
 
 def _group(each: Candidate) -> _Group:
     kind = "files" if each.operation in COMPACTIONS else each.operation
-    return each.warehouse, each.table, kind, tuple((each.partition or {}).items())
+    return each.warehouse, each.table, kind, tuple((each.partition or {}).items()), each.bucket
 
 
 def _name(each: Candidate) -> tuple[str, str, str]:

@@ -4,7 +4,7 @@ Rule: figures only. What an operation costs and is worth is decided in `candidat
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -27,9 +27,10 @@ FAR_BEYOND: Final = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BucketState:
-    """The live files of a bucket, the names of those with expired rows, and those with deletion vectors."""
+    """The live files of the bucket `number`, the names of those with expired rows, and those with deletion vectors."""
 
     files: Sequence[DataFile]
+    number: int = 0
     expired: Collection[str] = frozenset()
     marked: Marked = field(default_factory=lambda: NOTHING_MARKED)
 
@@ -47,10 +48,26 @@ class CompactionWork:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BucketOutlook:
+    """What a compaction of one bucket of a partition would do, and what a read of it opens `now` and `after` it.
+
+    `urgent` says why it should not wait, None: it may.
+    """
+
+    bucket: int
+    work: CompactionWork
+    now: Reading
+    after: Reading
+    reason: str
+    urgent: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionOutlook:
     """What a compaction of a partition would do: `full`, or one pick of the strategy in each bucket.
 
-    `after`: a read of the partition afterwards. `reason` is that of most buckets.
+    `after`: a read of the partition afterwards. `reason` is that of most buckets. `pieces`: the same by bucket, where
+    there are several.
     """
 
     full: bool
@@ -58,6 +75,7 @@ class CompactionOutlook:
     work: CompactionWork
     after: Reading
     reason: str
+    pieces: tuple[BucketOutlook, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,12 +190,10 @@ def survey_partition(
     now = NO_READING
     small = runs = rows = deleted = count = 0
     newest: list[int] = []
-    planned: dict[bool, list[tuple[CompactionPlan | AppendCompactionPlan | None, Reading, Reading]]] = {
-        True: [],
-        False: [],
-    }
+    planned: dict[bool, list[_Planned]] = {True: [], False: []}
     for bucket in buckets:
         count += 1
+        own = 0
         reading = reading_now(bucket.files, schema)
         now += reading
         runs = max(runs, reading.runs)
@@ -192,9 +208,11 @@ def survey_partition(
                 bucket.files, schema, full=full, occasion=occasion, expired=bucket.expired, marked=bucket.marked
             )
             after = reading if plan is None else reading_after(bucket.files, plan, schema, marked=bucket.marked)
-            found.append((plan, reading, after))
             if full:
-                small += len(small_files(plan, schema))
+                own = len(small_files(plan, schema))
+                small += own
+            urgent = _why_urgent(schema, most_runs=reading.runs, small=own)
+            found.append(_Planned(bucket=bucket.number, plan=plan, now=reading, after=after, urgent=urgent))
     outlooks = [outlook for full, found in planned.items() if (outlook := _outlook(found, full=full)) is not None]
     # Files that only rise to another level, or expired rows, of which manifests count none, change no read.
     outlooks = [outlook for outlook in outlooks if outlook.after != now]
@@ -238,21 +256,48 @@ def survey_manifests(
     )
 
 
-def _outlook(
-    planned: Sequence[tuple[CompactionPlan | AppendCompactionPlan | None, Reading, Reading]], *, full: bool
-) -> CompactionOutlook | None:
-    plans = [plan for plan, _, _ in planned if plan is not None]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Planned:
+    """The plan of one bucket, None: no compaction, and what a read of the bucket opens now and after it."""
+
+    bucket: int
+    plan: CompactionPlan | AppendCompactionPlan | None
+    now: Reading
+    after: Reading
+    urgent: str | None
+
+    @property
+    def kept_files(self) -> int:
+        """The files that the plan leaves as they are."""
+        return self.now.files - (0 if self.plan is None else len(self.plan.files))
+
+
+def _outlook(planned: Sequence[_Planned], *, full: bool) -> CompactionOutlook | None:
+    plans = [one.plan for one in planned if one.plan is not None]
     if not plans:
         return None
-    after = sum((after for _, _, after in planned), NO_READING)
-    stay = sum(now.files - (0 if plan is None else len(plan.files)) for plan, now, _ in planned)
+    after = sum((one.after for one in planned), NO_READING)
     return CompactionOutlook(
         full=full,
         buckets=len(plans),
-        work=_work(plans, after.files - stay),
+        work=_work(plans, after.files - sum(one.kept_files for one in planned)),
         after=after,
         reason=Counter(str(plan.reason) for plan in plans).most_common(1)[0][0],
+        pieces=tuple(_pieces(planned)) if len(planned) > 1 else (),
     )
+
+
+def _pieces(planned: Iterable[_Planned]) -> Iterator[BucketOutlook]:
+    for one in planned:
+        if one.plan is not None and one.after != one.now:
+            yield BucketOutlook(
+                bucket=one.bucket,
+                work=_work([one.plan], one.after.files - one.kept_files),
+                now=one.now,
+                after=one.after,
+                reason=str(one.plan.reason),
+                urgent=one.urgent,
+            )
 
 
 def work_of(plans: Sequence[CompactionPlan | AppendCompactionPlan], schema: TableSchema) -> CompactionWork:

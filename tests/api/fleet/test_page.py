@@ -23,6 +23,22 @@ def test_the_page_has_the_budget_each_choice_and_each_refusal() -> None:
     assert page.count('class="due"') == sum(choice.urgent is not None for choice in plan.choices) == 2
 
 
+def test_the_page_of_a_run_has_the_outcome_of_each_choice() -> None:
+    lake = Lake()
+    lake.key_table(runs=6)
+    lake.key_table("u", runs=6)
+    plan = lake.plan(operations=["compact"])
+    lake.drop_table("db.u")
+
+    report = lake.maintain(plan)
+    page = lc.maintenance_page(plan, report.outcomes[:3])
+
+    assert all(each.text in text(page) for each in report.outcomes[:3])
+    assert "skipped: Table 'db.u' does not exist" in text(page)
+    assert text(page).count("not reached") == 1
+    assert "not reached" not in text(lc.maintenance_page(plan))
+
+
 def test_a_plan_without_choices_and_one_of_two_lakes_have_pages() -> None:
     lakes = Lake(), Lake()
     for lake in lakes:

@@ -93,7 +93,7 @@ STORED = lc.MaintenancePlan(
 
 
 def test_the_json_of_a_plan_is_the_stored_one() -> None:
-    text = (Path(__file__).parent / "plan_version_3.json").read_text(encoding="utf-8")
+    text = (Path(__file__).parent / "plan_version_4.json").read_text(encoding="utf-8")
 
     assert json.dumps(STORED.to_dict(), indent=2) + "\n" == text
     assert lc.MaintenancePlan.from_json(text) == STORED
@@ -110,7 +110,7 @@ def _with_choice(**change: object) -> dict[str, object]:
         ("", "Invalid JSON"),
         ("[]", "Input should be an object"),
         ({}, "version: Field required"),
-        ({**STORED.to_dict(), "version": 2}, "version 2: expected 3. Plan again"),
+        ({**STORED.to_dict(), "version": 2}, "version 2: expected 4. Plan again"),
         ({**STORED.to_dict(), "warehouses": "lake"}, "warehouses: Input should be a valid array"),
         ({**STORED.to_dict(), "owner": "me"}, "owner: Unexpected keyword argument"),
         ({**STORED.to_dict(), "budget": {"bites": 1}}, "budget.bites"),
