@@ -5,17 +5,21 @@ Rule: its attributes are those of a table specification, which checks them.
 
 from collections.abc import Mapping
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal
+from weakref import WeakKeyDictionary
 
 import dagster as dg
 import yaml
 from pydantic import BaseModel, Field
 
+import lakehouse_core as lc
 from lakehouse_dagster.definitions import lake_definitions
+from lakehouse_dagster.feed import Feed
 from lakehouse_dagster.lake import Lake
-from lakehouse_dagster.resources import LakehouseResource, SparkRuntime
-from lakehouse_dagster.specs import TableSpec, WriteMode, checked_spec
+from lakehouse_dagster.resources import FeedResource, LakehouseResource, SparkRuntime
+from lakehouse_dagster.specs import TableSpec, WriteMode, checked_spec, line_of, nearest, node_of
 
 _EXAMPLE = {
     "warehouse": "./warehouse",
@@ -26,6 +30,10 @@ _EXAMPLE = {
     "write_mode": "append",
     "runs_on": "process",
 }
+_FILE = "defs.yaml"
+# Of each loading of components, the tables with the component that has each, and its file and line.
+_SPECIFIED: WeakKeyDictionary[Any, dict[tuple[str, str, str], tuple[str, str]]] = WeakKeyDictionary()
+_OF_THE_FEED = {"definition", "reader"}
 # The attributes that are no part of the specification of a table.
 _OF_THE_LAKE = {"lake", "warehouse", "metastore", "storage", "profile"}
 # What each source adds to the example, or changes in it.
@@ -79,6 +87,28 @@ class FilesAttributes(dg.Model, dg.Resolvable):
     format: Literal["parquet", "csv", "tsv", "jsonl", "json", "arrow"] | None = None
     delimiter: str | None = None
     null: str = ""
+
+
+class FeedAttributes(dg.Model, dg.Resolvable):
+    """Batches of a feed in Python: `source` names the feed, and `name` one of its `names`.
+
+    `definition` is the dotted name of the `Feed`, and `reader` that of its `FeedResource`. Components of one feed name
+    the same ones.
+    """
+
+    source: str
+    name: str
+    batches: bool = True
+    definition: str
+    reader: str
+
+
+class CommitAttributes(dg.Model, dg.Resolvable):
+    """How the batches of a feed are committed: `each` alone, or `together`."""
+
+    how: Literal["each", "together"] | None = None
+    most_batches: int | None = None
+    wait_minutes: int | None = None
 
 
 class ChangesAttributes(dg.Model, dg.Resolvable):
@@ -212,6 +242,7 @@ class LakehouseTableComponent(dg.Component, dg.Model, dg.Resolvable):
     columns: dict[str, str | dict[str, str]]
     write_mode: WriteMode
     # The rows come from one of them.
+    feed: FeedAttributes | None = None
     files: FilesAttributes | None = None
     changes_of: ChangesAttributes | None = None
     sql: SqlAttributes | None = None
@@ -225,6 +256,7 @@ class LakehouseTableComponent(dg.Component, dg.Model, dg.Resolvable):
     # Dagster reads the text "1" as a number, too; the specification makes texts of them.
     options: dict[str, str | bool | int | float] = Field(default_factory=dict)
     runs_on: Literal["spark", "process"] = "spark"
+    commit: Literal["each", "together"] | CommitAttributes | None = None
     tag_batches: bool = False
     maintenance: MaintenanceAttributes | None = None
     ingest: IngestAttributes | None = None
@@ -235,42 +267,90 @@ class LakehouseTableComponent(dg.Component, dg.Model, dg.Resolvable):
 
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
         """Return the definitions of the table. Raises InvalidRequest with a line for each fault."""
-        spec = self.specification(Path(context.path))
+        folder = Path(context.path)
+        node = self._node(folder / _FILE, context)
+        spec = self._checked(folder, node)
+        self._refuse_second(context, folder, node)
+        feeds, readers = self._feeds(folder, node)
         resource = f"{self.lake}_lakehouse"
         lake = Lake(
             name=self.lake,
             tables=(spec,),
+            feeds=feeds,
             resource=resource,
             prefix=f"{self.lake}_{spec.database}_{spec.name}",
             followed=() if spec.changes_of is None else (spec.changes_of.table,),
         )
         metastore = self.metastore if isinstance(self.metastore, str | None) else dg.EnvVar(self.metastore["env"])
         lakehouse = _lakehouse(self.lake, self.warehouse, metastore, tuple(sorted(self.storage.items())), self.profile)
-        resources = {resource: lakehouse}
-        return lake_definitions(lake, resources=resources, with_location=False)
+        return lake_definitions(lake, resources={resource: lakehouse, **readers}, with_location=False)
 
     def specification(self, folder: Path) -> TableSpec:
         """Return the table specification that the component in `folder` is. Raises InvalidRequest."""
+        return self._checked(folder, self._node(folder / _FILE))
+
+    def _checked(self, folder: Path, node: yaml.Node) -> TableSpec:
         attributes = self.model_dump(exclude=_OF_THE_LAKE, exclude_none=True)
-        file = folder / "defs.yaml"
-        spec = checked_spec(attributes, str(file), self._node(file))
-        return spec.read_from(file.name, folder.absolute())
+        if self.feed is not None:
+            attributes["feed"] = self.feed.model_dump(exclude=_OF_THE_FEED)
+        return checked_spec(attributes, str(folder / _FILE), node).read_from(_FILE, folder.absolute())
 
-    def _node(self, file: Path) -> yaml.Node:
-        """Return the attributes as they stand in the file, which may have several components."""
-        own = {"database": self.database, "name": self.name}
-        if file.is_file():
-            for document in yaml.compose_all(file.read_text(encoding="utf-8"), Loader=yaml.SafeLoader):
-                attributes = _child(document, "attributes")
-                values = {name: _child(attributes, name) for name in own}
-                if attributes is not None and {k: v.value for k, v in values.items() if v is not None} == own:
-                    return attributes
-        return yaml.MappingNode("tag:yaml.org,2002:map", [], yaml.Mark(str(file), 0, 0, 0, None, 0))
+    def _refuse_second(self, context: dg.ComponentLoadContext, folder: Path, node: yaml.Node) -> None:
+        """Raise InvalidRequest when another component of the code location is the same table of the same lake."""
+        known = _SPECIFIED.setdefault(context.component_tree.state_tracker, {})
+        place, here = str(context.component_path), _where(folder, node, "name")
+        first, where = known.setdefault((self.lake, self.database, self.name), (place, here))
+        if first != place:
+            raise lc.InvalidRequest(
+                f"{here}: {self.database}.{self.name} of the lake {self.lake} is specified in {where} too. Keep one."
+            )
+
+    def _feeds(self, folder: Path, node: yaml.Node) -> tuple[Mapping[str, Feed], Mapping[str, FeedResource]]:
+        """Return the feed of the component by its source, and its resource by its key. Raises InvalidRequest."""
+        if self.feed is None:
+            return {}, {}
+        feed: Feed = _imported(self.feed.definition, Feed, _where(folder, node, "feed", "definition"), "definition")
+        reader: FeedResource = _imported(
+            self.feed.reader, FeedResource, _where(folder, node, "feed", "reader"), "reader"
+        )
+        if self.feed.name not in feed.names:
+            raise lc.InvalidRequest(
+                f"{_where(folder, node, 'feed', 'name')}: feed.name {self.feed.name!r} is not known"
+                f"{nearest(self.feed.name, feed.names)}"
+            )
+        return {self.feed.source: feed}, {feed.resource: reader}
+
+    def _node(self, file: Path, context: dg.ComponentLoadContext | None = None) -> yaml.Node:
+        """Return the attributes as they stand in the file."""
+        path = None if context is None else context.component_path
+        place = path.instance_key if path is not None and isinstance(path.instance_key, int) else None
+        if not file.is_file():
+            return yaml.MappingNode("tag:yaml.org,2002:map", [], yaml.Mark(str(file), 0, 0, 0, None, 0))
+        return node_of(file, self.database, self.name, place=place)
 
 
-def _child(node: yaml.Node | None, name: str) -> yaml.Node | None:
-    found = (value for key, value in node.value if key.value == name) if isinstance(node, yaml.MappingNode) else ()
-    return next(iter(found), None)
+def _where(folder: Path, node: yaml.Node, *place: str) -> str:
+    return f"{folder / _FILE}:{line_of(node, place)}"
+
+
+def _imported(dotted: str, kind: type, where: str, what: str) -> Any:
+    """Return what a dotted name means. Raises InvalidRequest with file and line."""
+    module_name, _, name = dotted.rpartition(".")
+    try:
+        module = import_module(module_name)
+    except (ImportError, ValueError) as error:
+        raise lc.InvalidRequest(
+            f"{where}: feed.{what} {dotted!r}: the module {module_name!r} cannot be imported ({error}). Install it, or "
+            "name another."
+        ) from error
+    found = getattr(module, name, None)
+    if not isinstance(found, kind):
+        known = [each for each, value in vars(module).items() if isinstance(value, kind)]
+        raise lc.InvalidRequest(
+            f"{where}: feed.{what} {dotted!r}: found {type(found).__name__}, expected a {kind.__name__}"
+            f"{nearest(name, known) if known else '. Make one in the module.'}"
+        )
+    return found
 
 
 @cache

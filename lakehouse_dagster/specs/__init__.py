@@ -1,7 +1,7 @@
 """Specifications: one YAML file a table, read by one model."""
 
 from lakehouse_dagster.specs.lateness import BehindSpec, FreshnessSpec, IngestSpec
-from lakehouse_dagster.specs.loading import checked_spec, load_specs, misfit_error, parse_spec
+from lakehouse_dagster.specs.loading import checked_spec, line_of, load_specs, misfit_error, node_of, parse_spec
 from lakehouse_dagster.specs.models import (
     FILES_PARAMETER,
     ROW_KINDS,
@@ -43,8 +43,10 @@ __all__ = [
     "UpstreamSpec",
     "WriteMode",
     "checked_spec",
+    "line_of",
     "load_specs",
     "misfit_error",
     "nearest",
+    "node_of",
     "parse_spec",
 ]

@@ -41,7 +41,7 @@ def load_specs(
         if spec.identifier in specs:
             node = yaml.compose(file.read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
             assert node is not None
-            where = f"{file.name}:{_line(node, ('name',))}"
+            where = f"{file.name}:{line_of(node, ('name',))}"
             faults.append(f"{where}: {spec.identifier} is specified in {files[spec.identifier].name} too. Keep one.")
         shown = PurePath(os.path.relpath(file.absolute(), root or folder.absolute().parent))
         specs[spec.identifier], files[spec.identifier] = spec.read_from(shown.as_posix(), folder.absolute()), file
@@ -93,19 +93,38 @@ def misfit_error(spec: TableSpec, fault: Misfit) -> lc.InvalidRequest:
     """Return a fault of a specification as an error that names the file and line, or the table without a file."""
     where = spec.identifier
     if spec.path is not None and spec.path.is_file():
-        root = yaml.compose(spec.path.read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
-        assert root is not None
-        where = f"{spec.file}:{_line(root, fault.place)}"
+        root = node_of(spec.path, spec.database, spec.name)
+        where = f"{spec.file}:{line_of(root, fault.place)}"
     return lc.InvalidRequest(f"{where}: {fault}.")
+
+
+def node_of(file: Path, database: str, name: str, *, place: int | None = None) -> yaml.Node:
+    """Return a specification as it stands in a file: a document of its own, or the attributes of a component, of which
+    the file may have several. `place`: the number of its document, where that is known; else the first one of its name.
+    """
+    found: list[yaml.Node] = []
+    for number, document in enumerate(yaml.compose_all(file.read_text(encoding="utf-8"), Loader=yaml.SafeLoader)):
+        node = _child(document, "attributes") or document
+        values = [_child(node, each) for each in ("database", "name")]
+        if [each.value for each in values if each is not None] == [database, name]:
+            if number == place:
+                return node
+            found.append(node)
+    return found[0] if found else yaml.MappingNode("tag:yaml.org,2002:map", [], yaml.Mark(str(file), 0, 0, 0, None, 0))
+
+
+def _child(node: yaml.Node | None, name: str) -> yaml.Node | None:
+    found = (value for key, value in node.value if key.value == name) if isinstance(node, yaml.MappingNode) else ()
+    return next(iter(found), None)
 
 
 def _fault(file: str, root: yaml.Node, detail: ErrorDetails) -> str:
     loc, kind = detail["loc"], detail["type"]
     cause = detail.get("ctx", {}).get("error")
     if isinstance(cause, Misfit):
-        return f"{file}:{_line(root, (*loc, *cause.place))}: {cause}"
+        return f"{file}:{line_of(root, (*loc, *cause.place))}: {cause}"
     place = ".".join(str(part) for part in loc if part != "[key]")
-    where = f"{file}:{_line(root, loc)}: "
+    where = f"{file}:{line_of(root, loc)}: "
     if kind == "extra_forbidden":
         return f"{where}{place} is not known{nearest(str(loc[-1]), _fields_at(loc[:-1]))}"
     if kind == "missing":
@@ -116,7 +135,7 @@ def _fault(file: str, root: yaml.Node, detail: ErrorDetails) -> str:
 def _unknown_feed(file: str, root: yaml.Node, feed: FeedSpec, sources: Mapping[str, Collection[str]]) -> Iterator[str]:
     for what, name, known in (("source", feed.source, sources), ("name", feed.name, sources.get(feed.source))):
         if known is not None and name not in known:
-            line = _line(root, ("feed", what))
+            line = line_of(root, ("feed", what))
             yield f"{file}:{line}: feed.{what} {name!r} is not known{nearest(name, known)}"
 
 
@@ -127,17 +146,17 @@ def _unfollowable(file: Path, spec: TableSpec, specs: Mapping[str, TableSpec]) -
     assert root is not None
     followed = specs.get(spec.changes_of.table)
     if followed is None:
-        line = _line(root, ("changes_of", "table"))
+        line = line_of(root, ("changes_of", "table"))
         name = spec.changes_of.table
         yield f"{file.name}:{line}: changes_of.table {name!r} is not specified{nearest(name, specs)}"
         return
     for column in spec.changes_of.while_null:
         if column not in followed.columns:
-            line, hint = _line(root, ("changes_of", "while_null")), nearest(column, followed.columns)
+            line, hint = line_of(root, ("changes_of", "while_null")), nearest(column, followed.columns)
             what = f"changes_of.while_null names {column!r}, no column of {followed.identifier}"
             yield f"{file.name}:{line}: {what}{hint}"
     if followed.options.get("changelog-producer", "none") == "none":
-        line = _line(root, ("changes_of", "table"))
+        line = line_of(root, ("changes_of", "table"))
         yield (
             f"{file.name}:{line}: changes_of.table {followed.identifier} has no changelog. Set its option "
             "changelog-producer."
@@ -160,7 +179,7 @@ def _model_in(annotation: Any) -> type[BaseModel] | None:
     return next((found for part in get_args(annotation) if (found := _model_in(part)) is not None), None)
 
 
-def _line(root: yaml.Node, loc: Sequence[int | str]) -> int:
+def line_of(root: yaml.Node, loc: Sequence[int | str]) -> int:
     """Return the line (from 1) of the deepest part of `loc` that the text has."""
     node, line = root, root.start_mark.line
     for part in loc:

@@ -39,6 +39,9 @@ class ShopFeed(FeedResource):
         return 0 if through is None else 1 + date.fromisoformat(through).day
 
 
+READER = ShopFeed()
+
+
 def orders(**change: Any) -> TableSpec:
     """A table specification of the shop, with other values for some of its fields."""
     fields: Mapping[str, Any] = {

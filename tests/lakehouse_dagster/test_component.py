@@ -19,12 +19,15 @@ import lakehouse_core as lc
 import lakehouse_dagster
 from lakehouse_dagster import LakehouseTableComponent, TableSpec
 from lakehouse_dagster.component import (
+    _OF_THE_FEED,
     _OF_THE_LAKE,
     AssetAttributes,
     BehindAttributes,
     ChangesAttributes,
+    CommitAttributes,
     DimensionAttributes,
     DynamicPartitionsAttributes,
+    FeedAttributes,
     FilesAttributes,
     FreshnessAttributes,
     FunctionAttributes,
@@ -40,6 +43,7 @@ from lakehouse_dagster.specs import (
     BehindSpec,
     ChangesSpec,
     DimensionSpec,
+    FeedSpec,
     FilesSpec,
     FreshnessSpec,
     FunctionSpec,
@@ -49,7 +53,7 @@ from lakehouse_dagster.specs import (
     SqlSpec,
     UpstreamSpec,
 )
-from lakehouse_dagster.specs.models import DynamicPartitionsSpec, StaticPartitionsSpec, TimePartitionsSpec
+from lakehouse_dagster.specs.models import CommitSpec, DynamicPartitionsSpec, StaticPartitionsSpec, TimePartitionsSpec
 
 REFUSALS = (ComponentTreeException, ValidationError, lc.InvalidRequest)
 
@@ -151,6 +155,97 @@ def test_components_of_one_lake_share_its_warehouse(sandbox: Any):
     counts = {name: catalog.table(f"sales.{name}").scan().count() for name in ("orders", "returns")}
     assert counts == {"orders": 1, "returns": 0}
     assert catalog.table("sales.orders").snapshot() is not None
+
+
+SHOP = "tests.lakehouse_dagster.shop"
+FEED = {"source": "shop", "name": "orders", "definition": f"{SHOP}.SHOP", "reader": f"{SHOP}.READER"}
+
+
+def fed(**change: Any) -> dict[str, object]:
+    made = component(columns={"id": "BIGINT NOT NULL"}, feed={**FEED, **change.pop("feed", {})}, **change)
+    del made["attributes"]["files"]  # type: ignore[attr-defined]
+    return made
+
+
+@pytest.mark.dagster
+def test_a_component_takes_the_batches_of_a_feed_one_by_one_or_together(sandbox: Any):
+    placed(sandbox, fed(), fed(name="returns", commit="together"))
+
+    with sandbox.build_all_defs() as defs, dg.DagsterInstance.ephemeral() as home:
+        keys = [["lake", "sales", name, *end] for name in ("orders", "returns") for end in (["ingest"], [])]
+        job = defs.resolve_implicit_global_asset_job_def()
+        for day in ("2013-01-01", "2013-01-02"):
+            assert job.execute_in_process(
+                instance=home, partition_key=day, asset_selection=[dg.AssetKey(key) for key in keys]
+            ).success
+
+    catalog = lc.connect("warehouse")
+    for name in ("orders", "returns"):
+        rows = catalog.table(f"sales.{name}").scan().to_arrow()["id"].to_pylist()
+        assert sorted(rows) == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("change", "fault"),
+    [
+        ({"name": "order"}, r"defs\.yaml:\d+: feed\.name 'order' is not known; did you mean 'orders'\?"),
+        ({"definition": f"{SHOP}.SHOPP"}, r"defs\.yaml:\d+: feed\.definition '.*SHOPP': found NoneType, .*mean 'SHOP'"),
+        (
+            {"definition": "no_such.SHOP"},
+            r"defs\.yaml:\d+: feed\.definition 'no_such\.SHOP': the module 'no_such' cannot",
+        ),
+        ({"reader": f"{SHOP}.SHOP"}, r"defs\.yaml:\d+: feed\.reader '.*SHOP': found Feed, expected a FeedResource"),
+        ({"reader": "READER"}, r"defs\.yaml:\d+: feed\.reader 'READER': the module '' cannot be imported"),
+    ],
+)
+def test_a_feed_that_is_not_there_is_told_with_its_line(sandbox: Any, change: dict[str, object], fault: str):
+    folder = placed(sandbox, fed(feed=change))
+
+    with pytest.raises(REFUSALS) as refused, sandbox.load_component_and_build_defs(defs_path=folder):
+        pass
+
+    assert re.search(fault, causes(refused.value)), causes(refused.value)
+
+
+def test_news_of_a_feed_that_does_not_tell_it_are_refused_with_their_line(sandbox: Any):
+    folder = placed(sandbox, component(name="others"), fed(ingest={"news": True}))
+    lines = (folder / "defs.yaml").read_text().splitlines()
+
+    with pytest.raises(REFUSALS) as refused, sandbox.build_all_defs():
+        pass
+
+    line = lines.index("    news: true") + 1
+    assert f"defs.yaml:{line}: ingest.news: the feed 'shop'" in causes(refused.value)
+
+
+def test_two_components_of_one_table_are_told_with_both_places(sandbox: Any):
+    one, other = (
+        sandbox.scaffold_component(component_cls=LakehouseTableComponent, defs_path=name) for name in ("one", "other")
+    )
+
+    with pytest.raises(REFUSALS) as refused, sandbox.build_all_defs():
+        pass
+
+    told = causes(refused.value)
+    places = (
+        rf"({one}|{other})/defs\.yaml:6: sales\.orders of the lake lake is specified in ({one}|{other})/defs\.yaml:6"
+    )
+    assert re.search(f"{places} too. Keep one.", told), told
+
+    # Mended, the same process loads them.
+    text = (other / "defs.yaml").read_text()
+    (other / "defs.yaml").write_text(text.replace("name: orders", "name: returns"))
+    with sandbox.build_all_defs() as defs:
+        assert defs.resolve_job_def("lake_sales_returns_ingest")
+
+
+def test_two_components_of_one_table_in_one_file_are_told_with_both_lines(sandbox: Any):
+    placed(sandbox, component(), component())
+
+    with pytest.raises(REFUSALS) as refused, sandbox.build_all_defs():
+        pass
+
+    assert re.search(r"defs\.yaml:25: sales\.orders .*defs\.yaml:5 too\. Keep one\.", causes(refused.value))
 
 
 @pytest.mark.dagster
@@ -270,7 +365,9 @@ def test_dagster_finds_the_component_by_the_package():
         (FreshnessAttributes, FreshnessSpec, set(), set()),
         (IngestAttributes, IngestSpec, set(), set()),
         (MaintenanceAttributes, MaintenanceSpec, set(), set()),
-        (LakehouseTableComponent, TableSpec, {"feed", "commit"}, _OF_THE_LAKE),
+        (FeedAttributes, FeedSpec, set(), _OF_THE_FEED),
+        (CommitAttributes, CommitSpec, set(), set()),
+        (LakehouseTableComponent, TableSpec, set(), _OF_THE_LAKE),
     ],
 )
 def test_attributes_have_the_names_of_the_specification(attributes: Any, spec: Any, absent: set[str], own: set[str]):
