@@ -27,7 +27,12 @@ PART ?= 1/1
 # No tool that we start reports home; Spark's workers use this environment's interpreter; loopback is enough.
 export DAGSTER_DISABLE_TELEMETRY := 1
 export PYSPARK_PYTHON := $(abspath $(BIN)/python)
+ifdef CLUSTER
+# A cluster of other machines must reach this one.
+export LAKEHOUSE_SPARK_MASTER := $(CLUSTER)
+else
 export SPARK_LOCAL_IP := 127.0.0.1
+endif
 export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: help

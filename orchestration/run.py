@@ -12,7 +12,6 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
-from pathlib import Path
 from typing import Any
 
 import dagster as dg
@@ -34,7 +33,7 @@ from lakehouse_dagster import (
 )
 from orchestration.definitions import defs
 from orchestration.figures import answer_all
-from orchestration.home import given_folder, prepare_home
+from orchestration.home import folder_of, given_warehouse, prepare_home
 from orchestration.summary import Summary, summary_text
 
 DEFAULT_BATCHES, DEFAULT_WAREHOUSE = 16, "warehouse"
@@ -68,18 +67,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _main(arguments: Sequence[str] | None) -> int:
     began = time.monotonic()
     asked = _parse(arguments)
+    feed = FlightsFeed(start=asked.start.isoformat(), folder=asked.source)
     try:
+        if folder_of(asked.warehouse) is None:
+            # Nothing is made for an address that is wrong.
+            lc.connect(asked.warehouse)
         prepare_home(asked.warehouse)
+        plan = plan_run(lc.connect(asked.warehouse), feed, asked.batches)
     except OSError as error:
         print(f"WAREHOUSE={asked.warehouse}: no folder can be made there ({error}). Choose another.", file=sys.stderr)
         return 2
-    feed = FlightsFeed(start=asked.start.isoformat(), folder=asked.source)
-    try:
-        plan = plan_run(lc.connect(str(asked.warehouse.absolute())), feed, asked.batches)
     except lc.LakehouseError as error:
         print(error, file=sys.stderr)
         return 2
-    return _run(plan, asked.warehouse.absolute(), FlightsFeed(start=plan.start.isoformat(), folder=asked.source), began)
+    return _run(plan, asked.warehouse, FlightsFeed(start=plan.start.isoformat(), folder=asked.source), began)
 
 
 def plan_run(catalog: lc.Catalog, feed: FlightsFeed, count: int) -> Plan:
@@ -131,8 +132,8 @@ def _is_behind(catalog: lc.Catalog, spec: TableSpec) -> bool:
     return table is None or bool(unapplied(followed, table, commit_user=changes_user(followed, LAKE.table_key(spec))))
 
 
-def _run(plan: Plan, warehouse: Path, feed: FlightsFeed, began: float) -> int:
-    catalog = lc.connect(str(warehouse))
+def _run(plan: Plan, warehouse: str, feed: FlightsFeed, began: float) -> int:
+    catalog = lc.connect(warehouse)
     before = _states(catalog)
     runs: dict[str, str] = {}
     with dg.DagsterInstance.get() as instance:
@@ -169,7 +170,7 @@ def _run(plan: Plan, warehouse: Path, feed: FlightsFeed, began: float) -> int:
     return 0 if all(answer.agrees for answer in answers) else 1
 
 
-def _beginning(plan: Plan, warehouse: Path) -> str:
+def _beginning(plan: Plan, warehouse: str) -> str:
     days = f"batches {plan.batches[0]} to {plan.batches[-1]} of flights from {plan.start} on"
     if plan.done_through is None:
         return f"Loading {days} into {warehouse}"
@@ -220,7 +221,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     environ = os.environ.get
     parser.add_argument("--start", type=_day, default=environ("START") or DEFAULT_START)
     parser.add_argument("--batches", type=_count, default=environ("BATCHES") or str(DEFAULT_BATCHES))
-    parser.add_argument("--warehouse", type=given_folder, default=environ("WAREHOUSE") or DEFAULT_WAREHOUSE)
+    parser.add_argument("--warehouse", type=given_warehouse, default=environ("WAREHOUSE") or DEFAULT_WAREHOUSE)
     parser.add_argument("--source", help="a folder of Parquet files instead of the installed package")
     return parser.parse_args(arguments)
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from lakehouse_dagster import TableState
 from orchestration.figures import Answer
@@ -25,7 +24,7 @@ _HEADERS = (
 class Summary:
     """What is told: the tables before the run, after loading and after maintenance, and the answers."""
 
-    warehouse: Path
+    warehouse: str
     plan_text: str
     runs: Mapping[str, str]
     rows: Mapping[str, int]

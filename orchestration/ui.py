@@ -10,7 +10,7 @@ from pathlib import Path
 
 import lakehouse_core as lc
 from assets.flights.feed import begun_with
-from orchestration.home import PROJECT, given_folder, prepare_home
+from orchestration.home import PROJECT, folder_of, given_warehouse, prepare_home
 
 HOST = "127.0.0.1"
 _PORTS = range(1, 1 << 16)
@@ -19,25 +19,39 @@ _PORTS = range(1, 1 << 16)
 def main() -> None:
     """Become `dagster dev`; it ends with Ctrl-C or SIGTERM."""
     parser = argparse.ArgumentParser(prog="python -m orchestration.ui", description=__doc__)
-    parser.add_argument("--warehouse", type=given_folder, default=os.environ.get("WAREHOUSE", "warehouse"))
+    parser.add_argument("--warehouse", type=given_warehouse, default=os.environ.get("WAREHOUSE", "warehouse"))
     parser.add_argument("--port", type=int, default=os.environ.get("PORT", "3000"))
     arguments = parser.parse_args()
     problem = no_warehouse(arguments.warehouse) or no_port(arguments.port)
     if problem:
         raise SystemExit(problem)
     prepare_home(arguments.warehouse)
-    begun = begun_with(lc.connect(arguments.warehouse.absolute()))
+    begun = begun_with(lc.connect(arguments.warehouse))
     if begun is not None:
         os.environ["LAKEHOUSE_FLIGHTS_START"] = begun.isoformat()
-    print(f"Dagster on {arguments.warehouse.absolute()}: http://{HOST}:{arguments.port} (Ctrl-C ends it)", flush=True)
+    print(f"Dagster on {arguments.warehouse}: http://{HOST}:{arguments.port} (Ctrl-C ends it)", flush=True)
     # Dagster gives SIGTERM the handler that it finds on SIGINT, which a shell sets to "ignore" for background jobs.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     command = ["dagster", "dev", *location(), "-h", HOST, "-p", str(arguments.port)]
     os.execv(sys.executable, [sys.executable, "-W", "ignore", "-m", *command])
 
 
-def no_warehouse(folder: Path) -> str | None:
-    """Return what is wrong with the folder as a warehouse to look at, and what to do; None: it is there."""
+def no_warehouse(warehouse: str) -> str | None:
+    """Return what is wrong with a warehouse to look at, and what to do; None: it is there."""
+    folder = folder_of(warehouse)
+    return _nothing_stored(warehouse) if folder is None else _no_folder(folder)
+
+
+def _nothing_stored(address: str) -> str | None:
+    try:
+        if lc.connect(address).databases():
+            return None
+    except lc.LakehouseError as error:
+        return str(error)
+    return f"Warehouse {address} has no tables. Fill it with `make run WAREHOUSE={address}`, or name another."
+
+
+def _no_folder(folder: Path) -> str | None:
     if folder.is_dir():
         return None
     if folder.exists():

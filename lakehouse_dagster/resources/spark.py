@@ -6,9 +6,12 @@ sensors and checks load without it and without Java.
 
 import logging
 import os
+import re
 import signal
+import socket
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -47,6 +50,11 @@ _STATIC_SQL = (
     "spark.sql.streaming.ui.",
 )
 
+_MASTERS = re.compile(r"local(\[.+\]|-cluster\[\d+,\d+,\d+\])?|spark://\S+:\d+|yarn|k8s://\S+")
+_MASTER_SECONDS = 5.0
+# So long nothing is said: the processes of executors start within seconds where there is room for them.
+_EXECUTOR_SECONDS = 30.0
+
 # The condition of PySpark's error for a JVM that has ended before it could be reached.
 _JVM_ENDED = "JAVA_GATEWAY_EXITED"
 
@@ -82,8 +90,8 @@ class SparkRuntime(dg.ConfigurableResource):
     def spark_session(self) -> "SparkSession":
         """The process's session, made now if there is none.
 
-        Raises InvalidRequest when PySpark is missing, or the process already has a session whose static settings differ
-        from ours, JavaMissing when no Java can be found.
+        Raises InvalidRequest when PySpark is missing, the master is unknown or does not answer, or the process
+        already has a session whose static settings differ from ours, JavaMissing when no Java can be found.
         """
         _require_pyspark()
         with _LOCK:
@@ -124,6 +132,7 @@ class SparkRuntime(dg.ConfigurableResource):
         # Spark's workers would otherwise use the first python3 of PATH, which need not have our packages.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         if self.remote is None:
+            _check_master(self.master)
             ensure_java()
             if self.master.startswith("local"):
                 os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
@@ -135,6 +144,8 @@ class SparkRuntime(dg.ConfigurableResource):
             session = _made(builder.config(map=self._settings()).getOrCreate)
         if self.remote is None:
             session.sparkContext.setLogLevel("ERROR")
+        if self.master.startswith("spark:") and self.remote is None:
+            _await_an_executor(session, self.master)
         return session
 
     def _settings(self) -> dict[str, str]:
@@ -159,15 +170,59 @@ def _require_pyspark() -> None:
 
 def _made(make: "Callable[[], SparkSession]") -> "SparkSession":
     """Make a session, once more if its JVM ended while it started: nothing was done yet that a second time repeats."""
-    from pyspark.errors import PySparkRuntimeError  # noqa: PLC0415  # see the module's text
+    from pyspark.errors import PySparkImportError, PySparkRuntimeError  # noqa: PLC0415  # see the module's text
 
     try:
         return make()
+    except PySparkImportError as error:
+        raise lc.InvalidRequest(
+            f"SparkRuntime: Spark cannot be loaded ({error}). Install what a session needs: pip install "
+            "'paimon-lakehouse[connect]' for `remote`, 'paimon-lakehouse[spark]' for a master."
+        ) from error
     except PySparkRuntimeError as error:
         if error.getCondition() != _JVM_ENDED:
             raise
         logging.getLogger(__name__).warning("The JVM of Spark ended while it started. It is started once more.")
         return make()
+
+
+def _check_master(master: str) -> None:
+    """Raise InvalidRequest for what Spark would tell after a minute, or in a hundred lines."""
+    if not _MASTERS.fullmatch(master):
+        raise lc.InvalidRequest(
+            f"SparkRuntime: {master!r} is not a master of Spark. Expected local[2], local-cluster[2,1,1024], "
+            "spark://host:7077, yarn or k8s://address."
+        )
+    if not master.startswith("spark:"):
+        return
+    reasons = []
+    for address in master.removeprefix("spark://").split(","):
+        host, _, port = address.rpartition(":")
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), timeout=_MASTER_SECONDS).close()
+            return
+        except (OSError, OverflowError, ValueError) as error:
+            reasons.append(f"{address}: {error}")
+    raise lc.InvalidRequest(
+        f"SparkRuntime: no master of {master} answers ({'; '.join(reasons)}). Start it, or correct its address."
+    )
+
+
+def _await_an_executor(session: "SparkSession", master: str) -> None:
+    """Say so when no worker has room. Spark itself waits without end, and its warnings are not shown."""
+    if session.conf.get("spark.dynamicAllocation.enabled", "false") == "true":
+        return
+    known = session.sparkContext._jsc.sc().getExecutorMemoryStatus
+    deadline = time.monotonic() + _EXECUTOR_SECONDS
+    # The driver is one of them.
+    while known().size() < 2:
+        if time.monotonic() > deadline:
+            logging.getLogger(__name__).warning(
+                f"{master}: no worker has room for an executor of this session yet. It waits. Look at the page of the "
+                "master, and ask for less: spark.cores.max, spark.executor.cores, spark.executor.memory."
+            )
+            return
+        time.sleep(0.1)
 
 
 @contextmanager
@@ -203,5 +258,7 @@ def _refuse_other_settings(session: "SparkSession", asked: Mapping[str, str]) ->
 
 
 def _local_cores(master: str) -> int:
-    inside = master.partition("[")[2].rstrip("]").partition(",")[0]
+    inside, _, rest = master.partition("[")[2].rstrip("]").partition(",")
+    if master.startswith("local-cluster"):
+        return int(inside) * int(rest.partition(",")[0])
     return int(inside) if inside.isdigit() else os.cpu_count() or 2

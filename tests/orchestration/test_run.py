@@ -54,11 +54,31 @@ def test_a_warehouse_that_cannot_be_made_is_one_line(tmp_path: Path, capsys: pyt
     assert errors.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    ("warehouse", "told"),
+    [
+        ("az://lake/w", "Warehouse 'az://lake/w': stores of az: are not supported yet."),
+        ("s3://L", "Warehouse s3://L: 'L' is not the name of a bucket."),
+    ],
+)
+def test_a_wrong_address_is_one_line_and_makes_nothing(
+    warehouse: str, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.setenv("DAGSTER_HOME", str(tmp_path / "home"))
+
+    assert run.main(["--warehouse", warehouse]) == 2
+
+    errors = capsys.readouterr().err
+    assert errors.startswith(told)
+    assert errors.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_settings_come_from_the_environment_and_arguments_win(monkeypatch: pytest.MonkeyPatch):
     for name, value in (("START", "2013-01-01"), ("BATCHES", "3"), ("WAREHOUSE", "/data/w")):
         monkeypatch.setenv(name, value)
 
-    assert (_parse([]).start, _parse([]).batches, _parse([]).warehouse) == (date(2013, 1, 1), 3, Path("/data/w"))
+    assert (_parse([]).start, _parse([]).batches, _parse([]).warehouse) == (date(2013, 1, 1), 3, "/data/w")
     assert _parse(["--batches", "5"]).batches == 5
 
 
@@ -95,7 +115,7 @@ def test_questions_ask_about_the_blizzard_where_it_is_loaded(through: date, even
 
 def summary(warehouse: Path, **given: Any) -> Summary:
     nothing: dict[str, Any] = {"runs": {}, "rows": {}, "before": {}, "loaded": {}, "after": {}, "answers": []}
-    return Summary(warehouse=warehouse, plan_text="all", seconds=1.0, **nothing | given)
+    return Summary(warehouse=str(warehouse), plan_text="all", seconds=1.0, **nothing | given)
 
 
 def test_the_summary_says_which_snapshots_each_run_made_and_which_are_left(tmp_path: Path):

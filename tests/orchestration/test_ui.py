@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
+import lakehouse_core as lc
 from orchestration import ui
+from tests.storage.s3_stub import ACCESS, REGION, SECRET, S3Stub
 
 
 def started(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> list[list[str]]:
@@ -62,6 +64,28 @@ def test_a_warehouse_that_is_not_there_is_not_made_and_those_that_are_there_are_
         f"`make run WAREHOUSE={tmp_path / 'typo'}`, or name another."
     )
     assert set(tmp_path.iterdir()) == before
+
+
+def test_an_object_store_without_tables_or_out_of_reach_is_told(monkeypatch: pytest.MonkeyPatch):
+    with S3Stub() as stub:
+        for name, value in (
+            ("AWS_ACCESS_KEY_ID", ACCESS),
+            ("AWS_SECRET_ACCESS_KEY", SECRET),
+            ("AWS_REGION", REGION),
+            ("AWS_ENDPOINT_URL", stub.endpoint),
+        ):
+            monkeypatch.setenv(name, value)
+
+        with pytest.raises(SystemExit, match=r"^Warehouse s3://lake/w has no tables\. Fill it with `make run WAREH"):
+            started(monkeypatch, "--warehouse", "s3://lake/w")
+        with pytest.raises(SystemExit, match=r"s3://none.*bucket"):
+            started(monkeypatch, "--warehouse", "s3://none/w")
+
+        lc.connect("s3://lake/w").create_database("ops")
+        (command,) = started(monkeypatch, "--warehouse", "s3://lake/w", "--port", str(free_port()))
+
+    assert command[2:5] == ["ignore", "-m", "dagster"]
+    assert ui.os.environ["LAKEHOUSE_WAREHOUSE"] == "s3://lake/w"
 
 
 def test_a_file_is_no_warehouse(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

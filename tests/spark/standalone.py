@@ -8,7 +8,7 @@ import sys
 import sysconfig
 import threading
 import venv
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -28,24 +28,31 @@ DRIVER = {
 
 
 @contextmanager
-def cluster(folder: Path, *, workers: int = 2, cores: int = 1, memory: str = "1g") -> Iterator[str]:
-    """Start a cluster whose workers have different addresses; yield the address of its master."""
+def cluster(
+    folder: Path, *, workers: int = 2, cores: int = 1, memory: str = "1g", environ: Mapping[str, str] | None = None
+) -> Iterator[str]:
+    """Start a cluster whose workers have different addresses; yield the address of its master. `environ`: what its
+    machines have in their environment.
+    """
     ensure_java()
     no_page = ("--webui-port", "0")
     worker = ("--cores", str(cores), "--memory", memory, "--work-dir", str(folder / "work"), *no_page)
     with ExitStack() as stack:
-        master = stack.enter_context(_daemon("master.Master", "--host", "127.0.0.1", "--port", "0", *no_page))
+        master = stack.enter_context(
+            _daemon("master.Master", "--host", "127.0.0.1", "--port", "0", *no_page, environ={})
+        )
         for number in range(workers):
-            stack.enter_context(_daemon("worker.Worker", "--host", f"127.0.0.{number + 1}", *worker, master))
+            address = f"127.0.0.{number + 1}"
+            stack.enter_context(_daemon("worker.Worker", "--host", address, *worker, master, environ=environ or {}))
         yield master
 
 
 @contextmanager
-def _daemon(name: str, *arguments: str) -> Iterator[str]:
+def _daemon(name: str, *arguments: str, environ: Mapping[str, str]) -> Iterator[str]:
     """Run a process of a cluster; yield what it says about its address once it can be used."""
     process = subprocess.Popen(
         [str(HOME / "bin" / "spark-class"), f"org.apache.spark.deploy.{name}", *arguments],
-        env={**os.environ, "SPARK_HOME": str(HOME), "SPARK_DAEMON_MEMORY": "256m"},
+        env={**os.environ, "SPARK_HOME": str(HOME), "SPARK_DAEMON_MEMORY": "256m", **environ},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,

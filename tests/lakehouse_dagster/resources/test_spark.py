@@ -74,10 +74,39 @@ print("session of", SparkRuntime(master="local[1]").spark_session.range(1).count
 
 
 @pytest.mark.parametrize(
-    ("master", "cores"), [("local[2]", 2), ("local[2,3]", 2), ("local[1]", 1), ("spark://10.0.0.1:7077", None)]
+    ("master", "cores"),
+    [("local[2]", 2), ("local[2,3]", 2), ("local[1]", 1), ("local-cluster[2,3,1024]", 6), ("local", None)],
 )
 def test_local_cores_come_from_the_master(master: str, cores: int | None):
     assert _local_cores(master) == (cores or os.cpu_count())
+
+
+@pytest.mark.parametrize(
+    ("master", "told"),
+    [
+        ("", "'' is not a master of Spark. Expected local[2], local-cluster[2,1,1024], spark://host:7077, yarn or k8s"),
+        ("loca[2]", "'loca[2]' is not a master of Spark."),
+        ("spark://host", "'spark://host' is not a master of Spark."),
+        ("spark://127.0.0.1:1,127.0.0.1:2", "no master of spark://127.0.0.1:1,127.0.0.1:2 answers (127.0.0.1:1: "),
+        ("spark://127.0.0.1:99999", "no master of spark://127.0.0.1:99999 answers (127.0.0.1:99999: "),
+    ],
+)
+def test_a_master_that_is_wrong_or_away_is_told_before_a_jvm_starts(master: str, told: str):
+    script = f"""
+import sys
+import lakehouse_core as lc
+from lakehouse_dagster.resources import SparkRuntime
+try:
+    SparkRuntime(master={master!r}).spark_session
+except lc.InvalidRequest as error:
+    print(error)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], check=True, capture_output=True, text=True, env={**os.environ, "JAVA_HOME": "/"}
+    )
+
+    assert done.stdout.startswith(f"SparkRuntime: {told}")
+    assert done.stdout.count("\n") == 1
 
 
 def test_settings_part_into_those_of_the_process_and_those_of_a_session():
