@@ -95,6 +95,11 @@ def test_there_is_one_version():
             "java.ensure_java({})",
             "local",
         ),
+        (
+            "sys.modules['grpc_status'] = None; import lakehouse_dagster as ld\n"
+            "ld.SparkRuntime(remote='sc://127.0.0.1:1').spark_session",
+            "connect",
+        ),
     ],
 )
 def test_a_missing_extra_is_named_by_the_error_that_needs_it(script: str, extra: str, tmp_path: Path):
@@ -103,4 +108,4 @@ def test_a_missing_extra_is_named_by_the_error_that_needs_it(script: str, extra:
     )
 
     assert ended.returncode == 1
-    assert f"pip install 'paimon-lakehouse[{extra}]'" in ended.stderr.splitlines()[-1]
+    assert f"'paimon-lakehouse[{extra}]'" in ended.stderr.splitlines()[-1]

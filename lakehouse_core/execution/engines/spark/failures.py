@@ -28,7 +28,13 @@ _CLASSES: Final[dict[str, type[LakehouseError]]] = {
 # Tasks run with the first python3 of PATH unless the session's settings name another Python.
 _MISSING_MODULE: Final = re.compile(r"ModuleNotFoundError: No module named '((?:pyarrow|lakehouse_core)\b[\w.]*)'")
 # Spark's messages for a stopped session: in Python, in Java.
-_STOPPED: Final = ("SESSION_OR_CONTEXT_NOT_EXISTS", "stopped SparkContext", "SparkContext was shut down")
+_STOPPED: Final = (
+    "SESSION_OR_CONTEXT_NOT_EXISTS",
+    "stopped SparkContext",
+    "SparkContext was shut down",
+    "NO_ACTIVE_SESSION",
+    "SESSION_CLOSED",
+)
 
 
 class AttemptFailed(Exception):

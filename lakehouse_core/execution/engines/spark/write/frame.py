@@ -39,12 +39,13 @@ def write_frame(task: WriteTask, frame: DataFrame) -> Iterator[CommitMessage]:
     the messages of the other tasks; TaskFailed.
     """
     session = frame.sparkSession
-    if frame.isStreaming:
-        raise InvalidRequest(
-            "The DataFrame is a stream, which has no end: write its batches one by one, as in "
-            "df.writeStream.foreachBatch(lambda batch, number: table.write(batch)).start()."
-        )
     with translated(session, "Writing a DataFrame on Spark"):
+        # Over Connect this asks the server.
+        if frame.isStreaming:
+            raise InvalidRequest(
+                "The DataFrame is a stream, which has no end: write its batches one by one, as in "
+                "df.writeStream.foreachBatch(lambda batch, number: table.write(batch)).start()."
+            )
         _check_columns(task, frame)
 
         def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
