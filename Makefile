@@ -89,8 +89,8 @@ test-golden: setup ## The tests against tables that Java Paimon wrote, alone
 	@$(PYTEST) $(PARALLEL) -m golden
 
 .PHONY: test-long
-test-long: setup ## More cases of the longest tests, which `make test` leaves out
-	@$(PYTEST) $(PARALLEL) -m long
+test-long: setup ## More cases of the longest tests, which `make test` leaves out (PART=2/3: every third of them)
+	@$(PYTEST) $(PARALLEL) -m long --part $(PART)
 
 .PHONY: cluster
 cluster: setup ## The tests with a standalone Spark cluster of two workers on loopback
@@ -110,8 +110,8 @@ test-browser: setup ## The pages of `make ui` in a browser, with screenshots in 
 	@$(PYTEST) -m browser
 
 .PHONY: interop
-interop: setup ## With real Java Paimon and pypaimon, both ways (needs Maven and a JDK)
-	@$(BIN)/python -m tests.interop
+interop: setup ## With real Java Paimon and pypaimon, both ways (needs Maven and a JDK; PART=1/2: every second case)
+	@$(BIN)/python -m tests.interop --part $(PART)
 
 .PHONY: differential
 differential: setup ## Random histories: the model, real Java and ours, all ways (SEEDS=500; needs Maven and a JDK)

@@ -7,7 +7,6 @@ every third of them, from the second on.
 """
 
 import argparse
-import re
 import subprocess
 import sys
 import time
@@ -15,6 +14,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+
+from tests.parts import WHOLE, of_part, parse_part
 
 
 @dataclass(frozen=True)
@@ -29,12 +30,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("--together", type=int, default=1, metavar="N", help="how many run at once (default 1)")
     parser.add_argument(
-        "--part", type=_part, default=(1, 1), metavar="K/N", help="every N-th benchmark from the K-th on"
+        "--part", type=parse_part, default=WHOLE, metavar="K/N", help="every N-th benchmark from the K-th on"
     )
     arguments, passed_on = parser.parse_known_args()
-    first, step = arguments.part
     every = sorted(path.stem for path in Path(__file__).parent.glob("*.py") if not path.stem.startswith("_"))
-    names = every[first - 1 :: step]
+    names = of_part(every, arguments.part)
     alone = arguments.together == 1
     failed = 0
     with ThreadPoolExecutor(arguments.together) as pool:
@@ -47,14 +47,6 @@ def main() -> int:
             failed += outcome.code != 0
     print(f"{len(names) - failed} passed, {failed} failed")
     return 1 if failed else 0
-
-
-def _part(text: str) -> tuple[int, int]:
-    """Parse K/N, where 1 <= K <= N."""
-    matched = re.fullmatch(r"([1-9][0-9]*)/([1-9][0-9]*)", text)
-    if matched is None or int(matched[1]) > int(matched[2]):
-        raise argparse.ArgumentTypeError(f"{text!r}: expected K/N with K from 1 to N, such as 2/3")
-    return int(matched[1]), int(matched[2])
 
 
 def _run(name: str, *, arguments: list[str], alone: bool) -> Outcome:

@@ -11,25 +11,37 @@ from hypothesis import settings
 
 import lakehouse_core as lc
 from lakehouse_dagster.resources.java_home import ensure_java
+from tests.parts import WHOLE, of_part, parse_part
 
 # The same examples every time, everywhere: nothing is drawn at random, nothing is remembered. A busy machine must not
 # fail a law by the clock. Other examples are the business of `make search` (--hypothesis-profile=search).
-settings.register_profile("tests", deadline=None, print_blob=True, database=None, derandomize=True)
+settings.register_profile("tests", deadline=None, print_blob=True, database=None, derandomize=True, max_examples=50)
 settings.register_profile("search", deadline=None, print_blob=True, database=None, max_examples=200)
 settings.load_profile("tests")
 
 
-@pytest.hookimpl(tryfirst=True)  # the workers read the groups in a hook of their own
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--part", type=parse_part, default=WHOLE, metavar="K/N", help="every N-th test from the K-th on")
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)  # the workers read the groups in a hook of their own
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Iterator[None]:
     """Let one worker run all tests under Dagster and one all others with Spark: each has one session for them all.
 
     Tests that start Spark in processes of their own take longest, and come first: at the end the others would wait.
+    Of the tests that are left by their marks, keep those of `--part`.
     """
     items.sort(key=lambda item: item.get_closest_marker("own_session") is None)
     for item in items:
         starts = item.get_closest_marker("dagster") or item.get_closest_marker("spark")
         if starts and not item.get_closest_marker("own_session"):
             item.add_marker(pytest.mark.xdist_group(starts.name))
+    yield
+    kept = of_part(items, config.getoption("part"))
+    left_out = set(items) - set(kept)
+    if left_out:
+        config.hook.pytest_deselected(items=list(left_out))
+        items[:] = kept
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

@@ -5,6 +5,7 @@ import re
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -16,8 +17,8 @@ from tests.differential.shrink import shrunk
 from tests.oracle.history import History, Replay, Trace
 
 HISTORIES, SHARE = 1000, 50
-# So many shares are enough for each run of `make test`; the others take more than a minute.
-SOON = 10
+# So many shares are enough for each run of `make test`; `make test-long` takes the others.
+SOON = 5
 # Made small by `make differential`, named after the rule that was broken.
 CASES = Path(__file__).parent / "cases"
 WANTED = """
@@ -29,11 +30,13 @@ sort-order enabled write-only
 """
 
 
+def shares(count: int, *, soon: int = 1) -> list[Any]:
+    """Return the numbers of `count` shares of histories, of which `make test` takes the first `soon`."""
+    return [pytest.param(share, marks=[pytest.mark.long] * (share >= soon)) for share in range(count)]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "share",
-    [pytest.param(share, marks=[pytest.mark.long] * (share >= SOON)) for share in range(HISTORIES // SHARE)],
-)
+@pytest.mark.parametrize("share", shares(HISTORIES // SHARE, soon=SOON))
 def test_ours_shows_what_the_model_shows(share: int) -> None:
     for seed, history in histories(share * 100_000, SHARE):
         found = failure("ours against the model", lambda history: against_model(OursInMemory(), history), seed, history)
@@ -42,7 +45,7 @@ def test_ours_shows_what_the_model_shows(share: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("share", range(4))
+@pytest.mark.parametrize("share", shares(4, soon=2))
 def test_how_rows_are_stored_and_buffered_changes_no_answer(share: int) -> None:
     # Where the buffer is small, each pair of rows waits on disk as a run of its own.
     ours = OursInMemory(given=lambda rows: pa.Table.from_batches(rows.to_batches(max_chunksize=2), rows.schema))
@@ -55,9 +58,10 @@ def test_how_rows_are_stored_and_buffered_changes_no_answer(share: int) -> None:
 
 
 @pytest.mark.slow
-def test_who_staged_first_changes_no_answer() -> None:
+@pytest.mark.parametrize("share", shares(4))
+def test_who_staged_first_changes_no_answer(share: int) -> None:
     """Writers stage at one snapshot and commit one after the other: the rows are those of writes in that order."""
-    for seed, history in histories(60_000_000, SHARE):
+    for seed, history in histories(60_000_000 + share * 100_000, SHARE // 2):
         found = failure(
             "ours staged ahead",
             lambda history, seed=seed: against_model(OvertakingInMemory(seed), history),
@@ -69,8 +73,9 @@ def test_who_staged_first_changes_no_answer() -> None:
 
 
 @pytest.mark.slow
-def test_what_is_committed_together_is_what_is_committed_one_after_the_other() -> None:
-    for seed, history in histories(80_000_000, SHARE):
+@pytest.mark.parametrize("share", shares(4))
+def test_what_is_committed_together_is_what_is_committed_one_after_the_other(share: int) -> None:
+    for seed, history in histories(90_000_000 + share * 100_000, SHARE // 2):
         found = failure(
             "ours together",
             lambda history, seed=seed: compacted_apart(OursInMemory(), TogetherInMemory(seed), history),
@@ -82,7 +87,7 @@ def test_what_is_committed_together_is_what_is_committed_one_after_the_other() -
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("share", [0, *(pytest.param(share, marks=pytest.mark.long) for share in range(1, 10))])
+@pytest.mark.parametrize("share", shares(10))
 def test_expiry_leaves_what_its_roots_keep_and_changes_no_answer(share: int) -> None:
     """Snapshots, tags and changelogs that outlive theirs show the same before and after; nothing else is left."""
     for seed, plain in histories(70_000_000 + share * 100_000, SHARE // 5):
@@ -95,9 +100,9 @@ def test_expiry_leaves_what_its_roots_keep_and_changes_no_answer(share: int) -> 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("share", [0, *(pytest.param(share, marks=pytest.mark.long) for share in range(1, 4))])
+@pytest.mark.parametrize("share", shares(8))
 def test_numbers_that_are_none_are_merged_and_told_as_the_model_does(share: int) -> None:
-    for seed, plain in histories(80_000_000 + share * 100_000, SHARE):
+    for seed, plain in histories(80_000_000 + share * 100_000, SHARE // 2):
         history = with_odd_floats(seed, plain)
         found = failure("ours, odd floats", lambda other: against_model(OursInMemory(), other), seed, history)
 
