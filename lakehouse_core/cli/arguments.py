@@ -26,7 +26,7 @@ def is_system(name: str) -> bool:
     return "$" in name and "$branch_" not in name
 
 
-class TableName(click.ParamType[str]):
+class TableArgument(click.ParamType[str]):
     """The name of a table, completed from the warehouse. With `many`, the verb also takes a pattern.
 
     With `system`, the verb also takes a system table.
@@ -114,19 +114,19 @@ def _table_before(context: click.Context) -> Table:
 
 def table_argument(command: F) -> F:
     """Take TABLE, one table."""
-    return click.argument("table", type=TableName(many=False, system=False))(command)
+    return click.argument("table", type=TableArgument(many=False, system=False))(command)
 
 
 def tables_argument(command: F) -> F:
     """Take TABLE, one table or a pattern for many."""
-    return click.argument("table", type=TableName(many=True, system=False))(command)
+    return click.argument("table", type=TableArgument(many=True, system=False))(command)
 
 
 def readable_argument(command: F) -> F:
     """Take TABLE, one table or system table."""
-    return click.argument("table", type=TableName(many=False, system=True))(command)
+    return click.argument("table", type=TableArgument(many=False, system=True))(command)
 
 
 def countable_argument(command: F) -> F:
     """Take TABLE, one table, a pattern for many, or a system table."""
-    return click.argument("table", type=TableName(many=True, system=True))(command)
+    return click.argument("table", type=TableArgument(many=True, system=True))(command)

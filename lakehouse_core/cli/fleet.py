@@ -10,7 +10,7 @@ import click
 from lakehouse_core.api.fleet.page import maintenance_page
 from lakehouse_core.api.fleet.plan import MaintenancePlan
 from lakehouse_core.api.fleet.run import MaintenanceOutcome, MaintenanceReport
-from lakehouse_core.cli.arguments import TableName
+from lakehouse_core.cli.arguments import TableArgument
 from lakehouse_core.cli.failures import error_text, exit_code, print_failure, worst
 from lakehouse_core.cli.help import VerbGroup
 from lakehouse_core.cli.options import json_option, parse_age
@@ -35,7 +35,7 @@ _WORDS: Final = {operation.replace("_", "-"): operation for operation in OPERATI
 def _planning(command: F) -> F:
     """Take the tables and what a plan is made of."""
     options = (
-        click.argument("tables", type=TableName(many=True, system=False), default="*"),
+        click.argument("tables", type=TableArgument(many=True, system=False), default="*"),
         click.option("--budget", metavar="SIZE", help="The most bytes to rewrite, as in 50gb."),
         click.option("--requests", type=int, metavar="N", help="The most requests to the store."),
         click.option("--time", "duration", metavar="AGE", help="The most time, as in 2h, estimated from the others."),

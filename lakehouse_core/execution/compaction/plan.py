@@ -66,7 +66,7 @@ class CompactionBase:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BucketFiles:
+class LiveBucket:
     """The live files of one bucket as a plan takes them. `expired`: the names of those with expired rows.
 
     `vectors`: by file name, the locations of their deletion vectors.
@@ -120,7 +120,7 @@ def planned_buckets(
     occasion = PickTime(local_now_millis=table.clock.local_now_millis())
     types = [field.type for field in schema.partition_fields]
     found = []
-    for one in bucket_files(table, base):
+    for one in live_buckets(table, base):
         values = deserialize_row(one.partition, types)
         picked = plan_bucket(
             one.files,
@@ -148,13 +148,13 @@ def planned_buckets(
     return tuple(sorted(found, key=lambda one: (-one.rewritten_bytes, one.folder)))
 
 
-def bucket_files(table: TableContext, base: CompactionBase) -> Iterator[BucketFiles]:
+def live_buckets(table: TableContext, base: CompactionBase) -> Iterator[LiveBucket]:
     """Yield the buckets of `base` with all that decides about their compaction."""
     deletions = deletion_files(base.indexes, DataLayout(base.schema))
     ids = set() if base.expiry is None else {file.schema_id for file in base.all_files()}
     file_schemas = {number: table.schemas.schema(number) for number in sorted(ids)}
     for (partition, bucket, total_buckets), files in base.files.items():
-        yield BucketFiles(
+        yield LiveBucket(
             partition=partition,
             bucket=bucket,
             total_buckets=total_buckets,

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator
 
 from lakehouse_core.errors import CorruptTable, UnsupportedFeature
-from lakehouse_core.execution.compaction.plan import CompactionBase, bucket_files, compaction_base
+from lakehouse_core.execution.compaction.plan import CompactionBase, compaction_base, live_buckets
 from lakehouse_core.execution.compaction.scope import RequestedBuckets
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.execution.expiry.deletion import storage_now_millis
@@ -80,7 +80,7 @@ def _partitions(table: TableContext, base: CompactionBase) -> tuple[PartitionSur
     schema = base.schema
     types = [field.type for field in schema.partition_fields]
     buckets: dict[bytes, list[BucketState]] = defaultdict(list)
-    for one in bucket_files(table, base):
+    for one in live_buckets(table, base):
         buckets[one.partition].append(
             BucketState(number=one.bucket, files=one.files, expired=one.expired, marked=one.marked)
         )
