@@ -76,7 +76,7 @@ check: setup ## Format, lint, types, imports, fast tests (no JVM)
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/mypy --no-error-summary
 	@$(BIN)/lint-imports --no-cache > build/lint-imports.log 2>&1 || { cat build/lint-imports.log; exit 1; }
-	@$(PYTEST) $(PARALLEL) -m "not (spark or dagster or golden or slow or interop or long or cluster or ceph or postgres or browser)"
+	@$(PYTEST) $(PARALLEL) -m "not (spark or dagster or golden or slow or interop or long or cluster or ceph or azure or postgres or browser)"
 
 $(shell mkdir -p build)
 
@@ -99,6 +99,10 @@ cluster: setup ## The tests with a standalone Spark cluster of two workers on lo
 .PHONY: ceph
 ceph: setup ## The tests with Ceph's S3 gateway, a real server (installs it by apt-get where it is missing)
 	@$(PYTEST) -m ceph
+
+.PHONY: azure
+azure: setup ## The tests with Azurite, a server of Azure Blob Storage (needs Node.js; npm installs it)
+	@$(PYTEST) -m azure
 
 .PHONY: test-deploy
 test-deploy: setup ## The shared instance with PostgreSQL, as `deploy/` describes it (needs PostgreSQL's server)
@@ -128,7 +132,7 @@ bench-quick: setup ## A tenth of each (TOGETHER=2: two at once, to see that they
 	@$(BIN)/python -m benchmarks --quick --together $(TOGETHER) --part $(PART)
 
 .PHONY: race-s3
-race-s3: setup ## Processes that race on an S3 store (ENDPOINT= and BUCKET= for yours; else a server for tests)
+race-s3: setup ## Processes that race on an object store (ENDPOINT= and BUCKET= for yours; else a server for tests)
 	@$(BIN)/python -m benchmarks.race_s3 --endpoint "$(ENDPOINT)" --bucket "$(BUCKET)"
 
 .PHONY: docs

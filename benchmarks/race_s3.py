@@ -1,9 +1,9 @@
 """Processes that race on an S3 store: for new names, for the versions of objects, and with commits to one table.
 
 Two winners of one name, or a version that was replaced unseen, is a lost commit. Stores that are right in every single
-request can lose every race, so try yours: `make race-s3 ENDPOINT=https://… BUCKET=…`, with the keys in the environment.
-It writes below a prefix of its own and removes that. Without a bucket it runs on the strict server of the tests at 20
-ms, where a tenth of the writes gets no answer: each such outcome must be found out.
+request can lose every race, so try yours: `make race-s3 ENDPOINT=https://… BUCKET=…`, with the keys in the environment
+(`BUCKET=az://container` for Azure). It writes below a prefix of its own and removes that. Without a bucket it runs on
+the strict server of the tests at 20 ms, where a tenth of the writes gets no answer: each outcome must be found out.
 """
 
 import time
@@ -18,8 +18,7 @@ from benchmarks import _measure as measure
 from benchmarks import contention
 from benchmarks._crowd import crowd
 from benchmarks._s3 import s3_server
-from lakehouse_core.storage import ObjectStore, StoreSpec, open_store
-from lakehouse_core.storage.s3_settings import with_storage
+from lakehouse_core.storage import ObjectStore, open_store, parse_location, with_storage
 
 PROCESSES = 4
 NAMES = 2_000
@@ -31,13 +30,13 @@ SECONDS = 20
 
 @dataclass(frozen=True)
 class Server:
-    """Where a race takes place. `storage`: the settings that reach it."""
+    """Where a race takes place. `address`: a prefix of its own. `storage`: the settings that reach it."""
 
-    root: str
+    address: str
     storage: Mapping[str, str]
 
     def store(self) -> ObjectStore:
-        return open_store(with_storage(StoreSpec("s3", self.root), self.storage))
+        return open_store(with_storage(parse_location(self.address), self.storage))
 
 
 def take_names(number: int, ready: Callable[[], object], server: Server, names: int) -> tuple[list[int], int]:
@@ -97,10 +96,9 @@ def races(server: Server, names: int, objects: int) -> tuple[list[list[object]],
 
 def commits(server: Server, seconds: float) -> tuple[list[list[object]], list[measure.Bar], float]:
     """Return rows (what, commits a second, fewest, most), the bars, and the commits a second."""
-    warehouse = f"s3://{server.root}"
-    contention.new_key_table(warehouse, server.storage)
-    counts, took = crowd(contention.CROWD, contention.upsert_for, warehouse, seconds, server.storage)
-    table = lc.connect(warehouse, storage=server.storage).table("db.t")
+    contention.new_key_table(server.address, server.storage)
+    counts, took = crowd(contention.CROWD, contention.upsert_for, server.address, seconds, server.storage)
+    table = lc.connect(server.address, storage=server.storage).table("db.t")
     landed = Counter((one.commit_user, one.commit_identifier) for one in table.snapshots())
     told = {(f"writer-{number}", identifier) for number, count in enumerate(counts) for identifier in range(count)}
     rate = sum(counts) / took
@@ -116,12 +114,13 @@ def commits(server: Server, seconds: float) -> tuple[list[list[object]], list[me
 @contextmanager
 def server_of(endpoint: str, bucket: str, *, lost: float) -> Iterator[Server]:
     """Yield a prefix of its own in the bucket, or on the tests' server without one."""
-    root = f"{bucket or 'lake'}/race-{uuid.uuid4()}"
+    place = bucket if "://" in bucket else f"s3://{bucket or 'lake'}"
+    address = f"{place}/race-{uuid.uuid4()}"
     if not bucket:
         with s3_server(lost=lost) as storage:
-            yield Server(root, storage)
+            yield Server(address, storage)
         return
-    server = Server(root, {"endpoint": endpoint} if endpoint else {})
+    server = Server(address, {"endpoint": endpoint} if endpoint else {})
     try:
         yield server
     finally:
@@ -130,7 +129,9 @@ def server_of(endpoint: str, bucket: str, *, lost: float) -> Iterator[Server]:
 
 def main() -> None:
     given = measure.arguments(
-        __doc__, rounds=1, texts={"endpoint": "the address of the service", "bucket": "a bucket there"}
+        __doc__,
+        rounds=1,
+        texts={"endpoint": "the address of the service", "bucket": "a bucket there, or az://container"},
     )
     if given.endpoint and not given.bucket:
         raise SystemExit("--endpoint without --bucket: name a bucket there in which the race may write.")

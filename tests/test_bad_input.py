@@ -205,13 +205,17 @@ CASES: dict[str, list[tuple[Call, type[lc.LakehouseError], str]]] = {
         (lambda w: lc.connect(w.root, storage=5), INVALID, "connect: storage=5: expected a dict"),
         (lambda w: w.catalog.compact(properties={"run": 1}), INVALID, "names and values are text"),
         (lambda w: w.catalog.drop_database("db", cascade="no"), INVALID, "(cascade='no'): expected True or False"),
-        (lambda w: lc.connect(""), INVALID, "expected a path, a file:// URI or s3://bucket/prefix"),
+        (lambda w: lc.connect(""), INVALID, "expected a path, a file:// URI, s3://bucket/prefix or az://"),
         (lambda w: lc.connect("a\0b"), INVALID, "expected a path, a file:// URI"),
         (lambda w: lc.connect(__file__), INVALID, "is a file. Expected a folder, which need not exist yet"),
         (lambda w: lc.connect(f"file://{__file__}/below"), INVALID, "is a file. Expected a folder"),
         (lambda w: lc.connect("file://host/x"), INVALID, "found the host 'host', expected a file URI without one"),
         (lambda w: lc.connect("file:x"), INVALID, "expected an absolute path"),
-        (lambda w: lc.connect("gs://b/wh"), UNSUPPORTED, "stores of gs: are not supported yet"),
+        (
+            lambda w: lc.connect("gs://b/wh"),
+            UNSUPPORTED,
+            "stores of gs: are not supported yet. Use a path, a file:// URI, s",
+        ),
         (lambda w: lc.connect("/x", storage={"secret_key": "hidden"}), INVALID, "has the settings ['secret_key'], but"),
         *(
             (lambda w, given=given: w.connect(*given), kind, message)

@@ -19,8 +19,7 @@ from lakehouse_core.clock import Clock, SystemClock
 from lakehouse_core.errors import InvalidRequest, shown
 from lakehouse_core.execution.engine import Engine
 from lakehouse_core.format.stored import is_broken
-from lakehouse_core.storage import ObjectStore, StoreSpec, open_store, parse_location
-from lakehouse_core.storage.s3_settings import with_storage
+from lakehouse_core.storage import EXPECTED_ADDRESS, ObjectStore, StoreSpec, open_store, parse_location, with_storage
 
 # Named for the reader: this module must not know Spark.
 SparkSession: TypeAlias = Any
@@ -35,11 +34,12 @@ def connect(
     metastore: str | None = None,
     metastore_options: Mapping[str, str] | None = None,
 ) -> Catalog:
-    """Open the catalog of a warehouse: a file path (`~` is the home folder), a file:// URI, or s3://bucket/prefix. It
-    need not exist yet.
+    """Open the catalog of a warehouse: a file path (`~` is the home folder), a file:// URI, s3://bucket/prefix,
+    or az://container/prefix. It need not exist yet.
 
-    `storage`: how an S3-compatible store is reached (endpoint, region, path-style, allow-http, timeout in seconds,
-    connections), and access-key, secret-key and session-token where they are not in the environment. `spark` is a
+    `storage`: how an object store is reached (endpoint, allow-http, timeout in seconds, connections; S3: region,
+    path-style; Azure: account), and its keys where they are not in the environment (access-key, secret-key and
+    session-token; account-key or sas-token). `spark` is a
     session, or a function that makes one at the first task: tasks then run on Spark, otherwise in this process.
     `metastore`: the SQL database that keeps the names, as Java's JDBC catalog does (sqlite:////path or
     postgresql://user@host/database); without it the folders of the warehouse are the names. `metastore_options`:
@@ -88,26 +88,14 @@ def address_of(
             f"Profile {shown(profile)} has no warehouse. Add it there, or give one beside the profile."
         )
     if not isinstance(found, str) or is_broken(found):
-        raise InvalidRequest(f"Warehouse {shown(found)}: expected a path, a file:// URI or s3://bucket/prefix.")
+        raise InvalidRequest(f"Warehouse {shown(found)}: expected {EXPECTED_ADDRESS}.")
     # Options belong to the metastore beside which they stand.
     options = metastore_options if metastore is not None else {**named.metastore_options, **metastore_options}
     return CatalogAddress(
-        location=_location_of(found, {**named.storage, **storage}),
+        location=with_storage(parse_location(found), {**named.storage, **storage}),
         metastore=named.metastore if metastore is None else metastore,
         metastore_options=options,
     )
-
-
-def _location_of(warehouse: str, storage: Mapping[str, str]) -> StoreSpec:
-    location = parse_location(warehouse)
-    if location.scheme == "s3":
-        return with_storage(location, storage)
-    if storage:
-        raise InvalidRequest(
-            f"connect: storage has the settings {shown(list(storage))}, but the store of {warehouse} takes none. Leave "
-            "storage out."
-        )
-    return location
 
 
 def catalog_at(address: CatalogAddress, *, engine: Callable[[], Engine] | None = None) -> Catalog:

@@ -81,7 +81,7 @@ class _Verbs(VerbGroup):
     "--warehouse",
     envvar="LAKEHOUSE_WAREHOUSE",
     metavar="WAREHOUSE",
-    help="Path, file:// URI or s3://bucket/prefix of the warehouse. Default: LAKEHOUSE_WAREHOUSE.",
+    help="Path, file:// URI, s3://bucket/prefix or az://container/prefix. Default: LAKEHOUSE_WAREHOUSE.",
 )
 @click.option(
     "--profile",

@@ -5,9 +5,18 @@ from lakehouse_core.storage.keys import child, is_hidden, is_temp
 from lakehouse_core.storage.local import LocalStore
 from lakehouse_core.storage.memory import MemoryStore
 from lakehouse_core.storage.object_store import Children, FolderStore, ObjectInfo, ObjectStore, StoreReader, StoreSpec
-from lakehouse_core.storage.opening import home_expanded, inside, is_there, open_store, parse_location
+from lakehouse_core.storage.opening import (
+    EXPECTED_ADDRESS,
+    home_expanded,
+    inside,
+    is_there,
+    open_store,
+    parse_location,
+    with_storage,
+)
 
 __all__ = [
+    "EXPECTED_ADDRESS",
     "Call",
     "Children",
     "Fault",
@@ -29,4 +38,5 @@ __all__ = [
     "is_there",
     "open_store",
     "parse_location",
+    "with_storage",
 ]

@@ -20,7 +20,7 @@ class StoreSpec:
     `root`: a path, or bucket and prefix. `settings`: how a store over a network is reached, by name.
     """
 
-    scheme: Literal["file", "memory", "s3"]
+    scheme: Literal["file", "memory", "s3", "az"]
     root: str
     settings: tuple[tuple[str, str], ...] = ()
 

@@ -2,13 +2,16 @@
 
 import os
 import re
-from collections.abc import Callable
-from typing import assert_never
+from collections.abc import Callable, Mapping
+from typing import Final, assert_never
 
 from lakehouse_core.errors import InvalidRequest, UnsupportedFeature, shown
+from lakehouse_core.storage.azure_settings import AzureSettings
 from lakehouse_core.storage.local import LocalStore
 from lakehouse_core.storage.memory import MemoryStore
 from lakehouse_core.storage.object_store import ObjectStore, StoreSpec
+from lakehouse_core.storage.remote_settings import RemoteSettings, with_settings
+from lakehouse_core.storage.s3_settings import S3Settings
 
 
 def open_store(spec: StoreSpec) -> ObjectStore:
@@ -19,23 +22,40 @@ def open_store(spec: StoreSpec) -> ObjectStore:
         case "memory":
             name, _, prefix = spec.root.partition("/")
             return MemoryStore(name, prefix=prefix)
-        case "s3":
-            return s3_store(spec)
+        case "s3" | "az":
+            return _remote_store(spec)
         case _:
             assert_never(spec.scheme)
 
 
-def s3_store(spec: StoreSpec) -> ObjectStore:
-    """Return the S3 store that `spec` describes. Raises InvalidRequest where the extra `s3` is not installed."""
+def _remote_store(spec: StoreSpec) -> ObjectStore:
+    """Return the store over a network that `spec` describes. Raises InvalidRequest where its extra is not installed."""
     try:
-        from lakehouse_core.storage.s3 import S3Store  # noqa: PLC0415
+        if spec.scheme == "s3":
+            from lakehouse_core.storage.s3 import s3_store as opened  # noqa: PLC0415
+        else:
+            from lakehouse_core.storage.azure import azure_store as opened  # noqa: PLC0415
     except ModuleNotFoundError as error:
-        if error.name != "obstore":
+        if (error.name or "").partition(".")[0] != "obstore":
             raise
+        extra = "s3" if spec.scheme == "s3" else "azure"
         raise InvalidRequest(
-            f"Warehouse s3://{spec.root}: the package obstore is not installed. Run pip install 'paimon-lakehouse[s3]'."
+            f"Warehouse {spec.scheme}://{spec.root}: the package obstore is not installed. Run pip install "
+            f"'paimon-lakehouse[{extra}]'."
         ) from error
-    return S3Store(spec)
+    return opened(spec)
+
+
+def with_storage(location: StoreSpec, storage: Mapping[str, str]) -> StoreSpec:
+    """Return the location with the settings of `connect(storage=…)`. Raises InvalidRequest."""
+    if kind := _REMOTE.get(location.scheme):
+        return with_settings(kind, location, storage)
+    if storage:
+        raise InvalidRequest(
+            f"connect: storage has the settings {shown(list(storage))}, but a store of {location.scheme}: takes none. "
+            "Leave storage out."
+        )
+    return location
 
 
 def inside(root: ObjectStore) -> Callable[[StoreSpec], ObjectStore]:
@@ -61,23 +81,25 @@ def inside(root: ObjectStore) -> Callable[[StoreSpec], ObjectStore]:
 
 def parse_location(text: str) -> StoreSpec:
     """Return the address of a warehouse: a path (relative to the working folder; `~` is a user's home folder), a
-    file:// URI, or s3://bucket/prefix.
+    file:// URI, s3://bucket/prefix, or az://container/prefix.
 
     Percent signs in a URI are not decoded, as in Hadoop's paths. Raises InvalidRequest, or UnsupportedFeature for
     schemes that are not supported yet.
     """
     scheme, colon, rest = text.partition(":")
     if not text.strip() or "\0" in text or "\n" in text:
-        raise InvalidRequest(f"Warehouse {shown(text)}: expected a path, a file:// URI or s3://bucket/prefix.")
+        raise InvalidRequest(f"Warehouse {shown(text)}: expected {EXPECTED_ADDRESS}.")
     if not (colon and _SCHEME.fullmatch(scheme)):
         return _on_disk(text, os.path.abspath(home_expanded(text)))
     if scheme == "memory":
         return StoreSpec("memory", rest.lstrip("/"))
     if scheme == "s3":
         return StoreSpec("s3", rest.strip("/"))
+    if scheme == "az":
+        return StoreSpec("az", rest.strip("/"))
     if scheme != "file":
         raise UnsupportedFeature(
-            f"Warehouse {shown(text)}: stores of {scheme}: are not supported yet. Use a file path, or s3://bucket/prefix."
+            f"Warehouse {shown(text)}: stores of {scheme}: are not supported yet. Use {EXPECTED_ADDRESS}."
         )
     path = rest
     if rest.startswith("//"):
@@ -122,4 +144,7 @@ def _on_disk(text: str, path: str) -> StoreSpec:
     return StoreSpec("file", path)
 
 
-_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+")
+# What an address may be.
+EXPECTED_ADDRESS: Final = "a path, a file:// URI, s3://bucket/prefix or az://container/prefix"
+_REMOTE: Final[dict[str, type[RemoteSettings]]] = {"s3": S3Settings, "az": AzureSettings}
+_SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+")

@@ -11,8 +11,8 @@ from functools import cache
 
 import lakehouse_core as lc
 from lakehouse_core.clock import VirtualClock
-from lakehouse_core.storage import MemoryStore, ObjectStore, StoreSpec, s3
-from lakehouse_core.storage.s3_settings import with_storage
+from lakehouse_core.storage import MemoryStore, ObjectStore, StoreSpec, remote, with_storage
+from lakehouse_core.storage.s3 import s3_store
 from tests.model.fault_verbs import (
     ALL_VERBS,
     UNKNOWN,
@@ -50,15 +50,15 @@ def search(seed: int) -> None:
 
 @contextmanager
 def stub_without_repeats() -> Iterator[S3Stub]:
-    repeats = s3._READ_RETRIES
-    s3._READ_RETRIES = 0
+    repeats = remote._READ_RETRIES
+    remote._READ_RETRIES = 0
     try:
         with S3Stub() as stub:
             # Each process asks a store once whether it honours conditions.
-            s3.check_conditions(_store(stub))
+            remote.check_conditions(_store(stub))
             yield stub
     finally:
-        s3._READ_RETRIES = repeats
+        remote._READ_RETRIES = repeats
 
 
 def sweep(
@@ -136,8 +136,8 @@ def _served(stub: S3Stub, made: MemoryStore) -> ObjectStore:
     return _store(stub)
 
 
-def _store(stub: S3Stub) -> s3.S3Store:
-    return s3.S3Store(with_storage(StoreSpec("s3", "lake/wh"), stub.storage), clock=VirtualClock())
+def _store(stub: S3Stub) -> remote.RemoteStore:
+    return s3_store(with_storage(StoreSpec("s3", "lake/wh"), stub.storage), clock=VirtualClock())
 
 
 class _Held(MemoryStore):

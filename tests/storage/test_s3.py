@@ -14,8 +14,7 @@ import pytest
 import lakehouse_core as lc
 from lakehouse_core.cli.program import run
 from lakehouse_core.errors import InvalidRequest, StorageUnavailable
-from lakehouse_core.storage import ObjectStore, StoreSpec, open_store, s3
-from lakehouse_core.storage.s3_settings import with_storage
+from lakehouse_core.storage import ObjectStore, StoreSpec, open_store, remote, remote_files, with_storage
 from tests.storage.contract import StoreContract
 from tests.storage.s3_server import ACCESS, SECRET, s3_server, storage_of
 from tests.storage.table_lives import check_racing_commits, life
@@ -64,7 +63,7 @@ def test_a_missing_bucket_is_no_missing_object(server: Any) -> None:
 
 
 def test_a_large_object_is_read_in_ranges(store: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(s3, "_WHOLE_BYTES", 1_000)
+    monkeypatch.setattr(remote, "_WHOLE_BYTES", 1_000)
     data = bytes(range(256)) * 40
     store.write("large", data)
 
@@ -87,7 +86,7 @@ def test_a_large_object_that_is_read_on_and_on_is_read_ahead_and_right(
         ("_GAP_BYTES", 50),
         ("_TAIL_BYTES", 90),
     ):
-        monkeypatch.setattr(s3, name, size)
+        monkeypatch.setattr(remote if name == "_WHOLE_BYTES" else remote_files, name, size)
     random = Random(seed)
     data = random.randbytes(5_000 + random.randrange(70))
     store.write("large", data)
@@ -105,15 +104,15 @@ def test_a_large_object_that_is_read_on_and_on_is_read_ahead_and_right(
 
 def test_what_reads_ahead_asks_for_each_byte_once(store: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, size in (("_WHOLE_BYTES", 10), ("_PIECE_BYTES", 100), ("_MOST_AHEAD_BYTES", 400), ("_TAIL_BYTES", 0)):
-        monkeypatch.setattr(s3, name, size)
+        monkeypatch.setattr(remote if name == "_WHOLE_BYTES" else remote_files, name, size)
     asked: list[tuple[int, int]] = []
-    read_range = s3.S3Store.read_range
+    read_range = remote.RemoteStore.read_range
 
-    def counted(self: s3.S3Store, key: str, start: int, length: int) -> bytes:
+    def counted(self: remote.RemoteStore, key: str, start: int, length: int) -> bytes:
         asked.append((start, length))
         return read_range(self, key, start, length)
 
-    monkeypatch.setattr(s3.S3Store, "read_range", counted)
+    monkeypatch.setattr(remote.RemoteStore, "read_range", counted)
     store.write("large", bytes(2_050))
     with store.open_read("large", 2_050) as file:
         for place in range(0, 2_050, 41):
@@ -126,8 +125,8 @@ def test_what_reads_ahead_asks_for_each_byte_once(store: ObjectStore, monkeypatc
 def test_a_large_object_is_sent_in_parts_and_given_up_when_its_block_fails(
     server: Any, store: ObjectStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(s3, "_ONE_PART_BYTES", 1 << 20)
-    monkeypatch.setattr(s3, "_PART_BYTES", 5 << 20)
+    monkeypatch.setattr(remote, "_ONE_PART_BYTES", 1 << 20)
+    monkeypatch.setattr(remote, "_PART_BYTES", 5 << 20)
     piece = bytes(range(256)) * (4 << 10)
 
     def fill(count: int) -> None:
@@ -175,7 +174,7 @@ def test_missing_credentials_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_what_a_store_answers_comes_with_what_to_do(store: ObjectStore, code: str, advice: str) -> None:
-    assert isinstance(store, s3.S3Store)
+    assert isinstance(store, remote.RemoteStore)
     error = OSError(f"Generic S3 error\n<Error><Code>{code}</Code></Error>")
 
     assert f"the store answers {code}: " in store._told("a", error)
@@ -188,7 +187,7 @@ def test_what_a_store_answers_comes_with_what_to_do(store: ObjectStore, code: st
         ("s3://Lake_1/x", {}, "'Lake_1' is not the name of a bucket"),
         ("s3://", {}, "'' is not the name of a bucket"),
         ("s3://lake/x", {"endpont": "x"}, "no setting 'endpont' of an S3 store. Did you mean endpoint"),
-        ("s3://lake/x", {"endpoint": "lake.example.com"}, "expected the address of an S3 service"),
+        ("s3://lake/x", {"endpoint": "lake.example.com"}, "expected the address of a service without user"),
         ("s3://lake/x", {"endpoint": "http://lake.example.com"}, "is not encrypted. Use https"),
         ("s3://lake/x", {"endpoint": f"https://me:{SECRET}@example.com"}, "without user and password"),
         ("s3://lake/x", {"access-key": "a"}, "access-key and secret-key belong together"),
@@ -207,12 +206,21 @@ def test_a_wrong_address_or_setting_is_refused(warehouse: str, storage: dict[str
     assert expected in str(refused.value)
 
 
-def test_a_missing_package_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "lakehouse_core.storage.s3")
+@pytest.mark.parametrize(
+    ("warehouse", "module", "extra"), [("s3://lake/x", "s3", "s3"), ("az://lake/x", "azure", "azure")]
+)
+def test_a_missing_package_is_named_with_its_extra(
+    warehouse: str, module: str, extra: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in (f"lakehouse_core.storage.{module}", "obstore.store"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
     monkeypatch.setitem(sys.modules, "obstore", None)
+    monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_NAME", "lake")
 
-    with pytest.raises(InvalidRequest, match=r"obstore is not installed\. Run pip install 'paimon-lakehouse\[s3\]'"):
-        lc.connect("s3://lake/x")
+    with pytest.raises(
+        InvalidRequest, match=rf"obstore is not installed\. Run pip install 'paimon-lakehouse\[{extra}\]'"
+    ):
+        lc.connect(warehouse)
 
 
 def test_the_names_of_java_paimon_are_taken_too(server: Any) -> None:

@@ -11,8 +11,7 @@ import pytest
 
 import lakehouse_core as lc
 from lakehouse_core.errors import StorageUnavailable, UnsupportedFeature, WriteOutcomeUnknown
-from lakehouse_core.storage import ObjectStore, StoreSpec, open_store, s3
-from lakehouse_core.storage.s3_settings import with_storage
+from lakehouse_core.storage import ObjectStore, StoreSpec, open_store, remote, with_storage
 from tests.storage.contract import StoreContract
 from tests.storage.s3_protocol import Answer
 from tests.storage.s3_stub import ACCESS, SECRET, Fault, Request, S3Stub
@@ -71,8 +70,8 @@ def test_the_client_of_others_takes_the_stub_for_a_store(stub: S3Stub) -> None:
 
 
 def test_an_upload_in_parts_appears_when_it_is_complete(stub: S3Stub, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(s3, "_ONE_PART_BYTES", 1 << 20)
-    monkeypatch.setattr(s3, "_PART_BYTES", 5 << 20)
+    monkeypatch.setattr(remote, "_ONE_PART_BYTES", 1 << 20)
+    monkeypatch.setattr(remote, "_PART_BYTES", 5 << 20)
     store = store_of(stub)
     with store.open_write("large") as sink:
         sink.write(b"x" * (12 << 20))
@@ -134,9 +133,9 @@ BAD_STORES: dict[str, tuple[Callable[[S3Stub], object], dict[str, str], str | No
 @pytest.fixture
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     """Repeat a request once, and ask each store again whether it honours conditions."""
-    monkeypatch.setattr(s3, "_READ_RETRIES", 1)
-    monkeypatch.setattr(s3, "_PROBED", {})
-    monkeypatch.setattr(s3, "_FOUND_BUCKETS", set())
+    monkeypatch.setattr(remote, "_READ_RETRIES", 1)
+    monkeypatch.setattr(remote, "_PROBED", {})
+    monkeypatch.setattr(remote, "_FOUND_BUCKETS", set())
 
 
 def table_on(stub: S3Stub, **settings: str) -> lc.Table:
@@ -156,7 +155,7 @@ def test_a_bad_store_is_told_with_what_to_do_and_nothing_is_lost(stub: S3Stub, n
     spoil, settings, *expected = BAD_STORES[name]
     table_on(stub)
     whole, before = stub.buckets, set(stub.lake.keys)
-    s3._PROBED.clear()
+    remote._PROBED.clear()
     spoil(stub)
     acts: list[Callable[[lc.Table], object]] = [
         lambda table: table.scan().to_arrow(),
@@ -255,6 +254,18 @@ def test_a_lost_answer_to_a_conditional_write_is_unknown_and_is_not_sent_again(s
         store.create_new("new", b"mine")
     assert store.read("new") == b"mine"
     assert [request.verb for request in stub.requests if request.key == "wh/new"] == ["put", "get"]
+
+
+def test_a_deletion_whose_connection_breaks_is_sent_again(stub: S3Stub) -> None:
+    store = store_of(stub)
+    store.write_all({"a": b"", "b": b""})
+    for fault in (Fault.LOST, Fault.DROPPED):
+        stub.requests.clear()
+        stub.plan = lambda request, fault=fault: fault if len(stub.requests) == 1 else None
+
+        assert list(store.delete(["a", "b"])) == []
+        assert [request.verb for request in stub.requests] == ["delete all", "delete all"]
+    assert not stub.lake.keys
 
 
 def test_lists_that_lag_hide_no_commit(stub: S3Stub) -> None:

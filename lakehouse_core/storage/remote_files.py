@@ -1,0 +1,153 @@
+"""Files of a store over a network: a large object read in ranges, and a sink that sends much in parts."""
+
+import io
+import os
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import cached_property
+from typing import Any, Final
+
+# Of a large object that is read on and on: what one request asks for, how much is asked for before it is read, how
+# many requests run at once, and the bytes that may be left out between two reads.
+_PIECE_BYTES: Final = 2 << 20
+_MOST_AHEAD_BYTES: Final = 8 << 20
+_PIECES_AT_ONCE: Final = 4
+_GAP_BYTES: Final = 1 << 20
+# The end of a large object, where formats keep what readers ask for first, is read at once.
+_TAIL_BYTES: Final = 256 << 10
+
+
+class Sink(io.RawIOBase):
+    """Holds written bytes until their block ends; more than `most_bytes` of them go to the store meanwhile.
+
+    Writers may close it early, as Parquet writers do. `begin` begins the upload in parts.
+    """
+
+    def __init__(self, begin: Callable[[], Any], *, most_bytes: int) -> None:
+        self._begin = begin
+        self._most_bytes = most_bytes
+        self._held: io.BytesIO | None = io.BytesIO()
+        self._parts: Any = None
+        self._written = 0
+
+    @property
+    def is_small(self) -> bool:
+        return self._held is not None
+
+    def content(self) -> bytes:
+        """REQUIRES: `is_small`."""
+        assert self._held is not None
+        return self._held.getvalue()
+
+    def writable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._written
+
+    def write(self, data: Any) -> int:
+        size = memoryview(data).nbytes
+        if self._held is not None:
+            self._held.write(data)
+            if self._written + size > self._most_bytes:
+                self._parts = self._begin()
+                self._parts.write(self._held.getvalue())
+                self._held = None
+        else:
+            self._parts.write(bytes(data))
+        self._written += size
+        return size
+
+    def close(self) -> None:
+        """Do nothing: the block that opened the sink stores or drops the bytes."""
+
+
+class RangeFile(io.RawIOBase):
+    """A large object, read in ranges. What follows a read is asked for before it is read, the more the further reads go
+    on, until one begins elsewhere. `read_range` returns so many bytes from a place on.
+    """
+
+    def __init__(self, read_range: Callable[[int, int], bytes], size: int) -> None:
+        self._read_range = read_range
+        self._size = size
+        self._position = 0
+        # Where the last read ended, None before the first, and the bytes that are asked for beyond a read.
+        self._read_end: int | None = None
+        self._ahead_bytes = 0
+        # The pieces that are asked for, by their starts, without gaps, and where the last of them ends.
+        self._pieces: dict[int, Future[bytes]] = {}
+        self._asked_end = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._position
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        start = {os.SEEK_SET: 0, os.SEEK_CUR: self._position, os.SEEK_END: self._size}[whence]
+        self._position = max(0, start + offset)
+        return self._position
+
+    def read(self, size: int = -1) -> bytes:
+        left = max(0, self._size - self._position)
+        length = left if size < 0 else min(size, left)
+        if not length:
+            return b""
+        data = self._range(self._position, self._position + length)
+        self._position += len(data)
+        return data
+
+    def close(self) -> None:
+        """Ask for nothing more."""
+        if not self.closed:
+            self._pieces = {}
+            if "_pool" in vars(self):
+                self._pool.shutdown(wait=False, cancel_futures=True)
+        super().close()
+
+    @cached_property
+    def _pool(self) -> ThreadPoolExecutor:
+        return ThreadPoolExecutor(_PIECES_AT_ONCE, thread_name_prefix="read-ahead")
+
+    @cached_property
+    def _tail(self) -> bytes:
+        length = min(self._size, _TAIL_BYTES)
+        return self._read_range(self._size - length, length)
+
+    def _range(self, start: int, end: int) -> bytes:
+        if start >= self._size - _TAIL_BYTES and not self._pieces:
+            first = self._size - len(self._tail)
+            return self._tail[start - first : end - first]
+        follows = self._read_end is None or 0 <= start - self._read_end <= _GAP_BYTES
+        self._read_end = end
+        self._ahead_bytes = min(max(2 * self._ahead_bytes, _PIECE_BYTES), _MOST_AHEAD_BYTES) if follows else 0
+        if not follows:
+            self._pieces = {}
+            return self._read_range(start, end - start)
+        self._ask(start, end)
+        pieces = [(first, piece.result()) for first, piece in self._pieces.items() if first < end]
+        last = pieces[-1][0]
+        self._pieces = {first: piece for first, piece in self._pieces.items() if first >= last}
+        parts = [memoryview(data)[max(0, start - first) : end - first] for first, data in pieces]
+        return b"".join(parts)
+
+    def _ask(self, start: int, end: int) -> None:
+        """Ask for what is not asked for yet of the range and of the bytes beyond it; forget what lies before it."""
+        if not self._pieces:
+            self._asked_end = start
+        self._pieces = {
+            first: piece for first, piece in self._pieces.items() if min(first + _PIECE_BYTES, self._asked_end) > start
+        }
+        self._asked_end = max(self._asked_end, start)
+        last = min(self._size, end + self._ahead_bytes)
+        while self._asked_end < last:
+            length = min(_PIECE_BYTES, self._size - self._asked_end)
+            if self._asked_end >= end and self._asked_end + length > last and last < self._size:
+                # Of what is beyond, whole pieces.
+                break
+            self._pieces[self._asked_end] = self._pool.submit(self._read_range, self._asked_end, length)
+            self._asked_end += length
