@@ -44,6 +44,7 @@ from lakehouse_dagster.pipeline.staging import (
 )
 from lakehouse_dagster.pipeline.table_setup import create_table, differences, open_table
 from lakehouse_dagster.pipeline.table_state import (
+    AFTER,
     RUN_ID,
     SnapshotFacts,
     TableState,
@@ -57,6 +58,7 @@ from lakehouse_dagster.pipeline.table_state import (
 from lakehouse_dagster.pipeline.together import Committer, JointCommit, batch_of, forget_committed
 
 __all__ = [
+    "AFTER",
     "CURSOR",
     "OPERATIONS",
     "RUN_ID",

@@ -7,6 +7,7 @@ import lakehouse_core as lc
 from lakehouse_dagster.feed import Batch
 from lakehouse_dagster.pipeline.cursors import CURSOR
 from lakehouse_dagster.pipeline.table_state import (
+    AFTER,
     RUN_ID,
     SnapshotFacts,
     TableState,
@@ -120,7 +121,7 @@ def commit_staged(
     progress: Callable[[lc.Progress], None] | None = None,
 ) -> lc.CommitReport:
     """Commit with the id of the run in the snapshot's properties, which link the run and the snapshot."""
-    properties = {name: value for name, value in staged.properties.items() if name != CURSOR}
+    properties = {name: value for name, value in staged.properties.items() if name not in (CURSOR, AFTER)}
     return table.commit(replace(staged, properties={**properties, RUN_ID: run_id}), progress=progress)
 
 

@@ -13,6 +13,8 @@ import lakehouse_core as lc
 RUN_ID = lc.RUN_ID
 # The batch that a snapshot brought, or the batches that it brought together, as a JSON list.
 BATCH, BATCHES = "lakehouse.batch", "lakehouse.batches"
+# Of a staged commit: the identifier of the batch that it follows. No snapshot has it.
+AFTER = "lakehouse.after"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

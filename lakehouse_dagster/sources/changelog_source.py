@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 import lakehouse_core as lc
 from lakehouse_dagster.feed import Batch
-from lakehouse_dagster.pipeline import committed_identifier, incarnation, open_table
+from lakehouse_dagster.pipeline import AFTER, committed_identifier, incarnation, open_table
 from lakehouse_dagster.resources import LakehouseResource
 from lakehouse_dagster.sources.row_source import Behind, Delivery, Expected, RowSource
 from lakehouse_dagster.specs import ChangesSpec
@@ -58,14 +58,34 @@ class ChangelogSource(RowSource):
         lakehouse: LakehouseResource = getattr(context.resources, self.lake_resource)
         followed = lakehouse.local_catalog().table(self.spec.table)
         user = changes_user(followed, self.key)
+        first: list[Batch] = []
+        after: dict[int, int] = {}
+
+        def batches_to_stage(table: lc.Table) -> list[Batch]:
+            state = first_state(followed, table, commit_user=user)
+            if state is not None:
+                first.append(state)
+                # Changes that were staged before it, and cannot be continued.
+                for staged in table.all_pending(user):
+                    table.forget_pending(staged)
+            found = unapplied(followed, table, commit_user=user) if state is None else [state]
+            numbers = [batch.identifier for batch in found]
+            after.update(zip(numbers, [committed_identifier(table, user) or 0, *numbers], strict=False))
+            return found
+
+        def read(batch: Batch) -> pa.Table:
+            made = state_of if batch in first else changes_of
+            return made(followed, batch.identifier, self.columns, self.spec.while_null)
+
         return Delivery(
             user=user,
             version=incarnation(followed),
             snapshot_id=followed.content_snapshot_id() or 0,
-            batches_to_stage=lambda table: unapplied(followed, table, commit_user=user),
+            batches_to_stage=batches_to_stage,
             batches_to_commit=lambda table: pending_changes(followed, table, commit_user=user),
-            read=lambda batch: changes_of(followed, batch.identifier, self.columns, self.spec.while_null),
+            read=read,
             rowkind_column=ROWKIND,
+            properties=lambda batch: {AFTER: str(after[batch.identifier])},
         )
 
     def expected_rows(self, table: lc.Table, resources: Any) -> Expected:
@@ -94,7 +114,9 @@ class ChangelogSource(RowSource):
         done = None if table is None else committed_identifier(table, user)
         taken = "" if done is None else str(done)
         try:
-            waiting = [batch.identifier for batch in unapplied(followed, table, commit_user=user)]
+            state = first_state(followed, table, commit_user=user)
+            found = unapplied(followed, table, commit_user=user) if state is None else [state]
+            waiting = [batch.identifier for batch in found]
         except (lc.SnapshotExpired, lc.InvalidRequest) as error:
             newest = str(followed.content_snapshot_id() or "")
             return Behind(source=self.spec.table, unit=unit, newest=newest, taken=taken, fault=str(error))
@@ -117,8 +139,9 @@ def unapplied(followed: lc.Table, table: lc.Table | None, *, commit_user: str) -
     """Return the snapshots of `followed` whose changes `table`, None before it is created, has not committed, oldest
     first.
 
-    Raises SnapshotExpired when the changes of one are expired. Raises InvalidRequest when the table that `table`
-    followed was dropped since: rows of that table would stay for ever.
+    Raises SnapshotExpired when the changes of one are expired, and not staged either; a table without any snapshot can
+    begin with the `first_state` then. Raises InvalidRequest when the table that `table` followed was dropped since:
+    rows of that table would stay for ever.
     """
     done = 0
     if table is not None:
@@ -129,8 +152,61 @@ def unapplied(followed: lc.Table, table: lc.Table | None, *, commit_user: str) -
                 f"({commit_user}). Drop {table.name}; the next run makes it anew."
             )
         done = committed_identifier(table, commit_user) or 0
-    plan = followed.changes(after=done).plan()
+    error: lc.LakehouseError
+    try:
+        return _changed_after(followed, done)
+    except lc.SnapshotExpired as expired:
+        error = expired
+    try:
+        if table is not None and (found := _staged_and_later(followed, table, done, commit_user=commit_user)):
+            return found
+    except (lc.SnapshotExpired, lc.InvalidRequest) as missing:
+        error = missing
+    if table is None:
+        raise error
+    raise lc.SnapshotExpired(
+        f"{table.name}: it has the changes of {followed.name} up to snapshot {done}, and not all of the later ones are "
+        f"kept: {error} Drop {table.name}: the next run makes it anew. Let {followed.name} keep its snapshots for "
+        "longer."
+    ) from error
+
+
+def first_state(followed: lc.Table, table: lc.Table | None, *, commit_user: str) -> Batch | None:
+    """Return the snapshot of `followed` with whose rows a table begins that can no longer have all changes, None if it
+    can, or has begun.
+    """
+    if (table is not None and table.snapshot() is not None) or (latest := followed.snapshot()) is None:
+        return None
+    try:
+        _changed_after(followed, 0)
+    except lc.SnapshotExpired:
+        pass
+    else:
+        return None
+    try:
+        # Of the changes from the first one on, or of an earlier state, which the later ones continue.
+        if table is not None and _staged_and_later(followed, table, 0, commit_user=commit_user):
+            return None
+    except (lc.SnapshotExpired, lc.InvalidRequest):
+        pass
+    return _snapshot_batch(followed, latest.id)
+
+
+def _staged_and_later(followed: lc.Table, table: lc.Table, done: int, *, commit_user: str) -> list[Batch]:
+    """Return the snapshots whose changes are staged, which need not be read again, and those after them; none if none
+    is staged. Raises SnapshotExpired, InvalidRequest when one in between is missing.
+    """
+    staged = _staged_after(followed, table, done, commit_user=commit_user)
+    return [*staged, *_changed_after(followed, staged[-1].identifier)] if staged else []
+
+
+def _changed_after(followed: lc.Table, snapshot_id: int) -> list[Batch]:
+    plan = followed.changes(after=snapshot_id).plan()
     return [_snapshot_batch(followed, each) for each in sorted({split.snapshot_id for split in plan.splits})]
+
+
+def _staged(table: lc.Table, commit_user: str) -> list[int]:
+    return [each.commit_identifier for each in table.all_pending(commit_user)]
 
 
 def _followed_so_far(name: str, table: lc.Table) -> list[str]:
@@ -139,14 +215,44 @@ def _followed_so_far(name: str, table: lc.Table) -> list[str]:
 
 
 def pending_changes(followed: lc.Table, table: lc.Table, *, commit_user: str) -> list[Batch]:
-    """Return the snapshots of `followed` whose changes are staged in `table`, oldest first.
+    """Return the snapshots of `followed` whose changes are staged in `table`, oldest first, also those that are expired
+    meanwhile.
 
-    A committed one is included while its staged commit is stored: a replay removes it.
+    A committed one is included while its staged commit is stored: a replay removes it. Raises CorruptTable for a staged
+    commit that is damaged, and InvalidRequest for one that follows changes which the table does not have.
     """
-    retained = {snapshot.id for snapshot in (*followed.changelogs(), *followed.snapshots())}
+    done = committed_identifier(table, commit_user) or 0
+    committed = [each for each in _staged(table, commit_user) if each <= done]
     return [
-        _snapshot_batch(followed, each) for each in sorted(retained) if table.pending(commit_user, each) is not None
+        *(_snapshot_batch(followed, each) for each in committed),
+        *_staged_after(followed, table, done, commit_user=commit_user),
     ]
+
+
+def _staged_after(followed: lc.Table, table: lc.Table, done: int, *, commit_user: str) -> list[Batch]:
+    """Return the snapshots whose changes are staged and not committed. Raises CorruptTable, InvalidRequest."""
+    before, found = done, []
+    for staged in table.all_pending(commit_user):
+        if staged.commit_identifier <= done:
+            continue
+        # Releases before this one did not note it.
+        after = int(staged.properties.get(AFTER, before))
+        if after != before:
+            raise lc.InvalidRequest(
+                f"{table.name}: the changes of {followed.name} in snapshot {staged.commit_identifier} are staged, and "
+                f"those of snapshot {after} before them are neither staged nor committed. Run the ingest again, which "
+                "stages them."
+            )
+        before = staged.commit_identifier
+        found.append(_snapshot_batch(followed, before))
+    return found
+
+
+def state_of(followed: lc.Table, snapshot_id: int, columns: Iterable[str], while_null: Iterable[str]) -> pa.Table:
+    """Return the rows at one snapshot for a table that has a row while the columns `while_null` are null."""
+    kept = " AND ".join(f"{column} IS NULL" for column in while_null) or None
+    rows = followed.scan(list(columns), where=kept, at=lc.AtSnapshot(snapshot_id)).to_arrow()
+    return rows.append_column(ROWKIND, pa.array(["+U"] * rows.num_rows, pa.string()))
 
 
 def changes_of(followed: lc.Table, snapshot_id: int, columns: Iterable[str], while_null: Iterable[str]) -> pa.Table:

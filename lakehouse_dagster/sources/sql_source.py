@@ -149,6 +149,10 @@ class SqlSource(RowSource):
                     f"{table.name}: cursor {name!r}: found a row where it is null, which has no place in the order. "
                     f"Add WHERE {name} IS NOT NULL to the query, or take another column."
                 )
+            if is_same and isinstance(since.value, str):
+                self._refuse_equal_texts(
+                    table, connection, sql.select(cursor).where(cursor == since.value), since.value
+                )
             selected = sql.select(sql.literal_column("*")).select_from(rows).order_by(cursor)
             if since.value is not None:
                 selected = selected.where(cursor >= since.value if is_same else cursor > since.value)
@@ -170,6 +174,18 @@ class SqlSource(RowSource):
                         f"{since.value} were taken: the cursor went back. Restore the rows of the database, or drop "
                         "the table to load all rows anew."
                     )
+
+    def _refuse_equal_texts(self, table: lc.Table, connection: Any, selected: Any, last: str) -> None:
+        """Raise InvalidRequest where the database takes other texts for the last value: each run would be given their
+        rows again, and would not know them.
+        """
+        for found in connection.execute(selected).scalars():
+            if found != last:
+                raise lc.InvalidRequest(
+                    f"{table.name}: cursor {self.spec.cursor!r}: found {found!r} and {last!r}, which are one value to "
+                    "the database, so that rows would be taken twice. Select the column with a binary collation, or "
+                    "take a number or a time, and drop the table to load all rows anew."
+                )
 
     def _written(self, table: lc.Table) -> set[str]:
         names = {field.name for field in table.schema.fields}

@@ -131,7 +131,9 @@ def test_changes_that_expired_unread_fail_the_check_with_the_reason(ready: Ready
 
     (found, *_) = evaluations(ready, OPEN)
     assert (found.passed, found.severity) == (False, dg.AssetCheckSeverity.ERROR)
-    assert str(found.description).startswith("sales.orders: Snapshot 3 is expired. The earliest available is 5.")
+    assert str(found.description).startswith(
+        "sales.open_orders: it has the changes of sales.orders up to snapshot 2, and "
+    )
 
 
 @pytest.mark.dagster

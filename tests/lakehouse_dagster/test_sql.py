@@ -251,6 +251,38 @@ def test_a_cursor_that_goes_back_is_told_and_a_query_without_rows_is_not(ready: 
 
 
 @pytest.mark.dagster
+@pytest.mark.parametrize(("first", "later"), [(("a", "A"), ()), (("A", "a"), ()), (("b",), ("B",)), (("B",), ("b",))])
+def test_texts_that_the_database_takes_for_one_value_are_refused_and_no_row_is_taken_twice(
+    shop: Shop, first: tuple[str, ...], later: tuple[str, ...]
+):
+    shop.run("DROP TABLE orders")
+    shop.run("CREATE TABLE orders (id INTEGER, changed TEXT COLLATE NOCASE, note TEXT)")
+    for number, text in enumerate(first):
+        shop.run("INSERT INTO orders VALUES (?, ?, 'new')", number, text)
+    columns = {"id": "BIGINT", "changed": "STRING", "note": "STRING"}
+    with ready_lake(Lake(name="lake", tables=[spec(columns=columns)]), resources={}) as ready:
+        ready.ingest()
+        for number, text in enumerate(later, start=5):
+            shop.run("INSERT INTO orders VALUES (?, ?, 'new')", number, text)
+        if later:
+            # Before the tie nothing is wrong: the row is new.
+            job = ready.definitions.resolve_job_def("lake_ingest")
+            job.execute_in_process(instance=ready.instance, raise_on_error=False)
+
+        told = told_by_refusal(ready)
+
+        assert "which are one value to the database, so that rows would be taken twice" in told
+        assert len(ids(ready)) == len({*ids(ready)})
+        changed = QUERY.replace("changed", "changed COLLATE BINARY AS changed")
+        mended = spec(columns=columns, sql={"connection": "SHOP_DATABASE", "query": changed, "cursor": "changed"})
+        lake = lake_definitions(Lake(name="lake", tables=[mended]), resources=ready.definitions.resources)
+        lc.connect(ready.warehouse).drop_table(T)
+        for _ in range(2):
+            assert lake.resolve_job_def("lake_ingest").execute_in_process(instance=ready.instance).success
+        assert len(ids(ready)) == len({*ids(ready)}) == 2
+
+
+@pytest.mark.dagster
 def test_a_query_that_was_changed_goes_on_beyond_the_last_value(shop: Shop):
     shop.add((1, 10), (2, 20))
     with ready_lake(Lake(name="lake", tables=[spec()]), resources={}) as ready:

@@ -1,0 +1,171 @@
+"""A table that follows another one: it has all changes or says that it cannot, whatever expires meanwhile."""
+
+from collections.abc import Iterator
+
+import dagster as dg
+import pyarrow as pa
+import pytest
+
+import lakehouse_core as lc
+from lakehouse_dagster import Lake, TableSpec, commit_asset, ingest_asset
+from lakehouse_dagster.pipeline import create_table
+from lakehouse_dagster.testing import ReadyLake, ready_lake
+
+pytestmark = pytest.mark.dagster
+COMMON = {
+    "database": "d",
+    "comment": "T.",
+    "columns": {"id": "BIGINT NOT NULL", "closed": "STRING"},
+    "primary_key": ["id"],
+    "runs_on": "process",
+}
+FOLLOWED = {"bucket": "1", "changelog-producer": "input", "write-only": "true"}
+
+
+def nothing() -> pa.Table:
+    """The followed table is written by the tests."""
+    return pa.table({"id": pa.array([], pa.int64())})
+
+
+SPECS = [
+    TableSpec.model_validate({**COMMON, **own})
+    for own in (
+        {"name": "orders", "write_mode": "upsert", "function": {"call": nothing}, "options": FOLLOWED},
+        {
+            "name": "open_orders",
+            "write_mode": "cdc",
+            "changes_of": {"table": "d.orders", "while_null": ["closed"]},
+            "options": {"bucket": "1"},
+        },
+    )
+]
+
+
+@pytest.fixture
+def ready() -> Iterator[ReadyLake]:
+    with ready_lake(Lake(name="lake", tables=SPECS), resources={}) as made:
+        create_table(lc.connect(made.warehouse), SPECS[0], {})
+        yield made
+
+
+def write(ready: ReadyLake, *orders: tuple[int, str | None]) -> None:
+    """Commit each order in a snapshot of its own."""
+    for number, closed in orders:
+        ready.table("d.orders").write([{"id": number, "closed": closed}])
+
+
+def expire(ready: ReadyLake, retained: int) -> None:
+    ready.table("d.orders").expire_snapshots(retain_max=retained, retain_min=1)
+
+
+def run(ready: ReadyLake, *, commit: bool = True) -> dg.ExecuteInProcessResult:
+    assets = [ingest_asset, *([commit_asset] if commit else [])]
+    resources = {"lakehouse": (ready.definitions.resources or {})["lakehouse"]}
+    made = [each(ready.lake, SPECS[1]) for each in assets]
+    return dg.materialize(made, instance=ready.instance, resources=resources, raise_on_error=False)
+
+
+def commit_only(ready: ReadyLake, monkeypatch: pytest.MonkeyPatch) -> dg.ExecuteInProcessResult:
+    """Execute the commit of a run again whose ingest is done, as Dagster does after a run died."""
+    resources = {"lakehouse": (ready.definitions.resources or {})["lakehouse"]}
+    with monkeypatch.context() as patched:
+        patched.setattr("lakehouse_dagster.assets.commit.stages_itself", lambda *_: False)
+        made = [commit_asset(ready.lake, SPECS[1])]
+        return dg.materialize(made, instance=ready.instance, resources=resources, raise_on_error=False)
+
+
+def failure(result: dg.ExecuteInProcessResult) -> str:
+    (failed,) = (event for event in result.all_events if event.is_step_failure)
+    return str(failed.step_failure_data.user_failure_data.description)
+
+
+def open_orders(ready: ReadyLake) -> list[int]:
+    return sorted(row["id"] for row in ready.table("d.open_orders").scan().to_arrow().to_pylist())
+
+
+def test_a_table_that_begins_when_the_first_changes_are_expired_begins_with_the_rows(ready: ReadyLake) -> None:
+    write(ready, *((number, None) for number in range(5)), (3, "yes"))
+    expire(ready, 2)
+
+    assert run(ready).success
+    assert open_orders(ready) == [0, 1, 2, 4]
+    write(ready, (7, None), (0, "yes"))
+    assert run(ready).success
+    assert open_orders(ready) == [1, 2, 4, 7]
+    assert [each.commit_identifier for each in ready.table("d.open_orders").snapshots()] == [6, 7, 8]
+
+
+def test_changes_that_are_staged_are_committed_also_when_they_are_expired_meanwhile(
+    ready: ReadyLake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(ready, (0, None), (1, None))
+    assert run(ready).success
+    write(ready, (2, None), (3, None), (4, None))
+    assert run(ready, commit=False).success
+    write(ready, (5, None))
+    expire(ready, 2)
+
+    # The run died, and its second step alone is executed again.
+    assert commit_only(ready, monkeypatch).success
+
+    assert open_orders(ready) == [0, 1, 2, 3, 4]
+    assert run(ready).success
+    assert open_orders(ready) == [0, 1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize("before", [0, 2])
+def test_a_load_goes_on_after_what_is_staged_without_reading_it_again(ready: ReadyLake, before: int) -> None:
+    write(ready, *((number, None) for number in range(before)))
+    assert run(ready).success
+    write(ready, (2, None), (3, None), (4, None))
+    assert run(ready, commit=False).success
+    write(ready, (5, None))
+    expire(ready, 2)
+
+    assert run(ready).success
+
+    assert open_orders(ready) == [*range(before), 2, 3, 4, 5]
+
+
+def test_a_table_whose_changes_are_expired_says_so_and_is_made_anew_once_it_is_dropped(ready: ReadyLake) -> None:
+    write(ready, (0, None))
+    assert run(ready).success
+    write(ready, (1, None), (2, None), (0, "yes"))
+    expire(ready, 1)
+
+    told = failure(run(ready))
+
+    assert "it has the changes of d.orders up to snapshot 1, and not all of the later ones are kept: " in told
+    assert "Drop d.open_orders: the next run makes it anew." in told
+    assert open_orders(ready) == [0]
+    lc.connect(ready.warehouse).drop_table("d.open_orders")
+    assert run(ready).success
+    assert open_orders(ready) == [1, 2]
+
+
+def test_changes_that_were_staged_and_cannot_be_continued_give_way_to_the_rows(ready: ReadyLake) -> None:
+    write(ready, (0, None), (1, None))
+    assert run(ready, commit=False).success
+    write(ready, (2, None), (0, "yes"), (3, None))
+    expire(ready, 1)
+
+    assert run(ready).success
+
+    assert open_orders(ready) == [1, 2, 3]
+    assert ready.table("d.open_orders").all_pending(ready.table("d.open_orders").snapshots()[0].commit_user) == []
+
+
+def test_staged_changes_are_not_committed_without_those_before_them(
+    ready: ReadyLake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(ready, (0, None), (1, None), (1, "yes"))
+    assert run(ready, commit=False).success
+    table = ready.table("d.open_orders")
+    (record, *_) = table.pending_commits()
+    table.forget_pending(table.all_pending(record.commit_user)[1])
+
+    told = failure(commit_only(ready, monkeypatch))
+
+    assert "the changes of d.orders in snapshot 3 are staged, and those of snapshot 2 before them are neither" in told
+    assert run(ready).success
+    assert open_orders(ready) == [0]
