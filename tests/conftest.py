@@ -26,22 +26,27 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)  # the workers read the groups in a hook of their own
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Iterator[None]:
-    """Let one worker run all tests under Dagster and one all others with Spark: each has one session for them all.
+    """Let one worker run all tests with Spark and one those with Dagster and Spark: each has one session for them all.
 
-    Tests that start Spark in processes of their own take longest, and come first: at the end the others would wait.
-    Of the tests that are left by their marks, keep those of `--part`.
+    Tests that start Spark in processes of their own take longest, and come first. Then come those of the two workers:
+    at the end the others would wait for them. Of the tests that are left by their marks, keep those of `--part`.
     """
-    items.sort(key=lambda item: item.get_closest_marker("own_session") is None)
     for item in items:
-        starts = item.get_closest_marker("dagster") or item.get_closest_marker("spark")
-        if starts and not item.get_closest_marker("own_session"):
-            item.add_marker(pytest.mark.xdist_group(starts.name))
+        if item.get_closest_marker("spark") and not item.get_closest_marker("own_session"):
+            item.add_marker(pytest.mark.xdist_group("dagster" if item.get_closest_marker("dagster") else "spark"))
+    items.sort(key=_turn)
     yield
     kept = of_part(items, config.getoption("part"))
     left_out = set(items) - set(kept)
     if left_out:
         config.hook.pytest_deselected(items=list(left_out))
         items[:] = kept
+
+
+def _turn(item: pytest.Item) -> int:
+    if item.get_closest_marker("own_session"):
+        return 0
+    return 1 if item.get_closest_marker("xdist_group") else 2
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
