@@ -4,10 +4,9 @@ What is named here is the front door and stays; nothing else is public.
 """
 
 import logging
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-from lakehouse_core.api.fleet.page import maintenance_page
-from lakehouse_core.api.fleet.plan import MaintenanceChoice, MaintenancePlan, MaintenanceRefusal
-from lakehouse_core.api.fleet.run import MaintenanceOutcome, MaintenanceReport
 from lakehouse_core.api.health.facts import HealthFacts
 from lakehouse_core.api.health.page import health_page
 from lakehouse_core.api.lookups import Lookups
@@ -90,6 +89,11 @@ from lakehouse_core.table.predicate import col
 from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.snapshot import RUN_ID, Snapshot
 from lakehouse_core.table.staged_commit import StagedCommit
+
+if TYPE_CHECKING:
+    from lakehouse_core.api.fleet.page import maintenance_page
+    from lakehouse_core.api.fleet.plan import MaintenanceChoice, MaintenancePlan, MaintenanceRefusal
+    from lakehouse_core.api.fleet.run import MaintenanceOutcome, MaintenanceReport
 
 # The one place: the distribution takes its version from here.
 __version__ = "0.1.0"
@@ -182,3 +186,19 @@ __all__ = [
 
 # Silent unless the program that imports it says where to log.
 logging.getLogger(LOGGER).addHandler(logging.NullHandler())
+
+# Where the names are that are loaded when they are used: most programs maintain no fleet.
+_LATER = {
+    "MaintenanceChoice": "plan",
+    "MaintenanceOutcome": "run",
+    "MaintenancePlan": "plan",
+    "MaintenanceRefusal": "plan",
+    "MaintenanceReport": "run",
+    "maintenance_page": "page",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"lakehouse_core.api.fleet.{_LATER[name]}"), name)

@@ -14,7 +14,6 @@ from typing import Any, Final, TypeAlias, TypeVar
 from lakehouse_core.errors import InvalidRequest, shown, written_as
 from lakehouse_core.format.stored import check_text, is_broken, is_int64
 from lakehouse_core.planning.partitions import partition_texts
-from lakehouse_core.planning.read.where import parse_where
 from lakehouse_core.storage import home_expanded
 from lakehouse_core.table.commit_message import DynamicOverwrite, Missing, StaticOverwrite, WriteMode
 from lakehouse_core.table.predicate import Predicate, all_of, bind, is_predicate
@@ -133,13 +132,20 @@ class Where:
 def bound_condition(where: Condition) -> Where:
     """Return a function that binds the condition, or all of several, to a schema. Raises InvalidRequest."""
     given = where if isinstance(where, list | tuple) else () if where is None else (where,)
-    conditions: list[Any] = [parse_where(each) if isinstance(each, str) else each for each in given]
+    conditions: list[Any] = [_parsed(each) if isinstance(each, str) else each for each in given]
     for each, condition in zip(given, conditions, strict=True):
         if not is_predicate(condition):
             raise InvalidRequest(
                 f"where={shown(each)}: expected SQL text, or a condition such as col('id') > 10, or a list of these."
             )
     return Where(where, all_of(conditions))
+
+
+def _parsed(text: str) -> Predicate:
+    # Programs that give no text need not load the parser.
+    from lakehouse_core.planning.read.where import parse_where  # noqa: PLC0415
+
+    return parse_where(text)
 
 
 def overwrite_mode(partition: Mapping[str, Any] | None, dynamic: bool | None, schema: TableSchema) -> WriteMode:

@@ -8,14 +8,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from fnmatch import fnmatchcase
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from lakehouse_core.api.arguments import checks_flags, idle_millis, mapping_of, texts_of
 from lakehouse_core.api.copying import checked_choice, copy_report
 from lakehouse_core.api.error_context import named
-from lakehouse_core.api.fleet.plan import MaintenanceChoice, MaintenancePlan
-from lakehouse_core.api.fleet.planning import FleetTable, check_budget, names_of, plan_fleet
-from lakehouse_core.api.fleet.run import MaintenanceOutcome, MaintenanceReport, run_plan
 from lakehouse_core.api.local_engine import local_engine
 from lakehouse_core.api.reports import CompactionReport, CopyReport, outcome
 from lakehouse_core.api.system.tables import SystemTable
@@ -47,12 +44,16 @@ from lakehouse_core.execution.engine import Engine
 from lakehouse_core.metadata.schema_log import SchemaLog
 from lakehouse_core.planning.commit.checks import check_properties
 from lakehouse_core.planning.copying import CopyChoice
-from lakehouse_core.planning.fleet.candidates import OPERATIONS, Operation
 from lakehouse_core.planning.fleet.cost import RATES, Budget, Rates
+from lakehouse_core.planning.fleet.operations import OPERATIONS, Operation
 from lakehouse_core.progress import Listener, Watch, log_outcome, unfailing
 from lakehouse_core.storage import ObjectStore
 from lakehouse_core.storage.outcomes import begun
 from lakehouse_core.table.schema import ColumnDeclarations, new_schema
+
+if TYPE_CHECKING:
+    from lakehouse_core.api.fleet.plan import MaintenanceChoice, MaintenancePlan
+    from lakehouse_core.api.fleet.run import MaintenanceOutcome, MaintenanceReport
 
 StructType: TypeAlias = Any
 
@@ -391,7 +392,7 @@ class Catalog:
         rates: Rates = RATES,
         also: Sequence["Catalog"] = (),
         progress: Listener | None = None,
-    ) -> MaintenancePlan:
+    ) -> "MaintenancePlan":
         """Return how to spend a budget on the tables whose name and database match, as in `compact`, or on a list of
         names: which partitions to compact, which manifests to merge, which snapshots to expire. Reads metadata only,
         and changes nothing.
@@ -404,6 +405,9 @@ class Catalog:
         A table that cannot be read or maintained is a refusal with its reason, and so is a lake that is away. Raises
         NotFound when no table matches in any lake, InvalidRequest.
         """
+        # Programs that maintain no fleet need not load what does.
+        from lakehouse_core.api.fleet.planning import FleetTable, check_budget, names_of, plan_fleet  # noqa: PLC0415
+
         check_budget(budget)
         catalogs = [self, *checked_catalogs(also)]
         if twice := [uri for uri, count in Counter(each.uri for each in catalogs).items() if count > 1]:
@@ -434,13 +438,13 @@ class Catalog:
 
     def maintain(
         self,
-        plan: MaintenancePlan,
+        plan: "MaintenancePlan",
         *,
         properties: Mapping[str, str] | None = None,
         progress: Listener | None = None,
-        before: Callable[[MaintenanceChoice], None] | None = None,
-        after: Callable[[MaintenanceOutcome], None] | None = None,
-    ) -> MaintenanceReport:
+        before: Callable[["MaintenanceChoice"], None] | None = None,
+        after: Callable[["MaintenanceOutcome"], None] | None = None,
+    ) -> "MaintenanceReport":
         """Carry out the choices of a plan that are tables of this warehouse, in their order, each at most once.
 
         `properties` become properties of the snapshots. What would exceed the budget of the plan is skipped; so is a
@@ -449,6 +453,8 @@ class Catalog:
         operation begins, and `after` with each outcome. Raises InvalidRequest for a plan of other warehouses, and the
         errors of these two functions.
         """
+        from lakehouse_core.api.fleet.run import run_plan  # noqa: PLC0415
+
         return run_plan(
             plan,
             self.uri,

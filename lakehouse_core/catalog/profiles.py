@@ -11,8 +11,6 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-import yaml
-
 from lakehouse_core.errors import InvalidRequest, NotFound, shown
 from lakehouse_core.storage import home_expanded
 
@@ -48,6 +46,8 @@ def read_profile(name: str) -> Profile:
 
 
 def _read(path: str) -> Mapping[str, Any]:
+    import yaml  # noqa: PLC0415  # not needed without a profile
+
     try:
         with open(path, encoding="utf-8") as file:
             found = yaml.safe_load(file)

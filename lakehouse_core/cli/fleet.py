@@ -19,8 +19,8 @@ from lakehouse_core.cli.session import catalog_of, catalog_of_plan, is_json, ope
 from lakehouse_core.display import count_text
 from lakehouse_core.errors import InvalidRequest, LakehouseError, shown
 from lakehouse_core.options.units import parse_size
-from lakehouse_core.planning.fleet.candidates import OPERATIONS, Operation
 from lakehouse_core.planning.fleet.cost import NOTHING, RATES, Budget, Rates
+from lakehouse_core.planning.fleet.operations import OPERATIONS, Operation
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -7,7 +7,7 @@ import pytest
 import lakehouse_core as lc
 from lakehouse_core.catalog.catalog import Catalog
 from lakehouse_core.clock import VirtualClock
-from lakehouse_core.planning.fleet.candidates import Operation
+from lakehouse_core.planning.fleet.operations import Operation
 from lakehouse_core.storage import MemoryStore
 from tests.round_trips.meter import MeteredStore, metered
 

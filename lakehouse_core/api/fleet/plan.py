@@ -13,8 +13,9 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from lakehouse_core.display import count_text, size_text
 from lakehouse_core.errors import InvalidRequest, shown
-from lakehouse_core.planning.fleet.candidates import Candidate, Operation, verb_text
+from lakehouse_core.planning.fleet.candidates import Candidate, verb_text
 from lakehouse_core.planning.fleet.cost import NOTHING, RATES, Budget, Cost, Rates
+from lakehouse_core.planning.fleet.operations import Operation
 
 # In plans that users store. Raise it when a field is added or removed, or gets another meaning.
 _VERSION: Final = 4

@@ -14,9 +14,10 @@ from lakehouse_core.clock import Clock
 from lakehouse_core.errors import InvalidRequest, LakehouseError, shown
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.execution.fleet.survey import survey_table
-from lakehouse_core.planning.fleet.candidates import OPERATIONS, Candidate, Operation, candidates_of
+from lakehouse_core.planning.fleet.candidates import Candidate, candidates_of
 from lakehouse_core.planning.fleet.choice import choose, parted
 from lakehouse_core.planning.fleet.cost import Budget, Rates, is_amount
+from lakehouse_core.planning.fleet.operations import OPERATIONS, Operation
 from lakehouse_core.progress import Listener, Watch
 
 # More are no reads of a table, and seconds would leave the range of numbers.

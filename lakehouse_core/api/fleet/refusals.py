@@ -10,8 +10,9 @@ from typing import Final
 
 from lakehouse_core.api.fleet.plan import MaintenanceRefusal
 from lakehouse_core.display import count_text
-from lakehouse_core.planning.fleet.candidates import COMPACTIONS, Operation, total, why_none
+from lakehouse_core.planning.fleet.candidates import total, why_none
 from lakehouse_core.planning.fleet.choice import Refused
+from lakehouse_core.planning.fleet.operations import COMPACTIONS, Operation
 from lakehouse_core.planning.fleet.survey import TableSurvey
 
 # So many partitions of a table are named for an operation; the next one says how many there are more.

@@ -20,8 +20,9 @@ from lakehouse_core.execution.context import TableContext
 from lakehouse_core.execution.fleet.since import CompactedSince
 from lakehouse_core.metadata.lru import Recent
 from lakehouse_core.planning.commit.checks import check_properties
-from lakehouse_core.planning.fleet.candidates import COMPACTIONS, compaction_cost
+from lakehouse_core.planning.fleet.candidates import compaction_cost
 from lakehouse_core.planning.fleet.cost import NOTHING, Budget, Cost, Rates
+from lakehouse_core.planning.fleet.operations import COMPACTIONS
 from lakehouse_core.planning.fleet.survey import work_of
 from lakehouse_core.progress import Listener, Progress, Watch
 

@@ -15,7 +15,7 @@ from lakehouse_core.execution.expiry.expire import ExpiryOutlook, expiry_outlook
 from lakehouse_core.format.binary_row import deserialize_row
 from lakehouse_core.metadata.deletion_plans import current_plans
 from lakehouse_core.planning.expiry.deletion import is_due
-from lakehouse_core.planning.fleet.candidates import COMPACTIONS, Operation
+from lakehouse_core.planning.fleet.operations import COMPACTIONS, Operation
 from lakehouse_core.planning.fleet.survey import (
     BucketState,
     ExpirySurvey,

@@ -6,10 +6,11 @@ Source: docs/decisions/0019-value-of-maintenance.md.
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final, Literal, TypeAlias
+from typing import Final
 
 from lakehouse_core.display import count_text, size_text
 from lakehouse_core.planning.fleet.cost import NOTHING, RATES, Budget, Cost, Rates, kept_seconds, operation_cost
+from lakehouse_core.planning.fleet.operations import OPERATIONS, Operation
 from lakehouse_core.planning.fleet.reading import Reading
 from lakehouse_core.planning.fleet.survey import (
     CompactionOutlook,
@@ -20,11 +21,6 @@ from lakehouse_core.planning.fleet.survey import (
     TableSurvey,
 )
 
-Operation: TypeAlias = Literal["compact", "compact_full", "compact_manifests", "expire"]
-# In the order in which one table gets them: a compaction leaves a manifest more, expiry drops what both replaced.
-OPERATIONS: Final[tuple[Operation, ...]] = ("compact", "compact_full", "compact_manifests", "expire")
-# The two alternatives for the files of a partition.
-COMPACTIONS: Final[frozenset[Operation]] = frozenset({"compact", "compact_full"})
 # The requests of an operation beyond those for its files, manifests and roots: schemas, snapshots, hints, lists, and
 # the commit. tests/round_trips/test_fleet_requests.py counts them.
 _COMPACTION_REQUESTS: Final = 30

@@ -10,8 +10,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from lakehouse_core.planning.fleet.candidates import COMPACTIONS, OPERATIONS, Candidate, total
+from lakehouse_core.planning.fleet.candidates import Candidate, total
 from lakehouse_core.planning.fleet.cost import NOTHING, Budget, Cost
+from lakehouse_core.planning.fleet.operations import COMPACTIONS, OPERATIONS
 
 # An operation that readers repay later than this is not worth its wear: the table will be another by then.
 DAYS_TO_PAY: Final = 30.0

@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import lakehouse_core as lc
-from lakehouse_core.planning.fleet.candidates import Benefit, Candidate, Operation, total
+from lakehouse_core.planning.fleet.candidates import Benefit, Candidate, total
 from lakehouse_core.planning.fleet.choice import DAYS_TO_PAY, Choice, choose
 from lakehouse_core.planning.fleet.cost import Cost
+from lakehouse_core.planning.fleet.operations import Operation
 
 
 def candidate(

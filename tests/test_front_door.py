@@ -1,0 +1,29 @@
+"""The front door: `import lakehouse_core` loads what most programs need, and the rest when it is asked for."""
+
+import subprocess
+import sys
+
+import pytest
+
+import lakehouse_core as lc
+
+# What takes long to load, and only few programs need.
+LATER = ("lakehouse_core.api.fleet.plan", "sqlglot", "yaml", "pandas", "polars", "duckdb", "sqlalchemy", "pyspark")
+
+
+def test_what_few_programs_need_is_not_loaded_by_the_import():
+    program = f"import lakehouse_core, sys; print([name for name in {LATER} if name in sys.modules])"
+
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+
+    assert done.stdout == "[]\n"
+
+
+def test_every_public_name_is_there():
+    assert [name for name in lc.__all__ if getattr(lc, name, None) is None] == []
+    assert lc.MaintenancePlan.__module__ == "lakehouse_core.api.fleet.plan"
+
+
+def test_another_name_is_no_attribute():
+    with pytest.raises(AttributeError, match="module 'lakehouse_core' has no attribute 'Tabel'"):
+        _ = lc.Tabel
