@@ -37,6 +37,7 @@ from lakehouse_core.api.system.tables import SystemTable
 from lakehouse_core.api.table import Table
 from lakehouse_core.catalog.catalog import Catalog
 from lakehouse_core.catalog.connect import connect
+from lakehouse_core.catalog.declared import declared_schema
 from lakehouse_core.errors import (
     BackPressure,
     CommitConflict,
@@ -180,6 +181,7 @@ __all__ = [
     "WriteOutcomeUnknown",
     "col",
     "connect",
+    "declared_schema",
     "health_page",
     "maintenance_page",
 ]

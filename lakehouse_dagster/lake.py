@@ -6,12 +6,14 @@ Rule: asset keys and the names of jobs, schedules and sensors are made only here
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import dagster as dg
 
 import lakehouse_core as lc
 from lakehouse_dagster.feed import Feed
-from lakehouse_dagster.specs import TableSpec, misfit_error
+from lakehouse_dagster.partitions import partition_fault
+from lakehouse_dagster.specs import Misfit, TableSpec, misfit_error
 from lakehouse_dagster.translator import LakehouseTranslator, TableFacts
 
 
@@ -42,7 +44,8 @@ class Lake:
         object.__setattr__(self, "_by_identifier", {table.identifier: table for table in self.tables})
         for table in self.tables:
             if counts[table.identifier] > 1:
-                raise lc.InvalidRequest(f"lake {self.name}: {table.identifier} is specified twice. Keep one.")
+                twice = f"{table.identifier} is specified twice in the lake {self.name}. Keep one"
+                raise misfit_error(table, Misfit(("name",), twice))
             if table.feed is not None and table.feed.source not in self.feeds:
                 raise lc.InvalidRequest(
                     f"lake {self.name}: {table.identifier} is fed by {table.feed.source!r}, expected one of "
@@ -54,13 +57,31 @@ class Lake:
                     raise misfit_error(table, fault)
             if table.changes_of is not None:
                 self.followed_key(table.changes_of.table)
+            if (misfit := partition_fault(table)) is not None:
+                raise misfit_error(table, Misfit(("partitions",), misfit))
+            self._check_appearance(table)
         keys: dict[dg.AssetKey, TableSpec] = {}
         for table in self.tables:
             if (other := keys.setdefault(key := self.table_key(table), table)) is not table:
-                raise lc.InvalidRequest(
-                    f"lake {self.name}: its translator gives {other.identifier} and {table.identifier} one key, "
-                    f"{key.to_user_string()}. Give each table a key of its own."
+                told = (
+                    f"the translator of the lake {self.name} gives {other.identifier} and {table.identifier} one key, "
+                    f"{key.to_user_string()}. Give each table a key of its own"
                 )
+                raise misfit_error(table, Misfit(("name",), told))
+
+    def _check_appearance(self, table: TableSpec) -> None:
+        """Raise InvalidRequest for owners, tags or a group that Dagster refuses."""
+        facts, of = self.facts(table), self.translator
+        parts: Mapping[str, Mapping[str, Any]] = {
+            "owners": {"owners": list(of.owners(facts)) or None},
+            "tags": {"tags": of.tags(facts)},
+            "name": {"group_name": of.group_name(facts), "kinds": of.kinds(facts)},
+        }
+        for place, arguments in parts.items():
+            try:
+                dg.AssetSpec(self.table_key(table), **arguments)
+            except dg.DagsterError as error:
+                raise misfit_error(table, Misfit((place,), " ".join(str(error).split()).rstrip("."))) from error
 
     def table(self, identifier: str) -> TableSpec:
         """Return the specification of the table `database.name`. Raises InvalidRequest when the lake has none."""

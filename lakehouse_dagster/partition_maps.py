@@ -194,6 +194,16 @@ def _value(table: lc.Table, column: str, text: str, kind: pa.DataType, *, is_key
     return value
 
 
+def is_value_of(text: str, sql_type: str) -> bool:
+    """Return whether the text is the name of a partition by a column of this type, as the table writes it."""
+    name = re.split(r"[^A-Za-z]", sql_type.strip(), maxsplit=1)[0].upper()
+    if name in ("STRING", "VARCHAR", "CHAR"):
+        return True
+    if name in ("TINYINT", "SMALLINT", "INT", "INTEGER", "BIGINT"):
+        return re.fullmatch(r"-?[0-9]+", text) is not None
+    return name == "DATE" and _date(text) is not None
+
+
 def _date(text: str) -> date | None:
     try:
         value = date.fromisoformat(text)

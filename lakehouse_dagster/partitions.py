@@ -1,13 +1,14 @@
 """Partitions: from a specification to partitions of Dagster, and to the map from their keys to those of the table."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from datetime import datetime
 from typing import Any
 
 import dagster as dg
 
 import lakehouse_core as lc
-from lakehouse_dagster.partition_maps import Dimensions, KeyColumn, PartitionMap, TimeColumns
-from lakehouse_dagster.specs import DimensionSpec, PartitionsSpec
+from lakehouse_dagster.partition_maps import Dimensions, KeyColumn, PartitionMap, TimeColumns, is_value_of
+from lakehouse_dagster.specs import DimensionSpec, PartitionsSpec, TableSpec
 
 _WINDOWS: Mapping[str, Any] = {
     "hour": dg.HourlyPartitionsDefinition,
@@ -28,6 +29,39 @@ def partitions_definition(spec: PartitionsSpec, table: str) -> dg.PartitionsDefi
     except (dg.DagsterError, ValueError, KeyError) as error:
         told = " ".join(str(error.args[0]).split()).rstrip(".")
         raise lc.InvalidRequest(f"{table}: partitions: {told}. Correct them.") from error
+
+
+def partition_fault(spec: TableSpec) -> str | None:
+    """Return why the partitions of a specification cannot be those of its table, None if they can.
+
+    The type of a column must take the value that a key gives it: a text, a whole number or a date.
+    """
+    partitions = spec.partitions
+    if partitions is None:
+        return None
+    try:
+        partitions_definition(partitions, spec.identifier)
+    except lc.InvalidRequest as error:
+        return str(error).removeprefix(f"{spec.identifier}: ").removesuffix(" Correct them.").rstrip(".")
+    for dimension in [partitions] if partitions.multi is None else partitions.multi.values():
+        for column, text in _first_values(dimension):
+            if not is_value_of(text, spec.columns[column].type):
+                return (
+                    f"partitions give {column} the value {text!r}, which {spec.columns[column].type} does not have as "
+                    "the table writes it: expected a text, a whole number, or a date as in 2013-01-31"
+                )
+    return None
+
+
+def _first_values(spec: DimensionSpec) -> Iterator[tuple[str, str]]:
+    """Yield columns and values that keys give them: of windows those of the first, of keys those of each."""
+    if spec.time is not None:
+        start = datetime.fromisoformat(spec.time.start)
+        yield from ((column, start.strftime(pattern)) for column, pattern in spec.time.columns.items())
+    keyed = spec.static or spec.dynamic
+    if keyed is not None and keyed.column is not None:
+        known = keyed.values or {key: key for key in (spec.static.keys if spec.static is not None else ())}
+        yield from ((keyed.column, value) for value in known.values())
 
 
 def partition_map(spec: PartitionsSpec) -> PartitionMap | None:

@@ -21,6 +21,7 @@ from lakehouse_dagster.specs.models import (
     WriteMode,
     nearest,
 )
+from lakehouse_dagster.specs.strict import Misfit
 
 __all__ = [
     "FILES_PARAMETER",
@@ -37,6 +38,7 @@ __all__ = [
     "FunctionSpec",
     "IngestSpec",
     "MaintenanceSpec",
+    "Misfit",
     "PartitionsSpec",
     "SqlSpec",
     "TableSpec",

@@ -14,6 +14,7 @@ from pydantic_core import ErrorDetails
 
 import lakehouse_core as lc
 from lakehouse_dagster.specs.models import FeedSpec, TableSpec, nearest
+from lakehouse_dagster.specs.schema_fault import schema_fault
 from lakehouse_dagster.specs.strict import Misfit
 
 
@@ -83,10 +84,14 @@ def checked_spec(content: object, file: str, root: yaml.Node) -> TableSpec:
     Raises InvalidRequest with one line for each fault.
     """
     try:
-        return TableSpec.model_validate(content)
+        spec = TableSpec.model_validate(content)
     except ValidationError as error:
         faults = (_fault(file, root, detail) for detail in error.errors())
         raise lc.InvalidRequest("\n".join(faults)) from error
+    if (fault := schema_fault(spec)) is not None:
+        told = str(fault)
+        raise lc.InvalidRequest(f"{file}:{line_of(root, fault.place)}: {told}{'' if told.endswith('?') else '.'}")
+    return spec
 
 
 def misfit_error(spec: TableSpec, fault: Misfit) -> lc.InvalidRequest:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypeAlias
 
 from pydantic import (
+    AfterValidator,
     BeforeValidator,
     Field,
     PlainSerializer,
@@ -20,6 +21,7 @@ from pydantic import (
     model_validator,
 )
 
+from lakehouse_dagster.specs.cron import Timezone
 from lakehouse_dagster.specs.lateness import BehindSpec, FreshnessSpec, IngestSpec
 from lakehouse_dagster.specs.strict import Misfit, StrictModel
 
@@ -146,6 +148,15 @@ def _text_of_date(value: object) -> object:
 
 
 DateText: TypeAlias = Annotated[str, BeforeValidator(_text_of_date)]
+_WINDOWS = ("hour", "day", "week", "month")
+
+
+def _every(text: str) -> str:
+    # Five fields are a cron schedule, which Dagster reads.
+    if text not in _WINDOWS and len(text.split()) != 5:
+        known = f"{', '.join(_WINDOWS)} or the five fields of a cron schedule"
+        raise ValueError(f"found {text!r}, expected {known}, as in '0 6 * * 1'")
+    return text
 
 
 class TimePartitionsSpec(StrictModel):
@@ -154,10 +165,10 @@ class TimePartitionsSpec(StrictModel):
     """
 
     # `hour`, `day`, `week`, `month`, or a cron schedule.
-    every: str
+    every: Annotated[str, AfterValidator(_every)]
     start: DateText
     end: DateText | None = None
-    timezone: str = "UTC"
+    timezone: Timezone = "UTC"
     columns: Mapping[str, str] = {}
 
     @model_validator(mode="after")

@@ -61,7 +61,7 @@ def test_a_table_of_another_lake_is_refused(foreign: TableSpec, fault: str, buil
 @pytest.mark.parametrize(
     ("changes", "fault"),
     [
-        ([{}, {}], "lake mine: sales.orders is specified twice. Keep one."),
+        ([{}, {}], "sales.orders: sales.orders is specified twice in the lake mine. Keep one."),
         (
             [{"feed": {"source": "mail", "name": "orders"}}],
             "lake mine: sales.orders is fed by 'mail', expected one of shop. Add the feed, or change feed.source.",
@@ -142,7 +142,8 @@ def test_a_translator_that_gives_two_tables_one_key_is_refused():
         replace(lake, translator=OneKey())
 
     assert str(refused.value) == (
-        "lake mine: its translator gives sales.orders and sales.carts one key, sales. Give each table a key of its own."
+        "sales.carts: the translator of the lake mine gives sales.orders and sales.carts one key, sales. Give each "
+        "table a key of its own."
     )
 
 
