@@ -76,7 +76,7 @@ check: setup ## Format, lint, types, imports, fast tests (no JVM)
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/mypy --no-error-summary
 	@$(BIN)/lint-imports --no-cache > build/lint-imports.log 2>&1 || { cat build/lint-imports.log; exit 1; }
-	@$(PYTEST) $(PARALLEL) -m "not (spark or dagster or golden or slow or interop or long or cluster or ceph or azure or postgres or browser)"
+	@$(PYTEST) $(PARALLEL) -m "not (spark or dagster or golden or slow or interop or long or cluster or ceph or azure or postgres or mariadb or browser)"
 
 $(shell mkdir -p build)
 
@@ -108,6 +108,10 @@ azure: setup ## The tests with Azurite, a server of Azure Blob Storage (needs No
 test-deploy: setup ## The shared instance with PostgreSQL, as `deploy/` describes it (needs PostgreSQL's server)
 	@# They wait more than they compute: all at once.
 	@$(PYTEST) -n 3 --dist load -m postgres
+
+.PHONY: test-mariadb
+test-mariadb: setup ## Catalogs in MariaDB, also with real Java (needs MariaDB's server, Maven and a JDK)
+	@$(PYTEST) -n 2 --dist loadfile -m mariadb
 
 .PHONY: test-browser
 test-browser: setup ## The pages of `make ui` in a browser, with screenshots in build/screenshots (needs Chromium)

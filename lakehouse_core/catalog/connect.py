@@ -41,10 +41,11 @@ def connect(
     path-style; Azure: account), and its keys where they are not in the environment (access-key, secret-key and
     session-token; account-key or sas-token). `spark` is a
     session, or a function that makes one at the first task: tasks then run on Spark, otherwise in this process.
-    `metastore`: the SQL database that keeps the names, as Java's JDBC catalog does (sqlite:////path or
-    postgresql://user@host/database); without it the folders of the warehouse are the names. `metastore_options`:
-    catalog-key (jdbc), lock.enabled, lock-acquire-timeout, jdbc.user, jdbc.password. `profile`: a name in the file
-    ~/.lakehouse.yaml, or the one that LAKEHOUSE_PROFILES names; it gives what is not given here.
+    `metastore`: the SQL database that keeps the names, as Java's JDBC catalog does (sqlite:////path,
+    postgresql://user@host/database or mysql://user@host/database); without it the folders of the warehouse are the
+    names. `metastore_options`: catalog-key (jdbc), lock.enabled, lock-acquire-timeout, jdbc.user, jdbc.password.
+    `profile`: a name in the file ~/.lakehouse.yaml, or the one that LAKEHOUSE_PROFILES names; it gives what is not
+    given here.
     Raises InvalidRequest, UnsupportedFeature, NotFound for the profile.
     """
     address = address_of(

@@ -1,4 +1,4 @@
-"""One catalog in SQLite or PostgreSQL, shared with Java's: names made by either, tables written by both at once."""
+"""One catalog in SQLite, PostgreSQL or MariaDB, shared with Java's: names of either, tables written by both at once."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -11,8 +11,9 @@ from urllib.parse import urlsplit
 import pytest
 
 import lakehouse_core as lc
+from tests.catalog.sql import mariadb_server as mariadb
 from tests.catalog.sql.postgresql_server import PostgresqlServer, postgresql_server, rows_of
-from tests.interop.judge import Judge
+from tests.interop.judge import Judge, JudgeError
 
 pytestmark = pytest.mark.interop
 
@@ -63,10 +64,30 @@ class Postgresql:
         return rows_of(self.address, query)
 
 
+class Mariadb:
+    """The names in a database of a server. Java's lock knows the driver of MySQL, and not that of MariaDB."""
+
+    def __init__(self, server: mariadb.MariadbServer, characters: str) -> None:
+        self.address = server.new_database(characters)
+        database = urlsplit(self.address).path
+        # Else Java takes the tables of another database of the server for those of this one.
+        uri = f"jdbc:mysql://127.0.0.1:{server.port}{database}?nullDatabaseMeansCurrent=true"
+        self.options = {"uri": uri, "jdbc.user": mariadb.USER, "jdbc.password": mariadb.PASSWORD}
+
+    def before_java_opens(self) -> None:
+        pass
+
+    def sql(self, query: str) -> list[tuple[Any, ...]]:
+        return mariadb.rows_of(self.address, query)
+
+
+Names = Sqlite | Postgresql | Mariadb
+
+
 class Shared:
     """A warehouse and its names, for both sides."""
 
-    def __init__(self, folder: Path, names: Sqlite | Postgresql, judge: Judge, *, takes_lock: bool) -> None:
+    def __init__(self, folder: Path, names: Names, judge: Judge, *, takes_lock: bool) -> None:
         self.warehouse, self.names = folder / "lake", names
         self._judge, self._lock = judge, "true" if takes_lock else "false"
         self._opened: list[Judge] = []
@@ -114,13 +135,22 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgresqlServe
         yield running
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
-def names(request: pytest.FixtureRequest, tmp_path: Path) -> Sqlite | Postgresql:
+@pytest.fixture(scope="module")
+def mariadb_running() -> Iterator[mariadb.MariadbServer]:
+    with mariadb.mariadb_server() as running:
+        yield running
+
+
+@pytest.fixture(params=["sqlite", "postgresql", pytest.param("mariadb", marks=pytest.mark.mariadb)])
+def names(request: pytest.FixtureRequest, tmp_path: Path) -> Names:
+    if request.param == "mariadb":
+        # Java's SQL tables do not fit into a database of four-byte characters, the default of MySQL 8.
+        return Mariadb(request.getfixturevalue("mariadb_running"), "CHARACTER SET utf8mb3")
     return Sqlite(tmp_path) if request.param == "sqlite" else Postgresql(request.getfixturevalue("server"))
 
 
 @pytest.fixture(params=[False, True], ids=["no-lock", "lock"])
-def shared(request: pytest.FixtureRequest, names: Sqlite | Postgresql, judge: Judge, tmp_path: Path) -> Shared:
+def shared(request: pytest.FixtureRequest, names: Names, judge: Judge, tmp_path: Path) -> Shared:
     return Shared(tmp_path, names, judge, takes_lock=request.param)
 
 
@@ -204,9 +234,7 @@ def test_files_that_java_leaves_of_a_dropped_database_are_told(shared: Shared) -
     assert shared.java("tables", database="sales") == ["orders"]
 
 
-def test_writers_of_both_engines_with_the_lock_lose_no_row(
-    names: Sqlite | Postgresql, judge: Judge, tmp_path: Path
-) -> None:
+def test_writers_of_both_engines_with_the_lock_lose_no_row(names: Names, judge: Judge, tmp_path: Path) -> None:
     shared = Shared(tmp_path, names, judge, takes_lock=True)
     shared.java("database", op="create", database="sales")
     shared.java_creates("sales.orders", **{"write-only": "true", "bucket": "1"})
@@ -241,3 +269,44 @@ def test_writers_of_both_engines_with_the_lock_lose_no_row(
     assert len(table.snapshots()) == 2 * WRITERS * COMMITS
     assert table.verify().findings == ()
     assert shared.names.sql("SELECT * FROM paimon_distributed_locks") == []
+
+
+@pytest.mark.mariadb
+def test_in_mysql_java_has_the_same_columns_and_keys_and_opens_those_that_we_make(
+    mariadb_running: mariadb.MariadbServer, judge: Judge, tmp_path: Path
+) -> None:
+    """Ours differ in the collation, which tells case apart, and in the characters, so that the keys fit."""
+    made: dict[str, list[tuple[Any, ...]]] = {}
+    for side in ("java", "ours"):
+        names = Mariadb(mariadb_running, "CHARACTER SET utf8mb3" if side == "java" else "CHARACTER SET utf8mb4")
+        (folder := tmp_path / side).mkdir()
+        shared = Shared(folder, names, judge, takes_lock=True)
+        if side == "java":
+            shared.java("database", op="create", database="db")
+            shared.java_creates("db.t")
+        else:
+            shared.ours.create_database("db")
+            shared.ours.create_table("db.t", FIELDS, **DECLARED, options=OPTIONS)
+            assert shared.java("tables", database="db") == ["t"]
+        query = (
+            "SELECT table_name, column_name, column_type, is_nullable, column_default, column_key, extra "
+            "FROM information_schema.columns WHERE table_schema = database()"
+        )
+        rows = (f"SELECT * FROM {table}" for table in ("paimon_tables", "paimon_table_properties"))
+        made[side] = [row for each in (query, *rows) for row in sorted(names.sql(each), key=str)]
+
+    assert made["ours"] == made["java"]
+
+
+@pytest.mark.mariadb
+def test_in_a_mysql_database_of_four_byte_characters_java_opens_only_what_we_make(
+    mariadb_running: mariadb.MariadbServer, judge: Judge, tmp_path: Path
+) -> None:
+    shared = Shared(tmp_path, Mariadb(mariadb_running, "CHARACTER SET utf8mb4"), judge, takes_lock=True)
+
+    with pytest.raises(JudgeError) as told:
+        shared.java("database", op="create", database="db")
+    assert "Specified key was too long" in told.value.root_error
+    shared.ours.create_database("db")
+    with Judge("2.0.0") as fresh:
+        assert shared.java("database", fresh) == ["db"]

@@ -17,7 +17,7 @@ ROOT = Path(__file__).parent.parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 OURS = {"lakehouse_core", "lakehouse_dagster"}
 # SQLAlchemy loads them by the address of a database.
-DRIVERS = {"psycopg"}
+DRIVERS = {"psycopg", "pymysql"}
 # Started as a process of its own, by `dagster dev`.
 PROCESSES = {"dagster-webserver"}
 

@@ -153,6 +153,7 @@ def test_the_metadata_names_the_extras_and_none_of_the_platform(wheel: Path):
         "connect",
         "dagster",
         "duckdb",
+        "mysql",
         "openlineage",
         "pandas",
         "polars",

@@ -19,10 +19,16 @@ from lakehouse_core.storage import home_expanded
 
 SQLITE: Final = "sqlite"
 POSTGRESQL: Final = "postgresql"
+# MariaDB, too: it speaks the same language by the same driver.
+MYSQL: Final = "mysql"
 
-_DRIVERS: Final = {SQLITE: ("pysqlite",), POSTGRESQL: ("psycopg", "psycopg2")}
+_DRIVERS: Final = {SQLITE: ("pysqlite",), POSTGRESQL: ("psycopg", "psycopg2"), MYSQL: ("pymysql",)}
+# Other spellings of a kind of database, as users know them.
+_ALIASES: Final = {"postgres": POSTGRESQL, "mariadb": MYSQL}
 _SETTINGS: Final = ("catalog-key", "lock.enabled", "lock-acquire-timeout", "jdbc.user", "jdbc.password")
-_EXAMPLES: Final = "metastore='sqlite:////data/catalog.db' or 'postgresql://user@host/database'"
+_EXAMPLES: Final = (
+    "metastore='sqlite:////data/catalog.db', 'postgresql://user@host/database' or 'mysql://user@host/database'"
+)
 # As in the layout of the SQL tables.
 _LONGEST_KEY: Final = 255
 # By address without password. Another process has none of these, and takes its own.
@@ -67,7 +73,7 @@ def sql_address(metastore: str, settings: Mapping[str, str]) -> SqlAddress:
         if unused := [name for name in given if name.startswith("jdbc.")]:
             raise InvalidRequest(f"metastore_options: {unused[0]}: a file of SQLite has no users. Leave it out.")
     else:
-        dialect, url = POSTGRESQL, _server_url(url, given)
+        dialect, url = url.drivername.partition("+")[0], _server_url(url, given)
     password = given.get("jdbc.password", url.password)
     text = _without_password(url)
     if password is not None:
@@ -101,7 +107,8 @@ def _parsed(metastore: str) -> URL:
     if not isinstance(metastore, str) or not metastore.strip():
         raise InvalidRequest(f"metastore={shown(metastore)}: expected the address of a database: {_EXAMPLES}.")
     scheme = metastore.partition(":")[0].strip().lower()
-    match scheme.partition("+")[0]:
+    base, plus, driver = scheme.partition("+")
+    match base:
         case "thrift" | "hive":
             raise UnsupportedFeature(
                 f"metastore={shown(scheme)}: a Hive metastore is not supported. Use a SQL catalog, which Java Paimon "
@@ -112,18 +119,13 @@ def _parsed(metastore: str) -> URL:
                 f"metastore={shown(scheme)}: Paimon's REST catalog is not supported yet. Use a SQL catalog, which Java "
                 f"Paimon shares as its metastore 'jdbc': {_EXAMPLES}."
             )
-        case "mysql" | "mariadb":
-            raise UnsupportedFeature(
-                f"metastore={shown(scheme)}: MySQL and MariaDB were never tried as the database of a catalog. Use "
-                f"SQLite or PostgreSQL: {_EXAMPLES}."
-            )
         case "jdbc":
             raise InvalidRequest(
                 "metastore: found an address as Java writes it (jdbc:…). Leave out 'jdbc:', give user and password as "
                 f"metastore_options jdbc.user and jdbc.password, and write {_EXAMPLES}."
             )
-        case "postgres":
-            metastore = POSTGRESQL + metastore.strip()[len(scheme) :]
+        case "postgres" | "mariadb":
+            metastore = f"{_ALIASES[base]}{plus}{driver}{metastore.strip()[len(scheme) :]}"
         case _:
             pass
     try:
@@ -162,10 +164,11 @@ def _server_url(url: URL, given: Mapping[str, str]) -> URL:
     if any("password" in name.lower() for name in url.query):
         raise InvalidRequest(
             "metastore: found a password among the settings after '?'. Give it as the metastore option jdbc.password, "
-            "or in the environment variable PGPASSWORD."
+            "or for PostgreSQL in the environment variable PGPASSWORD."
         )
     if not url.database:
-        raise InvalidRequest("metastore: found no database, expected postgresql://user@host/database.")
+        kind = url.drivername.partition("+")[0]
+        raise InvalidRequest(f"metastore: found no database, expected {kind}://user@host/database.")
     return url.set(username=given["jdbc.user"]) if "jdbc.user" in given else url
 
 

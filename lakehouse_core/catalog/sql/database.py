@@ -15,9 +15,10 @@ import sqlalchemy as sa
 from sqlalchemy import exc
 from sqlalchemy.schema import CreateTable
 
-from lakehouse_core.catalog.sql.address import POSTGRESQL, SQLITE, SqlAddress, with_password, without_secrets
+from lakehouse_core.catalog.sql.address import MYSQL, POSTGRESQL, SQLITE, SqlAddress, with_password, without_secrets
 from lakehouse_core.catalog.sql.tables import ALL, LOCKS, TABLES
 from lakehouse_core.errors import InvalidRequest, LakehouseError, StorageUnavailable, WriteOutcomeUnknown
+from lakehouse_core.retry import Retry
 
 R = TypeVar("R")
 
@@ -26,10 +27,23 @@ _STATEMENT_SECONDS = 20
 _CONNECT_SECONDS = 10
 # Of PostgreSQL.
 _UNIQUE_VIOLATION = "23505"
+_DEADLOCKS = ("40001", "40P01")
+# Of MySQL: a key that is there; a deadlock or a row that stays locked, where the transaction is rolled back.
+_MYSQL_DUPLICATE = 1062
+_MYSQL_DEADLOCKS = (1205, 1213)
+# Of MySQL: it is busy, going down, or does not let this user in. Its other errors below 2000 refuse a statement.
+_MYSQL_UNANSWERED = frozenset({0, 1040, 1044, 1045, 1049, 1053, 1129, 1130, 1158, 1159, 1160, 1161, 1203, 1226, 1927})
+_MYSQL_CLIENT = 2000
+# A transaction that was rolled back for the sake of another one is repeated; the database has waited already.
+_REPEATED = Retry(10)
 
 
 class RowExists(Exception):
     """A row of that key is there already. It does not leave this package."""
+
+
+class _RolledBack(StorageUnavailable):
+    """The database chose this transaction among those that waited for each other, and undid it."""
 
 
 class SqlDatabase:
@@ -71,9 +85,13 @@ class SqlDatabase:
         """Return what `do` returns; its statements are one transaction. None if the answer of the database was lost and
         `is_done` then finds the change.
 
-        Raises RowExists, StorageUnavailable if certainly nothing was changed, WriteOutcomeUnknown, InvalidRequest.
+        `do` may be called again after a deadlock. Raises RowExists, StorageUnavailable if certainly nothing was
+        changed, WriteOutcomeUnknown, InvalidRequest.
         """
         self._make_tables()
+        return _REPEATED.call(lambda: self._changed(do, is_done), on=(_RolledBack,))
+
+    def _changed(self, do: Callable[[sa.Connection], R], is_done: Callable[[sa.Connection], bool]) -> R | None:
         result: list[R] = []
         try:
             with self._answering("change"), self._engine.connect() as connection, connection.begin() as transaction:
@@ -126,7 +144,12 @@ class SqlDatabase:
             if _is_duplicate(error):
                 raise RowExists from error
             told = self._told(error)
-            if isinstance(error, exc.OperationalError | exc.InterfaceError) or error.connection_invalidated:
+            if _is_deadlock(error):
+                raise _RolledBack(
+                    f"{self}: the database rolled the change back again and again, because other changes were in its "
+                    f"way: {told}. Nothing was changed. Call again."
+                ) from None
+            if self._is_unanswered(error):
                 raise StorageUnavailable(
                     f"{self}: the database of the catalog did not answer: {told}. Nothing was changed. "
                     f"{self._advice(told)}"
@@ -137,6 +160,13 @@ class SqlDatabase:
             ) from None
         except exc.SQLAlchemyError as error:
             raise StorageUnavailable(f"{self}: {self._told(error)}. Nothing was changed. Call again.") from None
+
+    def _is_unanswered(self, error: exc.DBAPIError) -> bool:
+        """Return whether the database is out of reach, rather than refusing a statement."""
+        code = _mysql_code(error)
+        if self.address.dialect == MYSQL and code is not None and not error.connection_invalidated:
+            return code in _MYSQL_UNANSWERED or code >= _MYSQL_CLIENT
+        return isinstance(error, exc.OperationalError | exc.InterfaceError) or error.connection_invalidated
 
     def __str__(self) -> str:
         return self.address.text
@@ -153,10 +183,12 @@ class SqlDatabase:
                 )
             return "Check the file and its permissions, then call again."
         if "password" in told and self.address.has_given_password and with_password(self.address).password is None:
-            return (
-                "Its password was given to connect() in another process, and is not sent to this one. Set PGPASSWORD "
-                "in the environment."
+            place = (
+                "Set PGPASSWORD in the environment."
+                if self.address.dialect == POSTGRESQL
+                else "Name an option file that holds it at the end of the address: ?read_default_file=/path/of/my.cnf."
             )
+            return f"Its password was given to connect() in another process, and is not sent to this one. {place}"
         return "Check its address, user and password, and that it runs; then call again."
 
     def _told(self, error: exc.SQLAlchemyError) -> str:
@@ -167,18 +199,27 @@ class SqlDatabase:
 def _engine(address: SqlAddress) -> sa.Engine:
     """Return the engine, which connects at the first statement. Raises InvalidRequest if the driver is missing."""
     settings: dict[str, Any] = {"timeout": _STATEMENT_SECONDS}
-    if address.dialect == POSTGRESQL:
+    more: dict[str, Any] = {}
+    if address.dialect == MYSQL:
+        settings = {
+            "connect_timeout": _CONNECT_SECONDS,
+            "read_timeout": _STATEMENT_SECONDS,
+            "write_timeout": _STATEMENT_SECONDS,
+        }
+        # By default it locks the gaps between rows, where two writers of new rows wait for each other.
+        more = {"isolation_level": "READ COMMITTED"}
+    elif address.dialect == POSTGRESQL:
         settings = {"connect_timeout": _CONNECT_SECONDS, "tcp_user_timeout": _STATEMENT_SECONDS * 1000}
         if "options" not in sa.make_url(address.url).query:
             settings["options"] = f"-c statement_timeout={_STATEMENT_SECONDS * 1000}"
     try:
         engine = sa.create_engine(
-            with_password(address), poolclass=sa.pool.NullPool, connect_args=settings, hide_parameters=True
+            with_password(address), poolclass=sa.pool.NullPool, connect_args=settings, hide_parameters=True, **more
         )
     except ModuleNotFoundError as error:
         raise InvalidRequest(
             f"metastore: the driver {error.name} of {address.text} is not installed. Run pip install "
-            "'paimon-lakehouse[postgresql]'."
+            f"'paimon-lakehouse[{address.dialect}]'."
         ) from None
     if address.dialect == SQLITE:
         # Python's driver begins transactions late and in its own way: two changes could both read, then both write.
@@ -199,8 +240,22 @@ def _begin_immediate(connection: sa.Connection) -> None:
 def _is_duplicate(error: exc.DBAPIError) -> bool:
     if _code(error) in (sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY, sqlite3.SQLITE_CONSTRAINT_UNIQUE):
         return True
-    state = getattr(error.orig, "sqlstate", None) or getattr(error.orig, "pgcode", None)
-    return state == _UNIQUE_VIOLATION
+    return _state(error) == _UNIQUE_VIOLATION or _mysql_code(error) == _MYSQL_DUPLICATE
+
+
+def _is_deadlock(error: exc.DBAPIError) -> bool:
+    return _state(error) in _DEADLOCKS or _mysql_code(error) in _MYSQL_DEADLOCKS
+
+
+def _state(error: exc.DBAPIError) -> str | None:
+    """Return PostgreSQL's code of an error."""
+    return getattr(error.orig, "sqlstate", None) or getattr(error.orig, "pgcode", None)
+
+
+def _mysql_code(error: exc.DBAPIError) -> int | None:
+    """Return MySQL's code of an error."""
+    arguments = getattr(error.orig, "args", ())
+    return arguments[0] if arguments and isinstance(arguments[0], int) else None
 
 
 def _code(error: exc.DBAPIError) -> int | None:

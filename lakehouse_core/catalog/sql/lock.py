@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
-from lakehouse_core.catalog.sql.address import SQLITE
+from lakehouse_core.catalog.sql import address
 from lakehouse_core.catalog.sql.database import RowExists, SqlDatabase
 from lakehouse_core.catalog.sql.tables import LOCKS
 from lakehouse_core.clock import Clock
@@ -24,6 +24,8 @@ from lakehouse_core.storage.outcomes import begun
 
 # Others remove our row after this time, so it is also how long they wait for a writer that died.
 _EXPIRY_SECONDS: Final = 60
+# How far the time of a row may lie before the time when it was taken, where times are stored in whole seconds.
+_MOST_SHIFT_SECONDS: Final = 3600
 _LONGEST_ID: Final = 255
 _MIN_WAIT_MILLIS: Final = 10
 _MAX_WAIT_MILLIS: Final = 500
@@ -121,7 +123,8 @@ class SqlLock:
     def _insert(self) -> str:
         def insert(connection: sa.Connection) -> str:
             connection.execute(sa.delete(LOCKS).where(LOCKS.c.lock_id == self.lock_id, self._has_expired()))
-            row = {"lock_id": self.lock_id, "acquired_at": self._now(), "expire_time_seconds": _EXPIRY_SECONDS}
+            now, expiry = self._now()
+            row = {"lock_id": self.lock_id, "acquired_at": now, "expire_time_seconds": expiry}
             connection.execute(sa.insert(LOCKS).values(row))
             return str(
                 connection.execute(sa.select(_acquired_at()).where(LOCKS.c.lock_id == self.lock_id)).scalar_one()
@@ -156,19 +159,34 @@ class SqlLock:
             f"{row[1]} s later"
         )
 
-    def _now(self) -> sa.ColumnElement[Any]:
-        """Return the database's time. Digits below the second make it known as ours, and Java does not read them."""
-        if self.database.address.dialect == SQLITE:
-            digits = f".{int(self.clock.uniform(0, 1_000_000)):06d}"
-            return sa.func.strftime("%Y-%m-%d %H:%M:%S", "now") + digits
-        return sa.func.current_timestamp()
+    def _now(self) -> tuple[sa.ColumnElement[Any], int]:
+        """Return the time of a new row, and the seconds after which it expires.
+
+        Digits below the second make the row known as ours, and Java does not read them. MySQL keeps whole seconds: the
+        time there lies before now, by chance, and the expiry is as much longer.
+        """
+        match self.database.address.dialect:
+            case address.SQLITE:
+                digits = f".{int(self.clock.uniform(0, 1_000_000)):06d}"
+                return sa.func.strftime("%Y-%m-%d %H:%M:%S", "now") + digits, _EXPIRY_SECONDS
+            case address.MYSQL:
+                shift = int(self.clock.uniform(0, _MOST_SHIFT_SECONDS))
+                time = sa.func.timestampadd(sa.text("SECOND"), -shift, sa.func.now())
+                return time, _EXPIRY_SECONDS + shift
+            case _:
+                return sa.func.current_timestamp(), _EXPIRY_SECONDS
 
     def _has_expired(self) -> sa.ColumnElement[bool]:
-        if self.database.address.dialect == SQLITE:
-            age = sa.func.strftime("%s", "now") - sa.func.strftime("%s", LOCKS.c.acquired_at)
-        else:
-            age = sa.extract("epoch", sa.func.current_timestamp() - LOCKS.c.acquired_at)
-        return age > LOCKS.c.expire_time_seconds
+        age: sa.ColumnElement[Any]
+        match self.database.address.dialect:
+            case address.SQLITE:
+                age = sa.func.strftime("%s", "now") - sa.func.strftime("%s", LOCKS.c.acquired_at)
+            case address.MYSQL:
+                age = sa.func.timestampdiff(sa.text("SECOND"), LOCKS.c.acquired_at, sa.func.now())
+            case _:
+                age = sa.extract("epoch", sa.func.current_timestamp() - LOCKS.c.acquired_at)
+        expired: sa.ColumnElement[bool] = age > LOCKS.c.expire_time_seconds
+        return expired
 
 
 def _acquired_at() -> sa.ColumnElement[str]:

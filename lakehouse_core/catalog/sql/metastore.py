@@ -4,9 +4,9 @@ Rule: a table is created files first, then rows, and dropped rows first, then fi
 unless another program removed them. Source: docs/format/catalogs.md#jdbc-catalog, docs/decisions/0023-sql-catalogs.md.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import Final
+from typing import Any, Final
 
 import sqlalchemy as sa
 
@@ -14,7 +14,7 @@ from lakehouse_core.catalog.metastore import TableName, TablePlace
 from lakehouse_core.catalog.sql.address import sql_address
 from lakehouse_core.catalog.sql.database import RowExists, SqlDatabase
 from lakehouse_core.catalog.sql.lock import SqlLock
-from lakehouse_core.catalog.sql.tables import DATABASE_PROPERTIES, LONGEST_VALUE, TABLE_PROPERTIES, TABLES, VIEWS
+from lakehouse_core.catalog.sql.tables import DATABASE_PROPERTIES, LONGEST_VALUE, TABLE_PROPERTIES, TABLES, VIEWS, same
 from lakehouse_core.catalog.warehouse_files import WarehouseFiles
 from lakehouse_core.clock import Clock
 from lakehouse_core.errors import (
@@ -81,6 +81,7 @@ class SqlMetastore:
             )
         except RowExists:
             # A concurrent call has created the same database.
+            self._check_listed(name, self.databases(), "database")
             if properties:
                 raise InvalidRequest(
                     f"Database {shown(name)} was created meanwhile by another call, which chose its properties."
@@ -88,9 +89,7 @@ class SqlMetastore:
 
     def database_properties(self, name: str) -> Mapping[str, str]:
         columns = DATABASE_PROPERTIES.c
-        query = sa.select(columns.property_key, columns.property_value).where(
-            columns.catalog_key == self._key, columns.database_name == name
-        )
+        query = sa.select(columns.property_key, columns.property_value).where(*self._rows_in(DATABASE_PROPERTIES, name))
         empty: dict[str, str] = {}
         rows = self._database.read(
             lambda connection: {row[0]: row[1] for row in connection.execute(query)}, empty=empty
@@ -119,11 +118,7 @@ class SqlMetastore:
                 raise InvalidRequest(
                     f"Database {shown(name)}: the table {shown(tables[0])} was created meanwhile. Drop it again."
                 )
-            connection.execute(
-                sa.delete(DATABASE_PROPERTIES).where(
-                    DATABASE_PROPERTIES.c.catalog_key == self._key, DATABASE_PROPERTIES.c.database_name == name
-                )
-            )
+            connection.execute(sa.delete(DATABASE_PROPERTIES).where(*self._rows_in(DATABASE_PROPERTIES, name)))
 
         self._database.change(drop, is_done=lambda connection: name not in self._databases(connection))
         # Files of no table stay: the database is dropped without them.
@@ -172,12 +167,21 @@ class SqlMetastore:
             )
         except RowExists:
             # Another process listed it.
+            self._check_listed(name.table, self.tables(name.database), "table")
             return
         except StorageUnavailable as error:
             raise WriteOutcomeUnknown(
                 f"{error} The files of table {shown(str(name))} are there. Create it again with exist_ok=True, which "
                 "lists them."
             ) from None
+
+    def _check_listed(self, name: str, listed: Sequence[str], noun: str) -> None:
+        """Raise InvalidRequest if the database took another name for the same key."""
+        if name not in listed:
+            raise InvalidRequest(
+                f"Invalid {noun} name {shown(name)}: to {self._database} it is the same as that of another {noun}. "
+                "Choose another name, or give the columns of its tables a binary collation."
+            )
 
     def _check_no_view(self, name: TableName) -> None:
         if self._database.read(lambda connection: self._has_view(connection, name), empty=False):
@@ -252,18 +256,17 @@ class SqlMetastore:
 
     def _databases(self, connection: sa.Connection) -> list[str]:
         queries = [
-            sa.select(table.c.database_name).where(table.c.catalog_key == self._key)
+            sa.select(table.c.database_name).distinct().where(self._same(table.c.catalog_key, self._key))
             for table in (TABLES, DATABASE_PROPERTIES, VIEWS)
         ]
-        return sorted(connection.execute(sa.union(*queries)).scalars())
+        return sorted(set(connection.execute(sa.union_all(*queries)).scalars()))
 
     def _read_names(self, database: str, column: sa.Column[str]) -> list[str]:
         empty: list[str] = []
         return self._database.read(lambda connection: self._names(connection, database, column), empty=empty)
 
     def _names(self, connection: sa.Connection, database: str, column: sa.Column[str]) -> list[str]:
-        table = column.table
-        query = sa.select(column).where(table.c.catalog_key == self._key, table.c.database_name == database)
+        query = sa.select(column).where(*self._rows_in(column.table, database))
         return sorted(connection.execute(query).scalars())
 
     def _is_listed(self, name: TableName) -> bool:
@@ -276,12 +279,13 @@ class SqlMetastore:
         return name.table in self._names(connection, name.database, VIEWS.c.view_name)
 
     def _rows_of(self, table: sa.Table, name: TableName) -> tuple[sa.ColumnElement[bool], ...]:
-        columns = table.c
-        return (
-            columns.catalog_key == self._key,
-            columns.database_name == name.database,
-            columns.table_name == name.table,
-        )
+        return (*self._rows_in(table, name.database), self._same(table.c.table_name, name.table))
+
+    def _rows_in(self, table: Any, database: str) -> tuple[sa.ColumnElement[bool], ...]:
+        return (self._same(table.c.catalog_key, self._key), self._same(table.c.database_name, database))
+
+    def _same(self, column: sa.Column[str], value: str) -> sa.ColumnElement[bool]:
+        return same(column, value, self._database.address.dialect)
 
     def _insert_properties(self, connection: sa.Connection, database: str, properties: Mapping[str, str]) -> None:
         connection.execute(
@@ -301,9 +305,7 @@ class SqlMetastore:
         columns = DATABASE_PROPERTIES.c
         # Where rows can be locked, a concurrent drop of the database waits.
         database = (
-            sa.select(columns.property_key)
-            .where(columns.catalog_key == self._key, columns.database_name == name.database)
-            .with_for_update()
+            sa.select(columns.property_key).where(*self._rows_in(DATABASE_PROPERTIES, name.database)).with_for_update()
         )
         connection.execute(database).all()
         if name.database not in self._databases(connection):

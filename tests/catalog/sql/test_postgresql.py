@@ -10,7 +10,7 @@ import pytest
 
 import lakehouse_core as lc
 from tests.catalog.sql.postgresql_server import PostgresqlServer, postgresql_server, rows_of
-from tests.catalog.sql.sql_tables import COLUMNS, KEYED, ROW, made
+from tests.catalog.sql.sql_tables import COLUMNS, KEYED, ROW, made, write_many
 
 pytestmark = pytest.mark.long
 
@@ -84,22 +84,6 @@ def test_a_listed_table_without_files_and_files_without_a_row_are_told(lake: Lak
     catalog.drop_table("sales.lost")
     assert catalog.create_table("sales.orders", COLUMNS, exist_ok=True).scan().to_arrow().to_pylist() == ROW
     assert catalog.check() == []
-
-
-def write_many(address: str, warehouse: str, first: int) -> list[str]:
-    """Write ten rows, each in a commit of its own, and each again until the commit is made; return the errors."""
-    told: list[str] = []
-    for number in range(first, first + 10):
-        while True:
-            try:
-                options = {"lock.enabled": "true"}
-                table = lc.connect(warehouse, metastore=address, metastore_options=options).table("sales.orders")
-                staged = table.stage([{"k": number, "v": "b"}], commit_user=f"job-{first}", commit_identifier=number)
-                table.commit(staged)
-                break
-            except lc.StorageUnavailable as error:
-                told.append(str(error))
-    return told
 
 
 @pytest.mark.parametrize("restarts", [False, True], ids=["a server that stays", "a server that restarts"])

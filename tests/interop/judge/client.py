@@ -134,7 +134,8 @@ def prepare(version: str) -> Path:
     """Return the folder with the jars and classes of `version`, fetched and compiled when missing or out of date."""
     build = BUILD / version
     compiled = build / "classes" / "PaimonJudge.class"
-    if not compiled.exists() or compiled.stat().st_mtime < (HERE / "PaimonJudge.java").stat().st_mtime:
+    sources = [HERE / name for name in ("PaimonJudge.java", "fetch.sh")]
+    if not compiled.exists() or compiled.stat().st_mtime < max(source.stat().st_mtime for source in sources):
         for tool, what in (("mvn", "Maven"), ("javac", "a JDK 17 or 21")):
             if shutil.which(tool) is None:
                 raise RuntimeError(f"interop needs {what} ({tool} is not on the PATH): install it, then run it again")
