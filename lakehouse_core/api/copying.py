@@ -11,16 +11,21 @@ from lakehouse_core.execution.copying import CopyResult
 from lakehouse_core.planning.copying import CopyChoice
 
 
-def checked_choice(
-    source: object, *, snapshots: int | None, tags: Sequence[str] | None, branches: Sequence[str] | None
-) -> CopyChoice:
-    """Return what is to be copied. Raises InvalidRequest."""
+def checked_source(source: object) -> Table:
+    """Return the source of a copy. Raises InvalidRequest for what is not a table."""
     if not isinstance(source, Table):
         raise InvalidRequest(
             f"copy_table: found {shown(source)} as the source, expected a table, as catalog.table(…) returns it."
         )
+    return source
+
+
+def checked_choice(
+    name: str, *, snapshots: int | None, tags: Sequence[str] | None, branches: Sequence[str] | None
+) -> CopyChoice:
+    """Return what is to be copied; `name` is for messages. Raises InvalidRequest."""
     if (count := count_of("snapshots", snapshots)) is not None and count < 1:
-        raise InvalidRequest(f"{source.name}: snapshots={count}: expected 1 or more; None copies all.")
+        raise InvalidRequest(f"{name}: snapshots={count}: expected 1 or more; None copies all.")
     for argument, names in (("tags", tags), ("branches", branches)):
         if names is None:
             continue
@@ -29,9 +34,7 @@ def checked_choice(
             or not isinstance(names, Sequence)
             or not all(isinstance(each, str) for each in names)
         ):
-            raise InvalidRequest(
-                f"{source.name}: {argument}={shown(names)}: expected a list of names; None copies all."
-            )
+            raise InvalidRequest(f"{name}: {argument}={shown(names)}: expected a list of names; None copies all.")
     return CopyChoice(snapshots=count, tags=tags, branches=branches)
 
 

@@ -185,7 +185,8 @@ class CopyReport(Report):
     """The report of copy_table. `files_added` and `bytes_added` count what this call copied, `files` all files that the
     copy has beside schemas, snapshots and tags.
 
-    `source` and `uri` are the addresses of the table and of its copy. `findings`: of verify on the copy.
+    `source` and `uri` are the addresses of the table and of its copy. `findings`: of verify on the copy. `error` is set
+    when many tables are copied and this one failed.
     """
 
     source: str = ""
@@ -195,6 +196,7 @@ class CopyReport(Report):
     branches: int = 0
     files: int = 0
     findings: tuple[Any, ...] = ()
+    error: LakehouseError | None = None
 
 
 class _Clocked(Protocol):

@@ -11,12 +11,13 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from lakehouse_core.api.arguments import checks_flags, idle_millis, mapping_of, texts_of
-from lakehouse_core.api.copying import checked_choice, copy_report
+from lakehouse_core.api.copying import checked_choice, checked_source, copy_report
 from lakehouse_core.api.error_context import named
 from lakehouse_core.api.local_engine import local_engine
 from lakehouse_core.api.reports import CompactionReport, CopyReport, outcome
 from lakehouse_core.api.system.tables import SystemTable
 from lakehouse_core.api.table import Table
+from lakehouse_core.catalog.copying import copy_each
 from lakehouse_core.catalog.filesystem import FileSystemMetastore
 from lakehouse_core.catalog.metastore import Metastore, TableName, TablePlace
 from lakehouse_core.catalog.names import (
@@ -273,7 +274,7 @@ class Catalog:
         what is not copied yet: SnapshotExpired, if it does each time. Raises InvalidRequest for a name that is taken,
         NotFound, UnsupportedFeature for files outside the table, CorruptTable, CommitConflict, StorageUnavailable.
         """
-        choice = checked_choice(source, snapshots=snapshots, tags=tags, branches=branches)
+        choice = checked_choice(checked_source(source).name, snapshots=snapshots, tags=tags, branches=branches)
         name = source.name if name is None else name
         database, table = split_name(name)
         if not self._has_database(database):
@@ -295,6 +296,42 @@ class Catalog:
         log_outcome("copy_table", name, outcome(report))
         return report
 
+    def copy_tables(
+        self,
+        source: "Catalog",
+        tables: str = "*",
+        *,
+        database: str | None = None,
+        snapshots: int | None = None,
+        tags: Sequence[str] | None = None,
+        branches: Sequence[str] | None = None,
+        data: bool = False,
+        progress: Listener | None = None,
+    ) -> tuple[CopyReport, ...]:
+        """Copy each table of `source` whose name and database match into this catalog, as `copy_table` does.
+
+        `tables` and `database` as in `compact`: `copy_tables(source, database="sales")` copies a whole database.
+        Databases are created where there are none. Returns a report for each table, by name. When one table fails, its
+        report has the `error`, and the other tables continue; call again to go on.
+        Raises NotFound when no table matches, InvalidRequest.
+        """
+        if not isinstance(source, Catalog):
+            raise InvalidRequest(
+                f"copy_tables: found {shown(source)} as the source, expected a catalog, as lakehouse_core.connect "
+                "returns it."
+            )
+        names = source.matching(tables, database=database)
+
+        def copy(name: str, listener: Listener | None) -> CopyReport:
+            self.create_database(split_name(name)[0], exist_ok=True)
+            return self.copy_table(
+                source.table(name), snapshots=snapshots, tags=tags, branches=branches, data=data, progress=listener
+            )
+
+        # Arguments that fit no table are refused once, not in each table's report.
+        checked_choice("copy_tables", snapshots=snapshots, tags=tags, branches=branches)
+        return copy_each(names, copy, progress)
+
     def _copied(
         self, source: Table, name: TableName, place: TablePlace, choice: CopyChoice, watch: Watch
     ) -> CopyResult | None:
@@ -311,7 +348,7 @@ class Catalog:
         result = None
         if not is_there:
             self._metastore.check_free(name)
-            result = copy_files(source._context, place.store, choice, self._clock, watch=watch)
+            result = copy_files(source._context, place.store, choice, self._clock, engine=self._engine, watch=watch)
         if not is_listed:
             with begun(f"The files of table {shown(str(name))} are copied, but not listed. Copy again."):
                 self._metastore.adopt(name, place.schemas())

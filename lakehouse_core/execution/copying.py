@@ -5,8 +5,7 @@ table, so an interrupted copy is not seen, and copying again goes on from the fi
 read: it keeps no file for the copy.
 """
 
-import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
@@ -22,16 +21,18 @@ from lakehouse_core.errors import (
     WriteOutcomeUnknown,
 )
 from lakehouse_core.execution.context import TableContext
+from lakehouse_core.execution.engine import Engine
 from lakehouse_core.execution.expiry.reachability import NamedFiles, reachable
+from lakehouse_core.execution.tasks.copy import CopyTask, copied, run_copy
 from lakehouse_core.metadata.boundary import Boundary
 from lakehouse_core.metadata.changelog_log import ChangelogLog
 from lakehouse_core.metadata.hints import write_hint
 from lakehouse_core.metadata.manifest_reader import ManifestReader, Missing
-from lakehouse_core.metadata.read_ahead import in_order
 from lakehouse_core.metadata.roots import branch_names, collect_roots
 from lakehouse_core.metadata.schema_log import SchemaLog
 from lakehouse_core.options import ChangelogProducer
 from lakehouse_core.planning.copying import CopyChoice, check_choice, chosen_roots
+from lakehouse_core.planning.read.packing import pack
 from lakehouse_core.progress import NOBODY, Watch
 from lakehouse_core.retry import LISTING
 from lakehouse_core.storage import is_hidden
@@ -45,9 +46,11 @@ from lakehouse_core.table.layout import COPY_MARK, MAIN, TableLayout
 from lakehouse_core.table.root import Root, RootKind, root_of
 from lakehouse_core.table.snapshot import parse_snapshot, parse_tag
 
-# A larger file is copied in pieces, and few of them at once.
-_LARGE_BYTES: Final = 8 << 20
-_LARGE_AT_ONCE: Final = 4
+# What a task of the engine copies, at most: so many bytes, and a quarter of that many kilobytes of files.
+_TASK_BYTES: Final = 256 << 20
+_FILE_COST_BYTES: Final = 1 << 20
+# Less is copied here in the time in which a job of Spark starts.
+_FEW_BYTES: Final = 64 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,9 +77,17 @@ class _Contents:
 
 
 def copy_files(
-    source: TableContext, target: ObjectStore, choice: CopyChoice, clock: Clock, *, watch: Watch = NOBODY
+    source: TableContext,
+    target: ObjectStore,
+    choice: CopyChoice,
+    clock: Clock,
+    *,
+    engine: Callable[[], Engine],
+    watch: Watch = NOBODY,
 ) -> CopyResult:
     """Make a copy of the table in the folder `target`, which holds nothing but an earlier, unfinished copy of it.
+
+    An `engine` in other processes copies the files, unless they are few.
 
     Raises InvalidRequest if another copy or a table is there, SnapshotExpired if the source expires what is being
     copied, CommitConflict if another call goes on with this copy, CorruptTable, UnsupportedFeature,
@@ -90,7 +101,7 @@ def copy_files(
         contents = _contents(source, choice)
         with _unpublished():
             _check_own(target, mark)
-            copied, size = _copy_files(source.store, target, contents, watch)
+            count, size = _copy_files(source.store, target, contents, engine, watch)
             _write_roots(target, contents)
             _check_own(target, mark)
             target.write_all({MAIN.schema(id): data for id, data in contents.schemas.items() if id})
@@ -102,7 +113,7 @@ def copy_files(
             tags=sum(_is_of_main(root, RootKind.TAG) for root in contents.roots),
             branches=len({root.lineage for root in contents.roots} - {MAIN.prefix}),
             files=len(contents.files),
-            files_copied=copied,
+            files_copied=count,
             bytes_copied=size,
         )
 
@@ -191,7 +202,9 @@ def _contents(source: TableContext, choice: CopyChoice) -> _Contents:
     )
 
 
-def _copy_files(source: ObjectStore, target: ObjectStore, contents: _Contents, watch: Watch) -> tuple[int, int]:
+def _copy_files(
+    source: ObjectStore, target: ObjectStore, contents: _Contents, engine: Callable[[], Engine], watch: Watch
+) -> tuple[int, int]:
     """Copy the files that are not there in their size, and delete what an earlier call copied and the source has no
     more; return count and bytes.
     """
@@ -204,17 +217,14 @@ def _copy_files(source: ObjectStore, target: ObjectStore, contents: _Contents, w
         for key, file in contents.files.items()
         if key not in there or there[key] != (sizes.get(key) if file.size is None else file.size)
     ]
-    small = [file for file in missing if (file.size or 0) <= _LARGE_BYTES]
-    large = [file for file in missing if (file.size or 0) > _LARGE_BYTES]
-    more = watch.counting("copying", len(missing), "files")
-    total = 0
-    at_once = max(source.requests_at_once, target.requests_at_once)
-
-    def copy(file: FileRef) -> int:
-        return _copy_file(source, target, file)
-
-    for files, ahead, together in ((small, 8, at_once), (large, _LARGE_AT_ONCE, min(at_once, _LARGE_AT_ONCE))):
-        for size in in_order(copy, files, ahead=ahead, at_once=together):
+    costs = [(file.size or 0) + _FILE_COST_BYTES for file in missing]
+    if sum(costs) > _FEW_BYTES and engine().is_remote:
+        watch.at("copying", 0, len(missing), "files")
+        total = sum(map(int, engine().run(run_copy, _tasks(source, target, missing, costs))))
+    else:
+        more = watch.counting("copying", len(missing), "files")
+        total = 0
+        for size in copied(source, target, missing):
             total += size
             more(1)
     # An earlier call may have ended before it did this.
@@ -222,18 +232,11 @@ def _copy_files(source: ObjectStore, target: ObjectStore, contents: _Contents, w
     return len(missing), total
 
 
-def _copy_file(source: ObjectStore, target: ObjectStore, file: FileRef) -> int:
-    """Copy one file and return its bytes. Raises NotFound, and CorruptTable if the source has it in another size."""
-    with source.open_read(file.key, file.size) as origin:
-        size = int(origin.size())
-        if fault := file.size_fault(size):
-            raise CorruptTable(
-                f"{source.uri(file.key)}: found {size} bytes, expected {fault}. Nothing was published; run `lakehouse "
-                "verify` and keep its report."
-            )
-        with target.open_write(file.key) as sink:
-            shutil.copyfileobj(origin, sink, _LARGE_BYTES)
-    return size
+def _tasks(source: ObjectStore, target: ObjectStore, files: Sequence[FileRef], costs: Sequence[int]) -> list[CopyTask]:
+    """Return the tasks that copy the files, the largest first."""
+    bins = pack(files, costs, target_bytes=_TASK_BYTES, open_cost_bytes=_FILE_COST_BYTES)
+    tasks = [CopyTask(source=source.spec, target=target.spec, files=tuple(some)) for some in bins]
+    return sorted(tasks, key=lambda task: -sum(file.size or 0 for file in task.files))
 
 
 def _delete_others(target: ObjectStore, contents: _Contents, there: Iterable[str]) -> None:

@@ -16,7 +16,10 @@ T = TypeVar("T")
 
 
 class Engine(Protocol):
-    """Where tasks run."""
+    """Where tasks run. `is_remote`: in other processes, which open stores by their addresses."""
+
+    @property
+    def is_remote(self) -> bool: ...
 
     def run(self, task: Callable[[T, TaskRuntime], str], inputs: Sequence[T]) -> Iterator[str]:
         """Yield the text of one successful attempt per input, in any order. Raises TaskFailed."""

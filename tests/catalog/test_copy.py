@@ -1,6 +1,7 @@
 """Copies of tables in another warehouse: what they have, what is refused, and what an interrupted copy leaves."""
 
-from collections.abc import Callable, Mapping
+import pickle
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from itertools import count
 from pathlib import Path
@@ -10,9 +11,21 @@ import pytest
 
 import lakehouse_core as lc
 from lakehouse_core.catalog.catalog import Catalog
-from lakehouse_core.clock import VirtualClock
+from lakehouse_core.clock import SystemClock, VirtualClock
 from lakehouse_core.execution import copying
-from lakehouse_core.storage import Call, Fault, FaultKind, FaultyStore, MemoryStore, ObjectStore, ProcessDied
+from lakehouse_core.execution.tasks import copy as copy_task
+from lakehouse_core.execution.tasks.runtime import TaskRuntime
+from lakehouse_core.storage import (
+    Call,
+    Fault,
+    FaultKind,
+    FaultyStore,
+    MemoryStore,
+    ObjectStore,
+    ProcessDied,
+    open_store,
+    parse_location,
+)
 from tests.catalog.test_flat_store import FlatStore
 
 NUMBERS = count()
@@ -204,7 +217,7 @@ def test_files_that_are_deleted_while_they_are_copied_are_left_out_when_all_is_r
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     table, target = made(catalog_on(MemoryStore())), catalog_on(MemoryStore())
-    copy_file, calls = copying._copy_file, []
+    copy_file, calls = copy_task._copy_file, []
 
     def copy_slowly(*arguments: Any) -> int:
         calls.append(1)
@@ -214,7 +227,7 @@ def test_files_that_are_deleted_while_they_are_copied_are_left_out_when_all_is_r
             table.expire_snapshots(retain_max=1, retain_min=1, older_than=timedelta(0))
         return copy_file(*arguments)
 
-    monkeypatch.setattr(copying, "_copy_file", copy_slowly)
+    monkeypatch.setattr(copy_task, "_copy_file", copy_slowly)
     target.copy_table(table)
 
     assert answers(target.table("db.t")) == answers(table)
@@ -251,7 +264,7 @@ def test_a_call_that_was_overtaken_deletes_nothing_of_the_table_that_the_copy_ha
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     table, store = made(catalog_on(MemoryStore())), MemoryStore()
-    copy_file, others = copying._copy_file, []
+    copy_file, others = copy_task._copy_file, []
 
     def overtaken(*arguments: Any) -> int:
         if not others:
@@ -261,7 +274,7 @@ def test_a_call_that_was_overtaken_deletes_nothing_of_the_table_that_the_copy_ha
             raise lc.NotFound("the source has expired it")
         return copy_file(*arguments)
 
-    monkeypatch.setattr(copying, "_copy_file", overtaken)
+    monkeypatch.setattr(copy_task, "_copy_file", overtaken)
     with pytest.raises(lc.CommitConflict, match="another call has gone on with this copy"):
         catalog_on(store).copy_table(table)
     assert catalog_on(store).table("db.t").scan(where="k = 7").count() == 1
@@ -311,3 +324,89 @@ def test_a_copy_is_listed_by_a_sql_catalog_when_it_is_whole(tmp_path: Path, monk
     assert answers(target.table("db.t")) == answers(table)
     with pytest.raises(lc.InvalidRequest, match="exists already"):
         target.copy_table(table)
+
+
+def test_tables_that_match_are_copied_one_after_the_other_and_a_failed_one_stops_no_other() -> None:
+    source, target = catalog_on(MemoryStore()), catalog_on(MemoryStore())
+    source.create_database("sales")
+    for name in ("sales.a", "sales.b", "sales.c", "db.other"):
+        table = source.create_table(name, {"k": "INT NOT NULL"}, primary_keys=["k"], options={"bucket": "1"})
+        table.write([{"k": 1}])
+        table.write([{"k": 2}])
+    target.create_database("sales")
+    target.create_table("sales.b", {"k": "INT"}, options={"bucket": "-1"})
+
+    reports = target.copy_tables(source, "sales.*", snapshots=1)
+
+    assert [report.table for report in reports] == ["sales.a", "sales.b", "sales.c"]
+    assert [str(report.error) for report in reports if report.error] == [
+        "Table 'sales.b' exists already. Copy to another name."
+    ]
+    assert [report.snapshot_ids for report in reports] == [(2,), (), (2,)]
+    assert target.table("sales.c").scan().count() == 2
+    assert target.tables("db") == []
+
+    (again, _, _) = target.copy_tables(source, database="sales")
+    assert again.error is not None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ({"snapshots": 0}, "copy_tables: snapshots=0: expected 1 or more"),
+        ({"tags": "x"}, "copy_tables: tags='x': expected a list of names"),
+        ({"tables": "none*"}, "No table matches 'none*'"),
+        ({"source": "lake"}, "copy_tables: found 'lake' as the source, expected a catalog"),
+    ],
+)
+def test_wrong_arguments_of_copy_tables_are_refused_once(arguments: dict[str, Any], told: str) -> None:
+    source, target = catalog_on(MemoryStore()), catalog_on(MemoryStore())
+    made(source)
+
+    with pytest.raises(lc.LakehouseError) as refused:
+        target.copy_tables(**{"source": source, **arguments})
+
+    assert str(refused.value).startswith(told)
+    assert target.tables("db") == []
+
+
+class Elsewhere:
+    """An engine in other processes, as far as this process can tell: tasks open stores by their addresses."""
+
+    is_remote = True
+
+    def __init__(self) -> None:
+        self.tasks: list[Any] = []
+
+    def run(self, task: Callable[[Any, TaskRuntime], str], inputs: Sequence[Any]) -> Iterator[str]:
+        self.tasks += inputs
+        for each in inputs:
+            yield task(each, TaskRuntime(SystemClock(), open_store))
+
+    def write(self, task: Any, data: Any, watch: Any = None) -> Any:
+        raise AssertionError
+
+
+def test_an_engine_in_other_processes_copies_the_files_unless_they_are_few(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(copying, "_TASK_BYTES", 8 << 20)
+    source = lc.connect(tmp_path / "here")
+    source.create_database("db")
+    table = made(source)
+    there = open_store(parse_location(str(tmp_path / "there")))
+    engine = Elsewhere()
+    target = Catalog(there, engine=lambda: engine, clock=SystemClock())
+    target.create_database("db")
+
+    target.copy_table(table, "db.few")
+    assert engine.tasks == []
+
+    monkeypatch.setattr(copying, "_FEW_BYTES", 1)
+    report = target.copy_table(table, data=True)
+
+    assert len(engine.tasks) > 1
+    assert sum(len(task.files) for task in engine.tasks) == report.files == report.files_added
+    assert report.findings == ()
+    assert answers(target.table("db.t")) == answers(table)
+    assert pickle.loads(pickle.dumps(engine.tasks)) == engine.tasks

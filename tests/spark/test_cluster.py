@@ -199,7 +199,10 @@ for kind, arguments in {KINDS!r}.items():
     told = two_workers.run(tmp_path, body)
 
     assert sorted(told) == sorted(
-        [*(f"{kind} written 20000 True" for kind in written), *(f"{kind} compacted 2 True" for kind in compacted)]
+        [
+            *(f"{kind} written 20000 True" for kind in written),
+            *(f"{kind} compacted 2 True" for kind in compacted),
+        ]
     )
     catalog = lc.connect(tmp_path)
     for kind in written:
@@ -212,6 +215,44 @@ for kind, arguments in {KINDS!r}.items():
         assert [file.level for file in table.files()] == [5, 5]
     replayed = catalog.table("db.compacted_lookup").changes(after=0).to_arrow().to_pylist()
     assert {row["k"]: row["v"] for row in replayed} == {k: f"new{k}" for k in range(3000)}
+
+
+READ_AND_COPIED = """
+from lakehouse_core.execution import copying
+
+table = catalog.create_table("db.t", columns, primary_keys=["k"], options={"bucket": "2", "write-only": "true"})
+for text in ("old", "new"):
+    table.write(spark.range(3000).selectExpr("id k", f"concat('{text}', id) v"))
+
+def rows(batches):
+    for batch in batches:
+        yield batch
+        die_once(f"{folder}/read")
+
+frame = table.scan().to_spark(spark).mapInArrow(rows, "k long, v string")
+print("read", frame.distinct().count(), os.path.exists(f"{folder}/read"))
+# Small files, as if they were large.
+copying._FEW_BYTES, copying._TASK_BYTES = 0, 2 << 20
+
+def copied(task, packed):
+    result = whole(task, packed)
+    die_once(f"{folder}/copy")
+    return result
+
+run._one_result = copied
+report = catalog.copy_table(table, "db.copy", data=True)
+print("copied", report.files == report.files_added, report.findings, os.path.exists(f"{folder}/copy"))
+"""
+
+
+def test_a_merge_read_and_a_copy_go_on_when_their_executor_is_killed(two_workers: Cluster, tmp_path: Path) -> None:
+    told = two_workers.run(tmp_path, f"columns = {COLUMNS!r}\n{DEATHS}\n{READ_AND_COPIED}")
+
+    assert told == ["read 3000 True", "copied True () True"]
+    catalog = lc.connect(tmp_path)
+    table, copy = catalog.table("db.t"), catalog.table("db.copy")
+    assert rows_of(copy) == rows_of(table) == [(k, f"new{k}") for k in range(3000)]
+    assert [file.path for file in copy.files()] == [file.path for file in table.files()]
 
 
 def test_executors_that_come_and_go_write_and_read_the_same(two_workers: Cluster, tmp_path: Path) -> None:

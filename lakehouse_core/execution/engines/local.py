@@ -4,7 +4,7 @@ GIL.
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from lakehouse_core.execution.tasks.runtime import TaskRuntime
 from lakehouse_core.execution.tasks.write.input import input_batches, row_count
@@ -17,6 +17,8 @@ T = TypeVar("T")
 
 class LocalEngine:
     """Runs tasks in this process, each with `runtime`. `workers`: the number of tasks that run at once."""
+
+    is_remote: Final = False
 
     def __init__(self, runtime: TaskRuntime, *, workers: int = 1) -> None:
         self._runtime = runtime

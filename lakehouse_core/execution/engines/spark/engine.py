@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -27,6 +27,8 @@ T = TypeVar("T")
 
 class SparkEngine:
     """`spark` is a session, classic or Connect, or a function that makes one."""
+
+    is_remote: Final = True
 
     def __init__(self, spark: SparkSession | Callable[[], SparkSession]) -> None:
         self._spark = spark
