@@ -3,6 +3,7 @@
 Source: docs/object-stores.md#settings, docs/decisions/0022-s3-stores.md.
 """
 
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -85,6 +86,11 @@ class S3Settings(RemoteSettings):
         config: dict[str, Any] = {"virtual_hosted_style_request": not self.path_style}
         if self.endpoint is not None:
             config["endpoint"] = self.endpoint
+        elif any(os.environ.get(variable) == "" for variable in self.variables["endpoint"]):  # noqa: TID251
+            # The client takes an empty variable for an address, and panics.
+            region = self.region or "us-east-1"
+            own = f"https://{self.bucket}.s3.{region}.amazonaws.com"
+            return {"endpoint": own, "region": region, "virtual_hosted_style_request": True}
         if self.region is not None or self.endpoint is not None:
             config["region"] = self.region or "us-east-1"
         return config

@@ -175,7 +175,7 @@ def needed(*requirements: str) -> set[str]:
 def test_the_image_has_what_the_platform_needs_in_the_locked_versions_and_no_tool_of_development():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     extras = project["project"]["optional-dependencies"]
-    wanted = [*project["project"]["dependencies"], *extras["spark"], *extras["dagster"]]
+    wanted = [*project["project"]["dependencies"], *extras["spark"], *extras["s3"], *extras["dagster"]]
     wanted += project["dependency-groups"]["platform"]
     image, whole = locked(SHARED / "requirements.lock"), locked(ROOT / "requirements.lock")
 

@@ -15,6 +15,7 @@ import lakehouse_core as lc
 from lakehouse_core.cli.program import run
 from lakehouse_core.errors import InvalidRequest, StorageUnavailable
 from lakehouse_core.storage import ObjectStore, StoreSpec, open_store, remote, remote_files, with_storage
+from lakehouse_core.storage.s3_settings import S3Settings
 from tests.storage.contract import StoreContract
 from tests.storage.s3_server import ACCESS, SECRET, s3_server, storage_of
 from tests.storage.table_lives import check_racing_commits, life
@@ -243,6 +244,15 @@ def test_the_shell_takes_endpoint_and_keys_from_the_environment(
 
     assert run(["-w", warehouse, "--json", "read", "db.t"]) == 0
     assert capsys.readouterr().out == '{"k":7}\n'
+
+
+@pytest.mark.parametrize("variable", ["AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"])
+def test_an_empty_endpoint_in_the_environment_is_none(variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(variable, "")
+    monkeypatch.setenv("AWS_REGION", "eu-west-1")
+    settings = S3Settings.parsed(with_storage(StoreSpec("s3", "lake/wh"), {}))
+
+    assert settings.client_config()["endpoint"] == "https://lake.s3.eu-west-1.amazonaws.com"
 
 
 def test_a_table_has_the_same_life_as_on_a_disk(server: Any, tmp_path: Any) -> None:
