@@ -57,7 +57,7 @@ def test_a_warehouse_that_cannot_be_made_is_one_line(tmp_path: Path, capsys: pyt
 @pytest.mark.parametrize(
     ("warehouse", "told"),
     [
-        ("az://lake/w", "Warehouse 'az://lake/w': stores of az: are not supported yet."),
+        ("gs://lake/w", "Warehouse 'gs://lake/w': "),
         ("s3://L", "Warehouse s3://L: 'L' is not the name of a bucket."),
     ],
 )
