@@ -1,11 +1,13 @@
 """The plan of a fleet: one pass over the metadata of many tables, in a process of its own, its time and its memory.
 
 Metadata are real, data files are not there: a plan never opens one. The tables are copies of a few that were written,
-compacted and tagged commit by commit, and one table has very many files.
+compacted and tagged commit by commit, and one table has very many files. A second lake has tables of many partitions,
+each of which is a candidate of its own.
 """
 
 import shutil
 import tempfile
+from datetime import date, timedelta
 from pathlib import Path
 
 import lakehouse_core as lc
@@ -16,6 +18,8 @@ TABLES = 1_500
 FILES_OF_THE_LARGEST = 100_000
 SNAPSHOTS = 40
 PARTITIONS = 12
+# The tables of the second lake: each has a partition a day, with some sorted runs.
+WIDE_TABLES, DAYS, RUNS = 150, 365, 3
 _COLUMNS = {"dt": "DATE NOT NULL", "k": "BIGINT NOT NULL", "a": "DOUBLE", "b": "STRING"}
 
 
@@ -47,11 +51,40 @@ def main() -> None:
     ]
     measure.print_rows("One pass", ["", "measured"], rows)
     shutil.rmtree(root)
-    measure.print_bars(
-        [
-            measure.Bar(f"{found['tables']} tables, plan", best.wall_seconds, 300, 120, "s"),
-            measure.Bar(f"{found['tables']} tables, plan: peak", peak, 700, 400, "MB"),
-        ]
+    bars = [
+        measure.Bar(f"{found['tables']} tables, plan", best.wall_seconds, 300, 120, "s"),
+        measure.Bar(f"{found['tables']} tables, plan: peak", peak, 700, 400, "MB"),
+    ]
+    _print_wide(measure.scaled(WIDE_TABLES, parsed), parsed.rounds)
+    measure.print_bars(bars)
+
+
+def _print_wide(tables: int, rounds: int) -> None:
+    """Plan tables of many partitions, and print what TABLES of them would take, by extrapolation."""
+    root = tempfile.mkdtemp(prefix="fleet-")
+    measure.fresh(make_wide_lake, root, tables)
+    few, all_of_them = (
+        min((measure.fresh(plan, f"{root}/{folder}") for _ in range(rounds)), key=lambda one: one.cpu_seconds)
+        for folder in ("few", "lake")
+    )
+    shutil.rmtree(root)
+    found = all_of_them.value
+    more, left = found["tables"] - few.value["tables"], TABLES - found["tables"]
+    seconds = (all_of_them.cpu_seconds - few.cpu_seconds) / more
+    megabytes = (all_of_them.peak_bytes - few.peak_bytes) / 2**20 / more
+    rows = [
+        ["wall s", f"{all_of_them.wall_seconds:.1f}"],
+        ["CPU s", f"{all_of_them.cpu_seconds:.1f}"],
+        ["CPU ms a table", f"{seconds * 1000:.0f}"],
+        ["peak MB", f"{all_of_them.peak_bytes / 2**20:.0f}"],
+        ["MB a table", f"{megabytes:.2f}"],
+        ["choices", f"{found['choices']}"],
+        ["refusals", f"{found['refusals']}"],
+        [f"{TABLES} tables: CPU s", f"{all_of_them.cpu_seconds + left * seconds:.0f}"],
+        [f"{TABLES} tables: peak MB", f"{all_of_them.peak_bytes / 2**20 + left * megabytes:.0f}"],
+    ]
+    measure.print_rows(
+        f"{found['tables']} tables of {DAYS} partitions, {RUNS} sorted runs each", ["", "measured"], rows
     )
 
 
@@ -82,6 +115,23 @@ def make_lake(root: str, tables: int) -> None:
             Path(root, "lake", "db.db", f"{kind}_{number:04}"),
             ignore=shutil.ignore_patterns("bucket-*"),
         )
+
+
+def make_wide_lake(root: str, tables: int) -> None:
+    """Make tables of many partitions, and a lake with a tenth of them."""
+    catalog = lc.connect(f"{root}/made")
+    catalog.create_database("db")
+    table = _key_table(catalog, "wide")
+    days = [f"{date(2013, 1, 1) + timedelta(days=number)}" for number in range(DAYS)]
+    for _ in range(RUNS):
+        table.write([{"dt": day, "k": key, "a": 0.5, "b": "text"} for day in days for key in range(5)])
+    for folder, count in (("lake", tables), ("few", max(1, tables // 10))):
+        for number in range(count):
+            shutil.copytree(
+                Path(root, "made", "db.db", "wide"),
+                Path(root, folder, "db.db", f"wide_{number:04}"),
+                ignore=shutil.ignore_patterns("bucket-*"),
+            )
 
 
 def _appended(catalog: lc.Catalog) -> str:

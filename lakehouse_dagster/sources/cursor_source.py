@@ -48,6 +48,17 @@ def cursor_delivery(lakehouse: LakehouseResource, key: dg.AssetKey, kind: str, r
         streams[number] = pa.RecordBatchReader.from_batches(first.schema, chain([first], stream))
         return [*batches, Batch(key=str(number), identifier=number)]
 
+    def read(batch: Batch) -> pa.RecordBatchReader:
+        if (stream := streams.get(batch.identifier)) is not None:
+            return stream
+        # What is staged is read again only if it cannot be committed.
+        raise lc.InvalidRequest(
+            f"{table.name}: the rows of delivery {batch.identifier} are staged, and what is staged cannot be "
+            "committed: files are missing or damaged, or the table has another bucket count. The cursor is beyond "
+            "these rows. Restore the files (`lakehouse pending list` names the fault), or drop the table to load all "
+            "rows anew."
+        )
+
     def batches_to_commit(opened: lc.Table) -> list[Batch]:
         delivery, _ = advance_cursor(catalog, opened, commit_user=user)
         return [_batch(staged) for staged in staged_deliveries(opened, delivery, commit_user=user)]
@@ -58,7 +69,7 @@ def cursor_delivery(lakehouse: LakehouseResource, key: dg.AssetKey, kind: str, r
         snapshot_id=0,
         batches_to_stage=batches_to_stage,
         batches_to_commit=batches_to_commit,
-        read=lambda batch: streams[batch.identifier],
+        read=read,
         properties=lambda batch: {CURSOR: new[batch.identifier].cursor.to_json()},
     )
 

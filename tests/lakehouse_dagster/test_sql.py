@@ -119,6 +119,25 @@ def test_a_run_that_died_between_staging_and_commit_is_continued_with_the_same_r
 
 
 @pytest.mark.dagster
+def test_staged_rows_whose_files_are_gone_are_told_and_not_passed_over(ready: ReadyLake, shop: Shop):
+    shop.add((1, 10))
+    ready.ingest()
+    shop.add((2, 20))
+    stage_only(ready)
+    staged = max((ready.warehouse / "sales.db" / "orders").rglob("data-*"), key=lambda path: path.stat().st_mtime_ns)
+    kept = staged.read_bytes()
+    staged.unlink()
+
+    told = told_by_refusal(ready)
+
+    assert "the rows of delivery 1 are staged, and what is staged cannot be committed: files are missing" in told
+    assert ids(ready) == [1]
+    staged.write_bytes(kept)
+    ready.ingest()
+    assert ids(ready) == [1, 2]
+
+
+@pytest.mark.dagster
 def test_a_table_that_was_dropped_takes_all_rows_anew(ready: ReadyLake, shop: Shop):
     shop.add((1, 10))
     ready.ingest()
