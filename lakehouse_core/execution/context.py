@@ -42,9 +42,11 @@ class TableContext:
     arbiter: Arbiter
     runtime: TaskRuntime
 
-    def look(self, *more: str) -> Look:
-        """Return a look that answers the latest snapshot and the latest schema, and has the objects at `more`."""
-        return Look(self.store, [*self.snapshots.asked(), *self.schemas.asked(), *more])
+    def look(self, *more: str, after: int = 0) -> Look:
+        """Return a look that answers the latest snapshot and the latest schema, and has the objects at `more`. `after`:
+        as for `SnapshotLog.asked`.
+        """
+        return Look(self.store, [*self.snapshots.asked(after), *self.schemas.asked(), *more])
 
     def on_branch(self, name: str | None) -> "TableContext":
         """Return the context of the branch `name`, None for the main branch, without reading."""

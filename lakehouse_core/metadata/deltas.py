@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from lakehouse_core.errors import CorruptTable, SnapshotExpired
+from lakehouse_core.metadata.look import Look
 from lakehouse_core.metadata.manifest_reader import ManifestReader
+from lakehouse_core.metadata.read_ahead import both
 from lakehouse_core.metadata.snapshot_log import SnapshotLog
 from lakehouse_core.table.commit_message import CommitKind
 from lakehouse_core.table.manifest import Keep, ManifestEntry
@@ -31,16 +33,17 @@ def base_of(staged: StagedCommit) -> Seen:
     return Seen(staged.base_snapshot_id or 0, staged.base_time_millis)
 
 
-def is_part(snapshots: SnapshotLog, seen: Seen, latest: Snapshot) -> bool | None:
+def is_part(snapshots: SnapshotLog, seen: Seen, latest: Snapshot, look: Look | None = None) -> bool | None:
     """Return whether the history that ends with `latest` has the snapshot that was seen; None: it has expired.
 
-    Another engine can roll a table back to a lower id, and give the ids above it to other snapshots.
+    Another engine can roll a table back to a lower id, and give the ids above it to other snapshots. `look`: one that
+    may have the snapshot.
     """
     if seen.id > latest.id:
         return False
     if seen.time_millis is None or seen.id == 0:
         return True
-    there = latest if seen.id == latest.id else snapshots.found(seen.id)
+    there = latest if seen.id == latest.id else snapshots.found(seen.id, look)
     return None if there is None else there.time_millis == seen.time_millis
 
 
@@ -52,17 +55,31 @@ def deltas_since(
     *,
     keep: Keep,
     without: CommitKind | None = None,
+    look: Look | None = None,
 ) -> list[tuple[CommitKind, list[ManifestEntry]]]:
     """Return kind and kept entries of each of the snapshots (after_id, until_id], oldest first, except those of kind
-    `without`.
+    `without`. `look`: one that may have some of the snapshots.
 
     Raises SnapshotExpired if one of them has expired, CorruptTable.
     """
+    if until_id <= after_id:
+        return []
+    look = snapshots.looked_up(after_id + 1, until_id, look)
+    # The error of one that is missing is that of reading it alone.
+    every = [snapshots.found(each, look) or snapshots.snapshot(each) for each in range(after_id + 1, until_id + 1)]
+    read = [one for one in every if one.commit_kind is not without]
     try:
-        read = [one for one in snapshots.since(after_id, until_id) if one.commit_kind is not without]
-        return list(zip((one.commit_kind for one in read), manifests.deltas(read, keep=keep), strict=True))
+        # The snapshots are read before the boundary; in the other order an expiry in between would go unnoticed.
+        deltas, first_id = both(
+            lambda: list(manifests.deltas(read, keep=keep)),
+            snapshots.boundary.first_id,
+            at_once=manifests.requests_at_once,
+        )
     except CorruptTable as error:
         if snapshots.boundary.first_id() <= after_id + 1:
             raise
         # Expiry deleted its files during the read.
         raise SnapshotExpired(f"Snapshot {after_id + 1} expired while it was read.") from error
+    if first_id > after_id + 1:
+        raise SnapshotExpired(f"Snapshot {after_id + 1} is expired. The earliest that may be available is {first_id}.")
+    return list(zip((one.commit_kind for one in read), deltas, strict=True))

@@ -6,6 +6,7 @@ Source: docs/format/manifest.md#avro-conventions.
 """
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from enum import Enum
 from itertools import chain, groupby, islice
 from typing import Final
@@ -39,6 +40,7 @@ _COLUMN_READERS: Final = 2
 _REMEMBERED_MANIFESTS: Final = 256
 _REMEMBERED_LISTS: Final = 64
 _LONGEST_LIST: Final = 64
+_MOST_FETCHED_BYTES: Final = 32 << 20
 
 
 class Missing(Enum):
@@ -62,11 +64,36 @@ class ManifestReader:
         self._lists: Recent[Sequence[ManifestFile]] = Recent(_REMEMBERED_LISTS)
         self._small: Recent[Sequence[ManifestEntry]] = Recent(_REMEMBERED_MANIFESTS)
         self._own: Recent[bytes] = Recent(_REMEMBERED_LISTS)
+        self._fetched: dict[str, bytes] = {}
+
+    @property
+    def requests_at_once(self) -> int:
+        """The number of requests that the store answers in the time of one."""
+        return self._store.requests_at_once
 
     def remember(self, written: Mapping[str, bytes]) -> None:
         """Read these small files, by name, from memory from now on. REQUIRES: this process has written them."""
         for name, data in written.items():
             self._own.put(name, data)
+
+    def fetch(self, sizes: Mapping[str, int]) -> None:
+        """Read these files together where the store can; the next call that needs one takes it from memory.
+
+        `sizes`: by name, in bytes. Of large files only the first are fetched. A missing one is the matter of that call.
+        """
+        if self._store.requests_at_once == 1:
+            return
+        self._fetched.clear()
+        total_bytes = 0
+        keys: dict[str, str] = {}
+        for name, size in sizes.items():
+            total_bytes += size
+            if total_bytes > _MOST_FETCHED_BYTES:
+                break
+            with suppress(InvalidRequest):
+                keys[self._layout.manifest(name)] = name
+        found = self._store.read_found(keys)
+        self._fetched.update((keys[key], data) for key, data in found.items())
 
     def listed(self, list_name: str, size: int | None, checksum: str | None = None) -> list[ManifestFile]:
         """Return the manifests of a manifest list, in order; `size` in bytes and `checksum` as the snapshot records
@@ -205,8 +232,7 @@ class ManifestReader:
     def _bytes(self, name: str, size: int | None, checksum: str | None) -> bytes:
         key = self._layout.manifest(name)
         try:
-            own = self._own.get(name)
-            data = self._store.read(key) if own is None else own
+            data = self._fetched.pop(name, None) or self._own.get(name) or self._store.read(key)
         except NotFound as error:
             if self._missing is Missing.NOT_FOUND:
                 raise

@@ -67,9 +67,11 @@ class SnapshotLog:
         """The boundary of the branch."""
         return self._boundary
 
-    def asked(self) -> tuple[str, ...]:
-        """Return the keys of a look for `latest`. They answer it if at most one commit was made since the last look."""
-        near = () if self._newest is None else (self._newest, self._newest + 1)
+    def asked(self, after: int = 0) -> tuple[str, ...]:
+        """Return the keys of a look for `latest`. They answer it if at most `after` commits were made since the last
+        look; if LATEST does not lag, one more.
+        """
+        near = () if self._newest is None else range(self._newest, self._newest + 2 + after)
         return (self._boundary.key, self._layout.latest_hint, *map(self._layout.snapshot, near))
 
     def latest(self, look: Look | None = None) -> Snapshot | None:
@@ -151,9 +153,17 @@ class SnapshotLog:
         ids = self.ids_from(boundary)
         return ids[0] if ids else None
 
-    def found(self, snapshot_id: int) -> Snapshot | None:
-        """Return the snapshot of which a file exists, also if the id has expired; None without a file."""
-        return self._load(snapshot_id)
+    def found(self, snapshot_id: int, look: Look | None = None) -> Snapshot | None:
+        """Return the snapshot of which a file exists, also if the id has expired; None without a file. `look`: the look
+        that answers; None reads now.
+        """
+        return self._load(snapshot_id, look)
+
+    def looked_up(self, first_id: int, last_id: int, look: Look | None = None) -> Look:
+        """Return a look that has the snapshots from `first_id` to `last_id`; `look`: one that may have some of them."""
+        look = look or Look(self._store)
+        look.ask(map(self._layout.snapshot, range(max(first_id, 1), last_id + 1)))
+        return look
 
     def snapshot(self, snapshot_id: int) -> Snapshot:
         """Return one snapshot. Raises SnapshotExpired naming the earliest, NotFound, InvalidRequest, CorruptTable."""
@@ -226,7 +236,15 @@ class SnapshotLog:
 
     def since(self, after_id: int, until_id: int) -> list[Snapshot]:
         """Return the snapshots (after_id, until_id], oldest first. Raises as `snapshot` does for each."""
-        return list(in_order(self.snapshot, range(after_id + 1, until_id + 1), at_once=self._store.requests_at_once))
+        ids = range(after_id + 1, until_id + 1)
+        if not ids:
+            return []
+        look = self.looked_up(ids[0], ids[-1])
+        found = [self._load(snapshot_id, look) for snapshot_id in ids]
+        # The files are read before the boundary; in the other order an expiry in between would go unnoticed.
+        first = self._boundary.first_id()
+        pairs = zip(ids, found, strict=True)
+        return [self.snapshot(each) if one is None or each < first else one for each, one in pairs]
 
     def newest_first(self, latest: Snapshot) -> Iterator[Snapshot]:
         """Yield `latest` and the earlier snapshots, newest first, down to the boundary or the first missing id."""

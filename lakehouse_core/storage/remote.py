@@ -10,7 +10,7 @@ import os
 import re
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -301,8 +301,12 @@ class RemoteStore:
         """Return the result of `function` for each item, which run at once. Raises the first failure."""
         if len(items) < 2:
             return [function(item) for item in items]
-        with ThreadPoolExecutor(min(len(items), self.requests_at_once), thread_name_prefix="requests") as pool:
-            return list(pool.map(function, items))
+        # In a forked child the threads are gone; this raises there.
+        self._client()
+        running = [_threads(self.requests_at_once).submit(function, item) for item in items]
+        # A request that is still on its way when this returns could take effect after what the caller does next.
+        wait(running)
+        return [one.result() for one in running]
 
     def _info(self, key: str) -> ObjectInfo:
         try:
@@ -425,6 +429,12 @@ def _or_none(read: Callable[[str], R]) -> Callable[[str], R | None]:
 def _info(key: str, meta: Any) -> ObjectInfo:
     # In whole seconds: the answer to HEAD has no more, and some lists have.
     return ObjectInfo(key=key, size=meta["size"], modified_millis=int(meta["last_modified"].timestamp()) * 1000)
+
+
+@lru_cache(maxsize=8)
+def _threads(count: int) -> ThreadPoolExecutor:
+    """Return the threads that send the requests of plural verbs. They wait for nothing but their request."""
+    return ThreadPoolExecutor(count, thread_name_prefix="requests")
 
 
 @lru_cache(maxsize=32)

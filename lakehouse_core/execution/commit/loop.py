@@ -199,45 +199,63 @@ class _StepRun:
         try:
             previous = self._turn.latest(attempt, self._prepare)
             ready = self._decide(previous)
+            if not isinstance(ready, _Ready):
+                return ready
+            new = self._written(ready, is_free=is_free)
         except (CommitConflict, CorruptTable):
             # Another process may commit the same, and delete staged files once the commit is applied there.
             applied = self._applied_at(self._table.snapshots.latest())
             if applied is None:
                 raise
             return applied
-        if not isinstance(ready, _Ready):
-            return ready
-        if is_free and ready.is_outdated:
-            return Outdated()
-        ledger = self._ledger_at(previous)
-        # Where requests wait, the second answer comes with the first.
-        new, is_taken = both(
-            lambda: self._files.write(
-                previous, ready.step, ready.plan.changes, ready.base, schema=ready.schema, ledger=ledger
-            ),
-            lambda: is_free and self._table.snapshots.has(ready.next_id),
-            at_once=self._table.store.requests_at_once,
-        )
-        if is_taken:
-            return Outdated()
-        return self._publish(ready, new, attempt)
+        return Outdated() if new is None else self._publish(ready, new, attempt)
 
     def _decide(self, previous: Snapshot | None) -> "_Ready | AlreadyCommitted | NothingToCommit":
         """Plan the step after `previous`, and write its manifests."""
         if (applied := self._applied_at(previous)) is not None:
             return applied
         schema = self._turn.schema()
-        step, plan = self._plan(previous, schema)
+        at_once = self._table.store.requests_at_once
+        (step, plan), before = both(
+            lambda: self._plan(previous, schema), lambda: self._files.before(previous), at_once=at_once
+        )
         if plan.changes.is_empty and step.skips_empty:
             return self._nothing(previous, plan)
+        # On a disk, where no second question is answered beside the first, nothing is written in vain.
+        is_outdated = at_once == 1 and self._has_next(previous, plan, schema)
+        base = self._files.merge(before, plan, schema)
+        if plan.rewrites_manifests and base.is_unchanged:
+            return self._nothing(previous, plan, base.before)
+        return _Ready(previous=previous, schema=schema, step=step, plan=plan, base=base, is_outdated=is_outdated)
+
+    def _has_next(self, previous: Snapshot | None, plan: StepPlan, schema: TableSchema) -> bool:
+        """Return whether the snapshot after `previous` is there. Raises as `check_new_files` does for the files of the
+        plan.
+        """
         files = tuple(new_files(plan.changes, DataLayout(schema)))
         next_key = self._table.layout.snapshot(_id_after(previous))
         infos = self._table.store.infos([*(file.key for file in files), next_key])
         check_new_files(files, infos)
-        base = self._files.merge(previous, plan, schema)
-        if plan.rewrites_manifests and base.is_unchanged:
-            return self._nothing(previous, plan, base.before)
-        return _Ready(previous=previous, schema=schema, step=step, plan=plan, base=base, is_outdated=next_key in infos)
+        return next_key in infos
+
+    def _written(self, ready: "_Ready", *, is_free: bool) -> NewSnapshot | None:
+        """Write the files of the snapshot; return None if another one has its id and a further look costs no
+        attempt.
+        """
+        if is_free and ready.is_outdated:
+            return None
+        previous, plan, schema = ready.previous, ready.plan, ready.schema
+        ledger, at_once = self._ledger_at(previous), self._table.store.requests_at_once
+        new, is_taken = both(
+            lambda: self._files.write(previous, ready.step, plan.changes, ready.base, schema=schema, ledger=ledger),
+            lambda: (
+                is_free and self._table.snapshots.has(_id_after(previous))
+                if at_once == 1
+                else self._has_next(previous, plan, schema)
+            ),
+            at_once=at_once,
+        )
+        return None if is_free and is_taken else new
 
     def _prepare(self, latest: Snapshot) -> None:
         """Write the manifests of the changes while this commit waits; most often they still fit when its turn comes."""
@@ -246,7 +264,8 @@ class _StepRun:
             self._files.write_ahead(plan.changes)
 
     def _plan(self, previous: Snapshot | None, schema: TableSchema) -> tuple[CommitStep, StepPlan]:
-        step = self._reader.renumbered(previous, schema)
+        turn = self._turn
+        step = self._reader.renumbered(previous, schema, look=turn.look, commits_ahead=turn.commits_ahead)
         plan = plan_step(step, self._reader.state(step, previous, schema))
         self.conflicts = plan.conflicts
         if plan.is_refused:
@@ -259,7 +278,7 @@ class _StepRun:
         snapshot = self._turn.marked(new.snapshot)
         self.may_be_applied = True
         try:
-            outcome = publish(self._table, snapshot, attempt)
+            outcome = publish(self._table, snapshot, attempt, when_done=self._turn.leave)
         except (StorageUnavailable, InvalidRequest):
             # The request was refused before a file was created.
             self.may_be_applied = False
@@ -306,7 +325,9 @@ class _StepRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Ready:
-    """The plan of a step after `previous`, with its written manifests. `is_outdated`: there is a later snapshot."""
+    """The plan of a step after `previous`, with its written manifests. `is_outdated`: there is a later
+    snapshot; on an object store it is not known yet.
+    """
 
     previous: Snapshot | None
     schema: TableSchema
@@ -314,10 +335,6 @@ class _Ready:
     plan: StepPlan
     base: BaseManifests
     is_outdated: bool
-
-    @property
-    def next_id(self) -> int:
-        return _id_after(self.previous)
 
 
 def _id_after(previous: Snapshot | None) -> int:

@@ -11,6 +11,7 @@ from dataclasses import replace
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.format.avro_container import BLOCK_BYTES, AvroBlock, build_container, open_container
 from lakehouse_core.metadata.manifest_writer import ManifestWriter
+from lakehouse_core.metadata.read_ahead import in_order
 from lakehouse_core.planning.commit.manifest_merge import (
     Deletions,
     FullMerge,
@@ -93,16 +94,21 @@ def _copy_blocks(table: TableContext, writer: ManifestWriter, group: Sequence[Ma
     if any(manifest.num_deleted_files for manifest in group):
         return None
     blocks: list[AvroBlock] = []
-    for manifest in group:
-        container = open_container(table.manifests.bytes_of(manifest), manifest.file_name)
+    # A disk is fastest one by one.
+    read = in_order(table.manifests.bytes_of, group, ahead=1, at_once=table.store.requests_at_once)
+    for manifest, data in zip(group, read, strict=True):
+        container = open_container(data, manifest.file_name)
         if container.schema != MANIFEST_SCHEMA:
             return None
         blocks.extend(container.blocks)
     schema = json.dumps(MANIFEST_SCHEMA, separators=(",", ":"), ensure_ascii=False)
-    data = build_container(schema, _joined(blocks), codec=writer.codec, metadata={})
-    name = writer.write_bytes(data)
+    copied = build_container(schema, _joined(blocks), codec=writer.codec, metadata={})
+    name = writer.write_bytes(copied)
     return replace(
-        combined(group, writer.partition_types), file_name=name, file_size=len(data), checksum=writer.checksum_of(name)
+        combined(group, writer.partition_types),
+        file_name=name,
+        file_size=len(copied),
+        checksum=writer.checksum_of(name),
     )
 
 

@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import takewhile
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from lakehouse_core.errors import CommitConflict, CorruptTable, SnapshotExpired, TaskFailed
 from lakehouse_core.execution.commit.live_files import live_in
@@ -18,6 +18,7 @@ from lakehouse_core.execution.context import TableContext
 from lakehouse_core.execution.tasks.renumber import RenumberTask, run_renumber
 from lakehouse_core.format.data_types import DataType
 from lakehouse_core.metadata.deltas import LONGEST_CATCH_UP, Seen, base_of, deltas_since, is_part
+from lakehouse_core.metadata.look import Look
 from lakehouse_core.planning.commit.file_changes import append_changes, new_files
 from lakehouse_core.planning.commit_order import needed_shifts
 from lakehouse_core.storage.outcomes import named_by_nobody
@@ -32,6 +33,10 @@ from lakehouse_core.table.snapshot import Snapshot
 from lakehouse_core.table.staged_commit import StagedCommit
 
 _Place: TypeAlias = tuple[bytes, int]
+
+# Numbers that are left free for each commit that comes before: as many as it may have rows. If it has more, the files
+# are written once more.
+_FREE_NUMBERS: Final = 1_000
 
 
 class CommitOrder:
@@ -63,19 +68,26 @@ class CommitOrder:
         # By the index of a message, the files written in place of its new files.
         self._written: dict[int, tuple[DataFile, ...]] = {}
         self._messages = staged.messages
+        # Of files that were written in place of others and are of no use any more, a message each.
+        self._superseded: list[CommitMessage] = []
         # The schema by which the files were written. Loading it may fail, and nothing may fail once the commit is
         # applied.
         self._schema: TableSchema | None = None
 
-    def messages_at(self, latest: Snapshot | None, schema: TableSchema) -> tuple[CommitMessage, ...]:
-        """Return messages with sequence numbers above those of every commit up to `latest`.
+    def messages_at(
+        self, latest: Snapshot | None, schema: TableSchema, *, look: Look | None = None, commits_ahead: int = 0
+    ) -> tuple[CommitMessage, ...]:
+        """Return messages with sequence numbers above those of every commit up to `latest`. `look`: the one that found
+        `latest`.
 
+        `commits_ahead`: how many commits will most likely come before this one. Files that must be written anew leave
+        numbers for their rows, so that they need not be written anew after each of them.
         REQUIRES: messages returned by an earlier call certainly were not committed. Raises CommitConflict when a staged
         file is in the table already, or is missing; also raises the errors of tasks.
         """
         if not self._new:
             return self._messages
-        arrived = self._arrived.at(latest, schema)
+        arrived = self._arrived.at(latest, schema, look)
         self._refuse_known()
         if schema.is_append:
             # Rows without keys have no order.
@@ -85,7 +97,7 @@ class CommitOrder:
             index: shift
             for place, parts in self._places.items()
             if len(parts) > 1 or place in arrived
-            for index, shift in self._shifts(arrived.get(place, ()), parts, types).items()
+            for index, shift in self._shifts(arrived.get(place, ()), parts, types, commits_ahead).items()
         }
         if shifts:
             self._write(shifts, schema)
@@ -98,6 +110,9 @@ class CommitOrder:
         Staged files stay unless every snapshot since staging was read: an unread snapshot may name them.
         """
         messages = self._staged.messages
+        if self._schema is not None:
+            discard(self._table.store, self._schema, self._superseded, named_by="the commit")
+        self._superseded.clear()
         gone = (
             replace(_bare(messages[index]), new_files=messages[index].new_files if applied else files)
             for index, files in self._written.items()
@@ -107,17 +122,22 @@ class CommitOrder:
         self._written.clear()
 
     def _shifts(
-        self, arrived: Sequence[DataFile], parts: Sequence[Sequence[int]], types: Sequence[DataType]
+        self,
+        arrived: Sequence[DataFile],
+        parts: Sequence[Sequence[int]],
+        types: Sequence[DataType],
+        commits_ahead: int,
     ) -> dict[int, int]:
         """Return by how much the staged numbers of messages of one bucket must rise, for those that must be written
         anew.
         """
+        free = commits_ahead * _FREE_NUMBERS
         now = [[file for index in indexes for file in self._messages[index].new_files] for indexes in parts]
         shifts: dict[int, int] = {}
         for indexes, files, shift in zip(parts, now, needed_shifts(arrived, now, types), strict=True):
             if shift:
                 staged = (file for index in indexes for file in self._staged.messages[index].new_files)
-                shifts |= dict.fromkeys(indexes, shift + _lowest(files) - _lowest(staged))
+                shifts |= dict.fromkeys(indexes, shift + free + _lowest(files) - _lowest(staged))
         return shifts
 
     def _refuse_known(self) -> None:
@@ -129,8 +149,8 @@ class CommitOrder:
             )
 
     def _write(self, shifts: Mapping[int, int], schema: TableSchema) -> None:
-        """Write the staged files of these messages anew, and delete the files that an earlier attempt wrote for
-        them.
+        """Write the staged files of these messages anew. What an earlier attempt wrote for them is deleted at the end,
+        when no other commit waits for this one.
         """
         self._schema = schema
         folders = DataLayout(schema)
@@ -146,7 +166,7 @@ class CommitOrder:
             if index in shifts
         }
         made = self._run(tasks, folders, schema)
-        superseded = [
+        self._superseded += [
             replace(_bare(self._staged.messages[index]), new_files=self._written[index])
             for index in made.keys() & self._written.keys()
         ]
@@ -155,7 +175,6 @@ class CommitOrder:
             replace(message, new_files=self._written.get(index, message.new_files))
             for index, message in enumerate(self._staged.messages)
         )
-        discard(self._table.store, schema, superseded, named_by="the commit")
 
     def _run(
         self, tasks: Mapping[int, RenumberTask], folders: DataLayout, schema: TableSchema
@@ -197,14 +216,20 @@ class _Arrived:
         self.names: set[str] = set()
         self.is_complete = True
 
-    def at(self, latest: Snapshot | None, schema: TableSchema) -> Mapping[_Place, list[DataFile]]:
+    def at(
+        self, latest: Snapshot | None, schema: TableSchema, look: Look | None = None
+    ) -> Mapping[_Place, list[DataFile]]:
         """Return, by bucket, the added files whose sequence numbers are not below all staged ones."""
         if latest is None or self._seen == [Seen(latest.id, latest.time_millis)]:
             return self._files
         # What was seen in another history, which the table had before it was rolled back, is not in this one.
-        after_id = self._seen[0].id if all(is_part(self._table.snapshots, one, latest) for one in self._seen) else 0
+        snapshots = self._table.snapshots
+        first_id = self._seen[0].id
+        if latest.id - first_id <= LONGEST_CATCH_UP:
+            look = snapshots.looked_up(first_id, latest.id, look)
+        after_id = first_id if all(is_part(snapshots, one, latest, look) for one in self._seen) else 0
         try:
-            entries = self._since(after_id, latest)
+            entries = self._since(after_id, latest, look)
         except SnapshotExpired:
             entries = self._live(latest, schema)
             self.is_complete = False
@@ -217,10 +242,12 @@ class _Arrived:
         self._seen = [Seen(latest.id, latest.time_millis)]
         return self._files
 
-    def _since(self, after_id: int, latest: Snapshot) -> list[ManifestEntry]:
+    def _since(self, after_id: int, latest: Snapshot, look: Look | None) -> list[ManifestEntry]:
         if latest.id - after_id > LONGEST_CATCH_UP:
             raise SnapshotExpired(f"Snapshot {after_id} is too far from {latest.id}.")
-        deltas = deltas_since(self._table.snapshots, self._table.manifests, after_id, latest.id, keep=self._keep)
+        deltas = deltas_since(
+            self._table.snapshots, self._table.manifests, after_id, latest.id, keep=self._keep, look=look
+        )
         return [entry for _, entries in deltas for entry in entries]
 
     def _live(self, latest: Snapshot, schema: TableSchema) -> list[ManifestEntry]:

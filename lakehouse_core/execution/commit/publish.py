@@ -4,6 +4,7 @@ Rule: create-if-absent succeeds for a deleted name. So the boundary is read afte
 Source: docs/reliability/commit.md#steps, docs/reliability/commit.md#why-the-boundary.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final, assert_never
@@ -19,6 +20,7 @@ from lakehouse_core.errors import (
 from lakehouse_core.execution.commit.outcome import LostRace, Published
 from lakehouse_core.execution.commit.replay import ledger_at
 from lakehouse_core.execution.context import TableContext
+from lakehouse_core.metadata.read_ahead import both
 from lakehouse_core.planning.commit.ledger import NONCE_PROPERTY, LedgerAnswer, ledger_answer
 from lakehouse_core.retry import Attempt, Retry
 from lakehouse_core.table.snapshot import Snapshot, parse_snapshot
@@ -45,8 +47,11 @@ class _Claim:
     deadline: float
 
 
-def publish(table: TableContext, snapshot: Snapshot, attempt: Attempt) -> Published | LostRace:
-    """Publish `snapshot` under its id; after LostRace it certainly is not applied.
+def publish(
+    table: TableContext, snapshot: Snapshot, attempt: Attempt, *, when_done: Callable[[], object]
+) -> Published | LostRace:
+    """Publish `snapshot` under its id; after LostRace it certainly is not applied. `when_done`: called once it is
+    published; it raises nothing.
 
     Raises CommitOutcomeUnknown when the store does not answer before the deadline of the attempt, StorageUnavailable or
     InvalidRequest when the store refused the write and nothing was applied.
@@ -54,7 +59,7 @@ def publish(table: TableContext, snapshot: Snapshot, attempt: Attempt) -> Publis
     claim = _Claim(table, snapshot, attempt.deadline)
     if not _is_created(claim) or not _counts(claim):
         return LostRace()
-    table.snapshots.write_latest_hint(snapshot.id)
+    both(lambda: table.snapshots.write_latest_hint(snapshot.id), when_done, at_once=table.store.requests_at_once)
     return Published()
 
 

@@ -5,7 +5,7 @@ Rule: safety never depends on the queue. A queue that cannot be read or written,
 Source: docs/reliability/commit.md#waiting-and-fairness.
 """
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from contextlib import suppress
 
 from lakehouse_core.clock import Clock
@@ -17,6 +17,8 @@ from lakehouse_core.table.layout import QUEUE_FOLDER, QUEUE_MARK
 # manifest list and snapshot 2.9 times before it wins; with one, the table is idle until the next commit notices its
 # turn.
 _ADMITTED = 2
+# With so many tickets ahead a commit is next in line once the admitted ones end.
+_NEAR = 2 * _ADMITTED - 1
 # After this time without a change all tickets ahead count as left by killed processes and are deleted.
 _STANDSTILL_SECONDS = 20.0
 # A ticket older than our own by this much, by the storage's clock, counts as left by a killed process: the default of
@@ -37,6 +39,12 @@ class CommitQueue:
         self._store = store
         self._clock = clock
         self._ticket: str | None = None
+        self._ahead_count = 0
+
+    @property
+    def ahead_count(self) -> int:
+        """How many commits may still be published before this one, as far as the queue told; 0 if it is not queued."""
+        return self._ahead_count if self.is_joined else 0
 
     @property
     def is_joined(self) -> bool:
@@ -56,6 +64,8 @@ class CommitQueue:
         except _NO_QUEUE:
             return False
         self._ticket = ticket
+        # One that is admitted may have ended while the tickets were counted.
+        self._ahead_count = len(names) + 1
         return True
 
     def mark(self) -> None:
@@ -66,13 +76,16 @@ class CommitQueue:
     def unmark(self) -> None:
         self._discard([QUEUE_MARK])
 
-    def wait(self, until: float) -> None:
-        """Return when it is this commit's turn, when the queue has stopped moving, or at the time `until`."""
+    def wait(self, until: float, *, near: Callable[[], object] = lambda: None) -> None:
+        """Return when it is this commit's turn, when the queue has stopped moving, or at the time `until`. `near`:
+        called once if the turn is near after a longer wait.
+        """
         if self._ticket is None:
             return
         began = moved = self._clock.monotonic_seconds()
         ahead = before = self._ahead()
-        count_at_first = len(ahead)
+        count_at_first = self._ahead_count = len(ahead)
+        is_far = count_at_first > _NEAR
         while len(ahead) >= _ADMITTED:
             now = self._clock.monotonic_seconds()
             if ahead != before:
@@ -87,6 +100,10 @@ class CommitQueue:
             pause = min(pace * _commits_to_sleep(len(ahead)), _LONGEST_PAUSE_SECONDS, until - now)
             self._clock.sleep(max(pause, _SHORTEST_PAUSE_SECONDS))
             ahead = self._still_ahead()
+            self._ahead_count = len(ahead)
+            if is_far and len(ahead) <= _NEAR:
+                is_far = False
+                near()
 
     def leave(self) -> None:
         """Delete the ticket, so that the next commit has its turn."""
@@ -136,7 +153,7 @@ def _commits_to_sleep(ahead_count: int) -> float:
     too long, all commits behind it would wait, measure a slower pace and sleep longer themselves. Any other commit
     sleeps for half of the commits that must end before that, because their times differ.
     """
-    must_end = ahead_count - (2 * _ADMITTED - 1)
+    must_end = ahead_count - _NEAR
     return must_end / 2 if must_end > 0 else 1 / 8
 
 

@@ -66,9 +66,12 @@ class SnapshotFiles:
             self._delta.write(changes)
             self._writer.flush()
 
-    def merge(self, previous: Snapshot | None, plan: StepPlan, schema: TableSchema) -> BaseManifests:
+    def before(self, previous: Snapshot | None) -> Sequence[ManifestFile]:
+        """Return the manifests of the snapshot before this one."""
+        return () if previous is None else self._table.manifests.of(previous)
+
+    def merge(self, before: Sequence[ManifestFile], plan: StepPlan, schema: TableSchema) -> BaseManifests:
         """Write the manifests of the changes and the merged manifests of the base."""
-        before: Sequence[ManifestFile] = () if previous is None else self._table.manifests.of(previous)
         if plan.rewrites_manifests:
             base = BaseManifests(before, self._rewritten(before))
             if base.is_unchanged:

@@ -6,6 +6,7 @@ docs/reliability/commit.md#steps, docs/reliability/commit.md#discarding.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from itertools import chain
 
 from lakehouse_core.errors import CommitConflict, CorruptTable
 from lakehouse_core.storage.object_store import ObjectInfo, ObjectStore
@@ -41,9 +42,13 @@ def discard(store: ObjectStore, schema: TableSchema, messages: Iterable[CommitMe
     REQUIRES: no snapshot names the files, and none will.
     """
     folders = DataLayout(schema)
+    going: list[list[str]] = []
     for message in messages:
         upgraded = {file.file_name for file in message.compact_before}
         made = replace(
             message, compact_after=tuple(file for file in message.compact_after if file.file_name not in upgraded)
         )
-        clear_away(store, [file.key for file in message_files(made, folders, named_by=named_by)])
+        going.append([file.key for file in message_files(made, folders, named_by=named_by)])
+    # One request where requests wait for one another; else a failure leaves the files of one message.
+    for keys in going if store.requests_at_once == 1 else [list(chain.from_iterable(going))]:
+        clear_away(store, keys)

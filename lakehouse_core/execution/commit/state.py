@@ -11,6 +11,7 @@ from lakehouse_core.execution.commit.live_files import live_in
 from lakehouse_core.execution.commit.order import CommitOrder
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.metadata.deltas import LONGEST_CATCH_UP, Seen, base_of, deltas_since, is_part
+from lakehouse_core.metadata.look import Look
 from lakehouse_core.planning.commit.conflicts import needs_live_files
 from lakehouse_core.planning.commit.overwrites import overwritten
 from lakehouse_core.planning.commit.steps import (
@@ -40,13 +41,16 @@ class StepReader:
         self._live = _LiveFiles(table)
         self._order = CommitOrder(table, step.staged, step.parts) if isinstance(step, AppendStep) else None
 
-    def renumbered(self, latest: Snapshot | None, schema: TableSchema) -> CommitStep:
+    def renumbered(
+        self, latest: Snapshot | None, schema: TableSchema, *, look: Look | None, commits_ahead: int
+    ) -> CommitStep:
         """Return the step, with higher sequence numbers for rows of buckets that other commits up to `latest` wrote.
+        `look`: the one that found `latest`. `commits_ahead`: as for `CommitOrder.messages_at`.
 
         REQUIRES: the step returned by an earlier call certainly was not applied. Raises as `CommitOrder` does.
         """
         if self._order is not None and isinstance(self._step, AppendStep):
-            messages = self._order.messages_at(latest, schema)
+            messages = self._order.messages_at(latest, schema, look=look, commits_ahead=commits_ahead)
             if messages is not self._step.staged.messages:
                 self._step = with_messages(self._step, messages)
         return self._step

@@ -18,6 +18,8 @@ from lakehouse_core.table.layout import QUEUE_MARK
 from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.snapshot import Snapshot
 
+# While commits wait in a queue, so many more snapshots than the next one may be there when one looks.
+_MORE_SNAPSHOTS: Final = 2
 # A longer wait does not raise the chance of an attempt.
 _LONGEST_WAIT_MILLIS: Final = 2_000
 # A queued commit sleeps after this many lost races in a row: the race before it queued, and some in its turn.
@@ -77,10 +79,18 @@ class CommitTurn:
                 prepare(latest)
             elif is_marked:
                 self._queue.unmark()
-            self._queue.wait(attempt.deadline)
-            attempt.restart()
-            latest = self._looked()
+            latest = self._waited(attempt, prepare)
         return latest
+
+    @property
+    def look(self) -> Look | None:
+        """The look that found the snapshot that `latest` returned."""
+        return self._look
+
+    @property
+    def commits_ahead(self) -> int:
+        """How many commits of the queue will most likely be published before this one, after the latest snapshot."""
+        return self._queue.ahead_count
 
     def schema(self) -> TableSchema:
         """Return the latest schema, which is not older than that of the latest snapshot. REQUIRES: `latest` was
@@ -120,9 +130,22 @@ class CommitTurn:
         """Leave the queue, so that the next commit has its turn."""
         self._queue.leave()
 
+    def _waited(self, attempt: Attempt, prepare: Callable[[Snapshot], object]) -> Snapshot | None:
+        """Return the latest snapshot when it is this commit's turn. `prepare`: called once more when it is near."""
+
+        def prepare_again() -> None:
+            latest = self._looked()
+            if latest is not None:
+                prepare(latest)
+
+        self._queue.wait(attempt.deadline, near=prepare_again)
+        attempt.restart()
+        return self._looked()
+
     def _looked(self) -> Snapshot | None:
         if self._given is None:
             self._looked_at = self._clock.monotonic_seconds()
-        self._look, self._given = self._given or self._table.look(QUEUE_MARK), None
+        after = _MORE_SNAPSHOTS if self._queue.is_joined else 0
+        self._look, self._given = self._given or self._table.look(QUEUE_MARK, after=after), None
         self._latest = self._snapshots.latest(self._look)
         return self._latest

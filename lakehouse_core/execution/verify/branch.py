@@ -71,14 +71,14 @@ class _BranchCheck:
             self._inspection.report(self._stamps(lineage), run[0].root.key)
             self._lineage(run)
         states = {(each.root.snapshot_id, each.root.base, each.root.delta) for each in self._branch.snapshots}
-        for tag in self._branch.tags:
+        for tag in self._inspection.ahead(self._branch.tags):
             if (tag.root.snapshot_id, tag.root.base, tag.root.delta) not in states:
                 self._lineage([tag])
             else:
                 self._metadata(tag)
                 self._manifests(tag)
                 self._indexes(tag, None)
-        for changelog in self._branch.changelogs:
+        for changelog in self._inspection.ahead(self._branch.changelogs):
             self._metadata(changelog)
             self._manifests(changelog)
             self._changelog(changelog)
@@ -95,7 +95,7 @@ class _BranchCheck:
         """Replay the deltas of `run`; after a gap, start again at the next snapshot."""
         live: ReplayedFiles | None = None
         before: Sequence[ManifestFile] = ()
-        for rooted in run:
+        for rooted in self._inspection.ahead(run):
             root = rooted.root
             self._metadata(rooted)
             assert root.base is not None

@@ -3,9 +3,11 @@
 Data files are listed with their sizes, and read on demand.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from typing import TypeVar
 
 from lakehouse_core.data_files.deletion_vectors import read_vectors
@@ -38,6 +40,8 @@ from lakehouse_core.table.snapshot import Snapshot, snapshot_checksums
 
 T = TypeVar("T")
 
+# At most three lists of each are remembered until the root is checked.
+_ROOTS_AHEAD = 16
 # The errors of reading bytes that are damaged, or that no engine writes.
 _UNREADABLE = (CorruptTable, UnsupportedFeature, InvalidRequest, NotFound)
 
@@ -96,6 +100,22 @@ class Inspection:
         if not self._reads_data:
             self._watch.at("checking", self._root_count, self._root_count, "snapshots")
         return tuple(self._found.values())
+
+    def ahead(self, roots: Iterable[Rooted]) -> Iterator[Rooted]:
+        """Yield the roots; the manifest lists and manifests of a few are read together before that."""
+        rest = iter(roots)
+        while some := list(islice(rest, _ROOTS_AHEAD)):
+            lists = [(one, named) for one in some for named in one.root.lists]
+            self._manifests.fetch({named.name: named.size or 0 for _, named in lists})
+            unread: dict[str, int] = {}
+            for one, named in lists if self._store.requests_at_once > 1 else ():
+                # What cannot be read is reported when it is checked.
+                with suppress(*_UNREADABLE):
+                    for each in self._manifests.listed(named.name, named.size, one.checksums.get(named.name)):
+                        if each not in self._tallies:
+                            unread[each.file_name] = each.file_size
+            self._manifests.fetch(unread)
+            yield from some
 
     def report(self, findings: Iterable[Finding], root_key: str | None = None) -> None:
         """Add findings; `root_key`: the root that names the object."""

@@ -5,6 +5,7 @@ Data files are listed with their sizes, and read on demand. Files that an expiry
 
 from collections.abc import Callable, Iterable
 from functools import partial
+from itertools import islice
 from typing import TypeVar
 
 from lakehouse_core.errors import NotFound
@@ -13,6 +14,7 @@ from lakehouse_core.execution.verify.branch import Branch, check_branch
 from lakehouse_core.execution.verify.inspection import Inspection, Rooted
 from lakehouse_core.metadata.deletion_plans import load_plans
 from lakehouse_core.metadata.ids import changelog_ids, snapshot_ids
+from lakehouse_core.metadata.look import Look
 from lakehouse_core.metadata.roots import branch_names
 from lakehouse_core.metadata.staged_commits import pending_commits
 from lakehouse_core.metadata.tag_log import tag_in, tag_names
@@ -155,7 +157,10 @@ class _Verification:
         producer_is_none = schema.table_options.changelog_producer is ChangelogProducer.NONE
 
         def rooted(keys: Iterable[str], kind: RootKind) -> list[Rooted]:
-            roots = (self._rooted(key, kind, layout.prefix, producer_is_none) for key in keys)
+            rest, roots = iter(keys), []
+            while some := list(islice(rest, store.requests_at_once)):
+                look = Look(store, some)
+                roots += [self._rooted(key, kind, layout.prefix, producer_is_none, look) for key in some]
             return [root for root in roots if root is not None]
 
         return Branch(
@@ -167,8 +172,8 @@ class _Verification:
             changelogs=rooted(map(layout.changelog, every_changelog_id), RootKind.CHANGELOG),
         )
 
-    def _rooted(self, key: str, kind: RootKind, lineage: str, delta_is_changelog: bool) -> Rooted | None:
-        snapshot = self._inspection.read(Invariant.READABLE_ROOTS, key, partial(self._snapshot, key, kind), key)
+    def _rooted(self, key: str, kind: RootKind, lineage: str, delta_is_changelog: bool, look: Look) -> Rooted | None:
+        snapshot = self._inspection.read(Invariant.READABLE_ROOTS, key, partial(self._snapshot, key, kind, look), key)
         if snapshot is None:
             return None
         # The file is read too, because the sizes that its writer recorded for the lists may be wrong.
@@ -188,8 +193,10 @@ class _Verification:
         self._watch.at("reading the roots", self._roots_read, None, "snapshots")
         return rooted
 
-    def _snapshot(self, key: str, kind: RootKind) -> Snapshot:
-        data = self._store.read(key)
+    def _snapshot(self, key: str, kind: RootKind, look: Look) -> Snapshot:
+        data = look.get(key)
+        if data is None:
+            raise NotFound(f"{self._store.uri(key)}: the object does not exist. Check the name.")
         # Not the content, because there may be ten thousand files.
         self._roots[key] = hash(data)
         return tag_in(self._store, key, data).snapshot if kind is RootKind.TAG else parse_snapshot(data, key)
@@ -208,7 +215,8 @@ def _content(store: StoreReader, key: str) -> bytes | None:
 
 
 def _contents(store: StoreReader, *keys: str) -> dict[str, bytes | None]:
-    return {key: _content(store, key) for key in keys}
+    look = Look(store, keys)
+    return {key: look.get(key) for key in keys}
 
 
 def _consumer(store: StoreReader, key: str) -> int:

@@ -12,6 +12,7 @@ import pytest
 import lakehouse_core as lc
 from lakehouse_core.catalog.catalog import Catalog
 from lakehouse_core.clock import VirtualClock
+from lakehouse_core.execution.commit.order import CommitOrder
 from lakehouse_core.storage import (
     Call,
     Fault,
@@ -266,6 +267,27 @@ def test_it_does_not_matter_how_long_ago_it_was_staged(count: int, expires: bool
     place.table.commit(late)
 
     assert place.rows() == [(0, "first"), (1, "late"), (2, str(count - 1))]
+
+
+def test_numbers_stay_free_for_the_commits_that_wait_ahead_so_that_they_do_not_overtake_the_rows_again() -> None:
+    place = Place({"write-only": "true"})
+    staged = place.stage("slow", (1, "slow"))
+    place.table.write([{"k": 1, "v": "quick"}])
+    order = CommitOrder(place.table._context, staged)
+
+    def numbers(commits_ahead: int) -> tuple[int, set[str]]:
+        messages = order.messages_at(
+            place.table._context.snapshots.latest(), place.table._context.schemas.latest(), commits_ahead=commits_ahead
+        )
+        (file,) = messages[0].new_files
+        return file.min_sequence_number, {file.file_name}
+
+    first, names = numbers(commits_ahead=2)
+    for number in range(20):
+        place.table.write([{"k": 1, "v": f"{number}"}])
+
+    assert first == 1 + 2_000
+    assert numbers(commits_ahead=1) == (first, names)
 
 
 def test_a_staged_commit_survives_as_text_and_is_the_same_until_it_is_applied() -> None:

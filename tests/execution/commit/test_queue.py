@@ -86,6 +86,22 @@ def test_a_commit_learns_soon_that_its_turn_has_come_where_the_admitted_end_toge
     assert turn <= seconds_waited(last, clock) < turn + 0.3 * a_commit
 
 
+@pytest.mark.parametrize(("place", "times"), [(2, 0), (4, 0), (6, 1), (16, 1)])
+def test_a_commit_prepares_once_more_when_its_turn_is_near_after_a_longer_wait(store, clock, place, times):
+    others = [joined(store, clock) for _ in range(place - 1)]
+    last = joined(store, clock)
+    left: list[int] = []
+
+    def one_leaves(call: Call) -> None:
+        if others:
+            others.pop(0).leave()
+
+    last._store = FaultyStore(store, on_call=one_leaves)
+    last.wait(clock.monotonic_seconds() + 1_000, near=lambda: left.append(last.ahead_count))
+
+    assert left == [3] * times
+
+
 def test_whoever_comes_back_goes_to_the_end(store, clock):
     queues = [joined(store, clock) for _ in range(3)]
     queues[0].leave()

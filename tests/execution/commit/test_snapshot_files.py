@@ -15,7 +15,7 @@ def written(table: CommitTable, files: SnapshotFiles, step: CommitStep) -> NewSn
     """Write the files of an attempt after the latest snapshot."""
     schema, latest = table.schemas.latest(), table.context.snapshots.latest()
     changes = step.changes  # type: ignore[union-attr]
-    base = files.merge(latest, StepPlan(changes=changes), schema)
+    base = files.merge(files.before(latest), StepPlan(changes=changes), schema)
     return files.write(latest, step, changes, base, schema=schema, ledger=Ledger())
 
 
