@@ -19,7 +19,15 @@ from lakehouse_core.clock import Clock, SystemClock
 from lakehouse_core.errors import InvalidRequest, shown
 from lakehouse_core.execution.engine import Engine
 from lakehouse_core.format.stored import is_broken
-from lakehouse_core.storage import EXPECTED_ADDRESS, ObjectStore, StoreSpec, open_store, parse_location, with_storage
+from lakehouse_core.storage import (
+    EXPECTED_ADDRESS,
+    ObjectStore,
+    StoreSpec,
+    has_conditions,
+    open_store,
+    parse_location,
+    with_storage,
+)
 
 # Named for the reader: this module must not know Spark.
 SparkSession: TypeAlias = Any
@@ -112,12 +120,17 @@ def catalog_at(address: CatalogAddress, *, engine: Callable[[], Engine] | None =
                 "Give metastore='sqlite:////data/catalog.db', or leave the options out."
             )
         return Catalog(store, engine=engine, clock=clock)
-    names = _sql_metastore(address.metastore, address.metastore_options, store, clock)
+    decides = not has_conditions(address.location)
+    store, names = _sql_metastore(address.metastore, address.metastore_options, store, clock, decides=decides)
     return Catalog(store, engine=engine, clock=clock, metastore=names)
 
 
-def _sql_metastore(metastore: str, options: Mapping[str, str], store: ObjectStore, clock: Clock) -> Metastore:
+def _sql_metastore(
+    metastore: str, options: Mapping[str, str], store: ObjectStore, clock: Clock, *, decides: bool
+) -> tuple[ObjectStore, Metastore]:
+    """Return the metastore, and the store by which tables are written. `decides`: the database decides who wins."""
     try:
+        from lakehouse_core.catalog.sql.decided_store import decided_store  # noqa: PLC0415
         from lakehouse_core.catalog.sql.metastore import sql_metastore  # noqa: PLC0415
     except ModuleNotFoundError as error:
         if error.name != "sqlalchemy":
@@ -125,7 +138,9 @@ def _sql_metastore(metastore: str, options: Mapping[str, str], store: ObjectStor
         raise InvalidRequest(
             "metastore: the package sqlalchemy is not installed. Run pip install 'paimon-lakehouse[sql]'."
         ) from error
-    return sql_metastore(metastore, options, WarehouseFiles(store, clock), clock)
+    if decides:
+        store = decided_store(metastore, options, store, clock)
+    return store, sql_metastore(metastore, options, WarehouseFiles(store, clock), clock)
 
 
 def _is_session_or_function(spark: object) -> bool:

@@ -7,6 +7,7 @@ from lakehouse_core.storage.memory import MemoryStore
 from lakehouse_core.storage.object_store import Children, FolderStore, ObjectInfo, ObjectStore, StoreReader, StoreSpec
 from lakehouse_core.storage.opening import (
     EXPECTED_ADDRESS,
+    has_conditions,
     home_expanded,
     inside,
     is_there,
@@ -31,6 +32,7 @@ __all__ = [
     "StoreReader",
     "StoreSpec",
     "child",
+    "has_conditions",
     "home_expanded",
     "inside",
     "is_hidden",

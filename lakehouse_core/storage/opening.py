@@ -114,6 +114,11 @@ def parse_location(text: str) -> StoreSpec:
     return _on_disk(text, os.path.normpath(path))
 
 
+def has_conditions(spec: StoreSpec) -> bool:
+    """Return whether a store takes conditional writes, as its settings say."""
+    return dict(spec.settings).get("conditional-writes") != "false"
+
+
 def home_expanded(path: str) -> str:
     """Return the path with a `~` or `~user` at its beginning replaced by that home folder.
 

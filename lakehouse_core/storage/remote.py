@@ -272,6 +272,11 @@ class RemoteStore:
                 return
 
     def _put_if(self, key: str, data: bytes, mode: Any) -> bool:
+        if not self.settings.has_conditions:
+            raise UnsupportedFeature(
+                f"{self.uri(key)}: the store has no conditional writes (storage: conditional-writes=false), so the "
+                "database of a SQL catalog must decide. Connect with metastore=, and write there. Nothing was written."
+            )
         check_conditions(self)
         return self.put_if(key, data, mode)
 
@@ -453,6 +458,9 @@ def _client(new: Callable[..., Any], settings: RemoteSettings, retries: int, key
 def check_conditions(store: RemoteStore) -> None:
     """Raise UnsupportedFeature if the store ignores the conditions of writes. Asks each store once in a process."""
     settings = store.settings
+    if not settings.has_conditions:
+        # A database decides.
+        return
     with _PROBING:
         if settings not in _PROBED:
             _PROBED[settings] = _honours_conditions(store)
@@ -460,7 +468,7 @@ def check_conditions(store: RemoteStore) -> None:
         raise UnsupportedFeature(
             f"{settings.address} at {settings.endpoint or settings.service}: the store ignores If-None-Match or "
             "If-Match, so two writers could overwrite each other's snapshots. Nothing was written. Use a store with "
-            "conditional writes."
+            "conditional writes, or give storage={'conditional-writes': 'false'} and a SQL catalog in all writers."
         )
 
 

@@ -16,7 +16,9 @@ from urllib.parse import urlsplit
 from lakehouse_core.errors import InvalidRequest, StorageUnavailable, shown
 from lakehouse_core.storage.object_store import StoreSpec
 
-SHARED_NAMES: Final = ("endpoint", "allow-http", "timeout", "connections")
+# false: the service has none, and the database of a SQL catalog decides which writer wins.
+CONDITIONAL_WRITES: Final = "conditional-writes"
+SHARED_NAMES: Final = ("endpoint", "allow-http", "timeout", "connections", CONDITIONAL_WRITES)
 _MOST_CONNECTIONS: Final = 256
 # In specifications only.
 _GIVEN_KEYS: Final = "given-keys"
@@ -35,7 +37,7 @@ class Credentials:
 class RemoteSettings(ABC):
     """`bucket`: the first part of the address. `endpoint` None: the service's own. `timeout_seconds`: of one request.
     `connections`: the number of requests at once. `has_given_keys`: the credentials were given to `connect`, in this
-    process or in another one.
+    process or in another one. `has_conditions`: the service takes conditional writes.
     """
 
     scheme: ClassVar[Literal["s3", "az"]]
@@ -57,6 +59,7 @@ class RemoteSettings(ABC):
     timeout_seconds: int = 20
     connections: int = 32
     has_given_keys: bool = False
+    has_conditions: bool = True
 
     @classmethod
     @abstractmethod
@@ -85,6 +88,7 @@ class RemoteSettings(ABC):
             "allow-http": flag_text(self.allow_http),
             "timeout": f"{self.timeout_seconds}",
             "connections": f"{self.connections}",
+            CONDITIONAL_WRITES: None if self.has_conditions else "false",
             _GIVEN_KEYS: "true" if self.has_given_keys else None,
         }
         return tuple((name, text) for name, text in texts.items() if text is not None)
@@ -110,6 +114,7 @@ def shared_settings(given: Mapping[str, str]) -> dict[str, Any]:
         "timeout_seconds": _whole(given, "timeout", default=20, most=3_600),
         "connections": _whole(given, "connections", default=32, most=_MOST_CONNECTIONS),
         "has_given_keys": _GIVEN_KEYS in given,
+        "has_conditions": flag(given, CONDITIONAL_WRITES, default=True),
     }
 
 

@@ -16,7 +16,7 @@ from sqlalchemy import exc
 from sqlalchemy.schema import CreateTable
 
 from lakehouse_core.catalog.sql.address import MYSQL, POSTGRESQL, SQLITE, SqlAddress, with_password, without_secrets
-from lakehouse_core.catalog.sql.tables import ALL, LOCKS, TABLES
+from lakehouse_core.catalog.sql.tables import ALL, LOCKS
 from lakehouse_core.errors import InvalidRequest, LakehouseError, StorageUnavailable, WriteOutcomeUnknown
 from lakehouse_core.retry import Retry
 
@@ -49,8 +49,9 @@ class _RolledBack(StorageUnavailable):
 class SqlDatabase:
     """One database of catalogs. The first change creates the SQL tables."""
 
-    def __init__(self, address: SqlAddress) -> None:
+    def __init__(self, address: SqlAddress, tables: tuple[sa.Table, ...] = ALL) -> None:
         self.address = address
+        self._tables = tables
         self._is_readable = False
         self._is_writable = False
 
@@ -64,7 +65,7 @@ class SqlDatabase:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the address without the password; another process takes its own."""
-        return SqlDatabase, (self.address,)
+        return SqlDatabase, (self.address,) if self._tables is ALL else (self.address, self._tables)
 
     def read(self, ask: Callable[[sa.Connection], R], *, empty: R) -> R:
         """Return what `ask` finds; `empty` if the database has no tables of a catalog yet. Creates nothing.
@@ -78,7 +79,7 @@ class SqlDatabase:
             if not self._is_readable:
                 # Java makes the table of locks only where it takes locks.
                 inspector = sa.inspect(connection)
-                self._is_readable = all(inspector.has_table(table.name) for table in ALL if table is not LOCKS)
+                self._is_readable = all(inspector.has_table(table.name) for table in self._tables if table is not LOCKS)
             return ask(connection) if self._is_readable else empty
 
     def change(self, do: Callable[[sa.Connection], R], *, is_done: Callable[[sa.Connection], bool]) -> R | None:
@@ -110,8 +111,8 @@ class SqlDatabase:
             connection = opened.execution_options(isolation_level="AUTOCOMMIT")
             inspector = sa.inspect(connection)
             # A user of a server that may not create tables may well change rows.
-            missing = [table for table in ALL if not inspector.has_table(table.name)]
-            if self.address.dialect == SQLITE and TABLES in missing:
+            missing = [table for table in self._tables if not inspector.has_table(table.name)]
+            if self.address.dialect == SQLITE and missing:
                 # Stored in the file. Java leaves reads open, which would keep all others from writing.
                 connection.exec_driver_sql("PRAGMA journal_mode=WAL")
         if missing:

@@ -6,7 +6,21 @@ Source: docs/format/catalogs.md#jdbc-catalog.
 
 from typing import Any, Final
 
-from sqlalchemy import BINARY, BigInteger, Column, ColumnElement, MetaData, String, Table, Text, and_, cast, text
+from sqlalchemy import (
+    BINARY,
+    BigInteger,
+    Column,
+    ColumnElement,
+    LargeBinary,
+    MetaData,
+    SmallInteger,
+    String,
+    Table,
+    Text,
+    and_,
+    cast,
+    text,
+)
 from sqlalchemy.dialects import mysql
 from sqlalchemy.types import TIMESTAMP
 
@@ -64,6 +78,26 @@ LOCKS: Final = Table(
 )
 ALL: Final = (TABLES, DATABASE_PROPERTIES, TABLE_PROPERTIES, VIEWS, LOCKS)
 LONGEST_VALUE: Final = 1000
+
+# Ours alone: the objects that this database decides about. Keys are in ASCII, and ordered by their bytes.
+COMMITS: Final = Table(
+    "lakehouse_commits",
+    _METADATA,
+    _key("catalog_key"),
+    Column(
+        "object_key",
+        String(1024)
+        .with_variant(String(1024, collation="C"), "postgresql")
+        .with_variant(mysql.VARCHAR(1024, charset="ascii", collation="ascii_bin"), "mysql"),
+        primary_key=True,
+        nullable=False,
+    ),
+    Column("nonce", String(64), nullable=False),
+    Column("is_written", SmallInteger, nullable=False),
+    Column("changed_millis", BigInteger, nullable=False),
+    Column("content", LargeBinary().with_variant(mysql.LONGBLOB(), "mysql")),
+    **_MYSQL,
+)
 
 
 def same(column: Column[str], value: str, dialect: str) -> ColumnElement[bool]:

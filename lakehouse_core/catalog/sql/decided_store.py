@@ -1,0 +1,358 @@
+"""A store whose conditional writes a SQL database decides, for services that have none.
+
+Rule: the row of a key is its object; the file is a copy of it that whoever meets an unwritten row may write. A deleted
+key keeps a row, so that a writer that was overtaken finds that out.
+Source: docs/decisions/0024-commits-by-a-database.md.
+"""
+
+import builtins
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass
+from typing import IO, Any, Final, TypeVar
+from urllib.parse import quote, unquote
+
+import pyarrow as pa
+import sqlalchemy as sa
+
+from lakehouse_core.catalog.sql.address import sql_address
+from lakehouse_core.catalog.sql.database import RowExists, SqlDatabase
+from lakehouse_core.catalog.sql.tables import COMMITS
+from lakehouse_core.clock import Clock
+from lakehouse_core.errors import InvalidRequest, NotFound, StorageUnavailable
+from lakehouse_core.storage import Children, ObjectInfo, ObjectStore, StoreSpec
+from lakehouse_core.storage.keys import joined, key_parts
+from lakehouse_core.storage.outcomes import begun
+
+R = TypeVar("R")
+
+# Folders of data files and manifests, whose names are used once: no row is asked for them.
+_BULK_FOLDERS: Final = ("manifest", "index", "statistics")
+_BULK_PREFIX: Final = "bucket-"
+_LONGEST_KEY: Final = 1024
+_KEYS_AT_ONCE: Final = 200
+_MOST_OVERTAKEN: Final = 20
+# How long a writer that was overtaken may sleep before the row that tells it so is removed.
+_KEPT_MILLIS: Final = 7 * 24 * 3600 * 1000
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """What the database says of a key. `content` None: deleted. `is_written`: the file says the same."""
+
+    nonce: str
+    content: bytes | None
+    is_written: bool
+
+
+def decided_store(metastore: str, options: Mapping[str, str], inner: ObjectStore, clock: Clock) -> "DecidedStore":
+    """Return the store that the database at an address decides about, without connecting. Raises as `connect` does."""
+    address = sql_address(metastore, options)
+    if address.takes_lock:
+        raise InvalidRequest(
+            "metastore_options: lock.enabled is for tables that Java writes. In a store without conditional writes "
+            "the database decides, which Java does not know: write there by this package alone, and leave the lock out."
+        )
+    return DecidedStore(inner, SqlDatabase(address, (COMMITS,)), clock)
+
+
+class DecidedStore:
+    """An ObjectStore over `inner`. `prefix`: where this store is rooted below the warehouse."""
+
+    def __init__(self, inner: ObjectStore, database: SqlDatabase, clock: Clock, prefix: str = "") -> None:
+        self._inner = inner
+        self._database = database
+        self._clock = clock
+        self._prefix = prefix
+
+    @property
+    def spec(self) -> StoreSpec:
+        return self._inner.spec
+
+    @property
+    def folders(self) -> None:
+        return None
+
+    @property
+    def requests_at_once(self) -> int:
+        return self._inner.requests_at_once
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return DecidedStore, (self._inner, self._database, self._clock, self._prefix)
+
+    def at(self, prefix: str) -> "DecidedStore":
+        return DecidedStore(self._inner.at(prefix), self._database, self._clock, joined(self._prefix, prefix))
+
+    def uri(self, key: str) -> str:
+        return self._inner.uri(key)
+
+    def read(self, key: str) -> bytes:
+        row = self._found([key]).get(key)
+        if row is None:
+            return self._inner.read(key)
+        if row.content is None:
+            raise NotFound(f"{self.uri(key)}: the object does not exist. Check the name.")
+        return row.content
+
+    def read_all(self, keys: Iterable[str]) -> Iterator[bytes]:
+        asked = list(keys)
+        if all(map(self._is_bulk, asked)):
+            yield from self._inner.read_all(asked)
+            return
+        found = self.read_found(asked)
+        for key in asked:
+            yield found[key] if key in found else self.read(key)
+
+    def read_found(self, keys: Iterable[str]) -> Mapping[str, bytes]:
+        asked = list(keys)
+        rows = self._found(asked)
+        files = self._inner.read_found([key for key in asked if key not in rows])
+        contents = {key: row.content for key, row in rows.items() if row.content is not None}
+        return {
+            key: contents[key] if key in contents else files[key] for key in asked if key in contents or key in files
+        }
+
+    def read_versioned(self, key: str) -> tuple[bytes, str] | None:
+        row = self._found([key]).get(key)
+        if row is None:
+            return self._inner.read_versioned(key)
+        return None if row.content is None else (row.content, row.nonce)
+
+    def open_read(self, key: str, size: int | None = None) -> pa.NativeFile:
+        return self._inner.open_read(key, size) if self._is_bulk(key) else pa.BufferReader(self.read(key))
+
+    def infos(self, keys: Iterable[str]) -> Mapping[str, ObjectInfo]:
+        asked = list(keys)
+        gone = {key for key, row in self._found(asked).items() if row.content is None}
+        return self._inner.infos([key for key in asked if key not in gone])
+
+    def children(self, prefix: str) -> Children:
+        gone = self._gone_below(prefix)
+        found = self._inner.children(prefix)
+        return Children(tuple(name for name in found.files if joined(prefix, name) not in gone), found.folders)
+
+    def list(self, prefix: str) -> Iterator[ObjectInfo]:
+        gone = self._gone_below(prefix)
+        return (info for info in self._inner.list(prefix) if info.key not in gone)
+
+    def create_new(self, key: str, data: bytes) -> bool:
+        self._check_decidable(key)
+        row = self._rows([key]).get(key)
+        if row is None and self._inner.infos([key]):
+            return False
+        if row is not None and row.content is not None:
+            return False
+        return self._decided(key, data, over=row)
+
+    def replace(self, key: str, data: bytes, *, if_version: str | None) -> bool:
+        if if_version is None:
+            return self.create_new(key, data)
+        self._check_decidable(key)
+        row = self._rows([key]).get(key)
+        if row is None:
+            # A file that came here without the database.
+            found = self._inner.read_versioned(key)
+            return found is not None and found[1] == if_version and self._decided(key, data, over=None)
+        return row.content is not None and row.nonce == if_version and self._decided(key, data, over=row)
+
+    def write(self, key: str, data: bytes, *, durable: bool = True) -> None:
+        for _ in range(_MOST_OVERTAKEN):
+            row = self._rows([key]).get(key)
+            if row is None:
+                self._inner.write(key, data, durable=durable)
+                return
+            if self._decided(key, data, over=row):
+                return
+        raise self._restless(key)
+
+    def write_all(self, objects: Mapping[str, bytes]) -> None:
+        bulk = {key: data for key, data in objects.items() if self._is_bulk(key)}
+        self._inner.write_all(bulk)
+        for key, data in objects.items():
+            if key not in bulk:
+                self.write(key, data)
+
+    def open_write(self, key: str) -> AbstractContextManager[IO[bytes]]:
+        return self._inner.open_write(key)
+
+    def make_last(self, keys: Iterable[str]) -> None:
+        asked = list(keys)
+        for key, row in self._rows(asked).items():
+            self._settle(key, row)
+        self._inner.make_last(asked)
+
+    def delete(self, keys: Iterable[str]) -> Sequence[str]:
+        asked = list(keys)
+        rows = self._rows(asked)
+        for key, row in rows.items():
+            if row.content is not None:
+                self._delete_row(key)
+        # A row that was deleted before may have a file that an overtaken writer left.
+        left = self._inner.delete(asked)
+        if rows:
+            self._forget_old()
+        for key, row in self._rows(rows).items():
+            if row.content is None and key not in left:
+                self._mark(key, row)
+        return left
+
+    def delete_folder(self, prefix: str) -> Sequence[str]:
+        key_parts(prefix)
+        return self.delete([info.key for info in self.list(prefix)])
+
+    def now_millis(self) -> int:
+        return self._inner.now_millis()
+
+    def _decided(self, key: str, data: bytes, *, over: _Row | None) -> bool:
+        """Let the database decide: the key gets this content if its row is still `over`. Then write the file.
+
+        Raises WriteOutcomeUnknown where the row or the file may not be written; whoever reads the key finishes it.
+        """
+        row = _Row(self._clock.uuid(), data, is_written=False)
+        columns = COMMITS.c
+        values = {"nonce": row.nonce, "content": data, "is_written": 0, "changed_millis": self._clock.now_millis()}
+
+        def change(connection: sa.Connection) -> bool:
+            if over is None:
+                connection.execute(sa.insert(COMMITS).values({**self._identity(key), **values}))
+                return True
+            update = sa.update(COMMITS).where(*self._is(key), columns.nonce == over.nonce).values(values)
+            return connection.execute(update).rowcount == 1
+
+        try:
+            is_ours = self._database.change(
+                change, is_done=lambda connection: self._nonce(connection, key) == row.nonce
+            )
+        except RowExists:
+            return False
+        if is_ours is False:
+            return False
+        with begun(f"The database has the content of {self.uri(key)}; whoever reads it next writes the file."):
+            self._settle(key, row)
+        return True
+
+    def _settle(self, key: str, row: _Row) -> None:
+        """Make the file say what the row says. Another one may have changed the row meanwhile: then what that says."""
+        for _ in range(_MOST_OVERTAKEN):
+            if row.is_written:
+                return
+            if row.content is None:
+                if left := self._inner.delete([key]):
+                    raise StorageUnavailable(f"{self.uri(left[0])}: the store did not delete it. Try again.")
+            else:
+                self._inner.write(key, row.content)
+            if self._mark(key, row):
+                return
+            # The file may be ours now, and the row another's, who wrote the file before us.
+            found = self._rows([key]).get(key)
+            if found is None:
+                return
+            row = _Row(found.nonce, found.content, is_written=False)
+        raise self._restless(key)
+
+    def _mark(self, key: str, row: _Row) -> bool:
+        """Say that the file is as the row says; return False if the row has changed."""
+
+        def mark(connection: sa.Connection) -> bool:
+            update = sa.update(COMMITS).where(*self._is(key), COMMITS.c.nonce == row.nonce).values(is_written=1)
+            return connection.execute(update).rowcount == 1
+
+        marked = self._database.change(mark, is_done=lambda connection: self._nonce(connection, key) == row.nonce)
+        return marked is not False
+
+    def _delete_row(self, key: str) -> None:
+        nonce = self._clock.uuid()
+        values = {"nonce": nonce, "content": None, "is_written": 0, "changed_millis": self._clock.now_millis()}
+
+        def change(connection: sa.Connection) -> None:
+            connection.execute(sa.update(COMMITS).where(*self._is(key)).values(values))
+
+        self._database.change(change, is_done=lambda connection: self._nonce(connection, key) == nonce)
+
+    def _forget_old(self) -> None:
+        """Remove rows of keys that were deleted long ago."""
+        columns = COMMITS.c
+        old = sa.delete(COMMITS).where(
+            columns.catalog_key == self._database.address.catalog_key,
+            columns.content.is_(None),
+            columns.is_written == 1,
+            columns.changed_millis < self._clock.now_millis() - _KEPT_MILLIS,
+        )
+        with suppress(StorageUnavailable):
+            self._database.change(lambda connection: connection.execute(old).rowcount, is_done=lambda _: True)
+
+    def _found(self, keys: Sequence[str]) -> Mapping[str, _Row]:
+        """Return the rows of keys, after a try to finish what their writers did not."""
+        rows = self._rows(keys)
+        for key, row in rows.items():
+            # The row is what counts; who may not write the file can still read.
+            with suppress(StorageUnavailable):
+                self._settle(key, row)
+        return rows
+
+    def _rows(self, keys: Iterable[str]) -> dict[str, _Row]:
+        asked = {self._row_key(key): key for key in keys if not self._is_bulk(key)}
+        columns = COMMITS.c
+        found: dict[str, _Row] = {}
+        names = builtins.list(asked)
+        for first in range(0, len(names), _KEYS_AT_ONCE):
+            query = sa.select(columns.object_key, columns.nonce, columns.content, columns.is_written).where(
+                self._in_catalog(), columns.object_key.in_(names[first : first + _KEYS_AT_ONCE])
+            )
+            for name, nonce, content, is_written in self._ask(query):
+                found[asked[name]] = _Row(nonce, None if content is None else bytes(content), bool(is_written))
+        return found
+
+    def _gone_below(self, prefix: str) -> set[str]:
+        """Return the deleted keys below a prefix, after files are written that their writers did not write."""
+        columns = COMMITS.c
+        folder = self._row_key(prefix) if joined(self._prefix, prefix) else ""
+        # "0" follows "/".
+        below = [columns.object_key >= f"{folder}/", columns.object_key < f"{folder}0"] if folder else []
+        query = sa.select(columns.object_key, columns.content.is_(None), columns.is_written).where(
+            self._in_catalog(), sa.or_(columns.content.is_(None), columns.is_written == 0), *below
+        )
+        root = f"{self._prefix}/" if self._prefix else ""
+        rows = [
+            (unquote(name, errors="surrogateescape").removeprefix(root), gone, is_written)
+            for name, gone, is_written in self._ask(query)
+        ]
+        self._found([key for key, _, is_written in rows if not is_written])
+        return {key for key, gone, _ in rows if gone}
+
+    def _ask(self, query: sa.Select[Any]) -> Sequence[Any]:
+        empty: Sequence[Any] = []
+        return self._database.read(lambda connection: connection.execute(query).all(), empty=empty)
+
+    def _nonce(self, connection: sa.Connection, key: str) -> str | None:
+        return connection.execute(sa.select(COMMITS.c.nonce).where(*self._is(key))).scalar()
+
+    def _is(self, key: str) -> tuple[sa.ColumnElement[bool], ...]:
+        return (self._in_catalog(), COMMITS.c.object_key == self._row_key(key))
+
+    def _in_catalog(self) -> sa.ColumnElement[bool]:
+        return COMMITS.c.catalog_key == self._database.address.catalog_key
+
+    def _identity(self, key: str) -> dict[str, str]:
+        return {"catalog_key": self._database.address.catalog_key, "object_key": self._row_key(key)}
+
+    def _row_key(self, key: str) -> str:
+        """Return the key below the warehouse in ASCII, which every database orders alike."""
+        return quote(joined(self._prefix, key), safe="/", errors="surrogateescape")
+
+    def _is_bulk(self, key: str) -> bool:
+        parts = joined(self._prefix, key).split("/")
+        folder = parts[-2] if len(parts) > 1 else ""
+        return folder in _BULK_FOLDERS or folder.startswith(_BULK_PREFIX)
+
+    def _check_decidable(self, key: str) -> None:
+        if self._is_bulk(key):
+            raise InvalidRequest(f"{self.uri(key)}: data files and manifests are not written by condition.")
+        if len(self._row_key(key)) > _LONGEST_KEY:
+            raise InvalidRequest(
+                f"{self.uri(key)}: the name has {len(self._row_key(key))} letters in the database, at most "
+                f"{_LONGEST_KEY} can be stored. Choose a shorter name."
+            )
+
+    def _restless(self, key: str) -> StorageUnavailable:
+        return StorageUnavailable(f"{self.uri(key)}: it was changed in each of {_MOST_OVERTAKEN} attempts. Try again.")
