@@ -63,7 +63,14 @@ def keys_of(catalog: Catalog) -> list[int]:
     return found
 
 
-@pytest.mark.parametrize("kind", [FaultKind.DIE_BEFORE, FaultKind.DIE_AFTER, FaultKind.LOST_BEFORE])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        FaultKind.DIE_BEFORE,
+        pytest.param(FaultKind.DIE_AFTER, marks=pytest.mark.long),
+        pytest.param(FaultKind.LOST_BEFORE, marks=pytest.mark.long),
+    ],
+)
 def test_a_writer_that_dies_at_any_request_is_carried_on_by_the_next_one(kind: FaultKind, tmp_path: Path) -> None:
     made = MemoryStore()
     first = tmp_path / "first.db"
@@ -145,6 +152,7 @@ def write_some(metastore: str, storage: dict[str, str], first: int) -> int:
     return 8
 
 
+@pytest.mark.slow
 def test_four_processes_on_a_server_that_ignores_conditions_lose_and_double_nothing(tmp_path: Path) -> None:
     with S3Stub() as stub:
         stub.ignored = frozenset({"if-none-match", "if-match"})
