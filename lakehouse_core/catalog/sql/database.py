@@ -16,7 +16,7 @@ from sqlalchemy import exc
 from sqlalchemy.schema import CreateTable
 
 from lakehouse_core.catalog.sql.address import MYSQL, POSTGRESQL, SQLITE, SqlAddress, with_password, without_secrets
-from lakehouse_core.catalog.sql.tables import ALL, LOCKS
+from lakehouse_core.catalog.sql.tables import ALL, LOCKS, VIEWS
 from lakehouse_core.errors import InvalidRequest, LakehouseError, StorageUnavailable, WriteOutcomeUnknown
 from lakehouse_core.retry import Retry
 
@@ -52,7 +52,8 @@ class SqlDatabase:
     def __init__(self, address: SqlAddress, tables: tuple[sa.Table, ...] = ALL) -> None:
         self.address = address
         self._tables = tables
-        self._is_readable = False
+        # The names of the SQL tables that are not there; None: not looked yet.
+        self._missing: frozenset[str] | None = None
         self._is_writable = False
 
     @cached_property
@@ -76,11 +77,16 @@ class SqlDatabase:
             return empty
         with self._answering("read"), self._engine.connect() as opened:
             connection = opened.execution_options(isolation_level="AUTOCOMMIT")
-            if not self._is_readable:
-                # Java makes the table of locks only where it takes locks.
+            # Java makes the table of locks only where it takes locks, and before 2.0 it made none for views.
+            if self._missing is None or self._missing - {LOCKS.name}:
                 inspector = sa.inspect(connection)
-                self._is_readable = all(inspector.has_table(table.name) for table in self._tables if table is not LOCKS)
-            return ask(connection) if self._is_readable else empty
+                missing = (table.name for table in self._tables if not inspector.has_table(table.name))
+                self._missing = frozenset(missing)
+            return empty if self._missing - {LOCKS.name, VIEWS.name} else ask(connection)
+
+    def has(self, table: sa.FromClause) -> bool:
+        """Return whether the SQL table is there, for what `read` and `change` run."""
+        return self._missing is None or getattr(table, "name", "") not in self._missing
 
     def change(self, do: Callable[[sa.Connection], R], *, is_done: Callable[[sa.Connection], bool]) -> R | None:
         """Return what `do` returns; its statements are one transaction. None if the answer of the database was lost and
@@ -120,6 +126,7 @@ class SqlDatabase:
             with suppress(RowExists), self._answering("create"), self._engine.begin() as connection:
                 for table in missing:
                     connection.execute(CreateTable(table, if_not_exists=True))
+        self._missing = frozenset()
         self._is_writable = True
 
     def _commit(self, transaction: sa.RootTransaction) -> None:

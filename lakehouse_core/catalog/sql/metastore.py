@@ -258,6 +258,7 @@ class SqlMetastore:
         queries = [
             sa.select(table.c.database_name).distinct().where(self._same(table.c.catalog_key, self._key))
             for table in (TABLES, DATABASE_PROPERTIES, VIEWS)
+            if self._database.has(table)
         ]
         return sorted(set(connection.execute(sa.union_all(*queries)).scalars()))
 
@@ -266,6 +267,8 @@ class SqlMetastore:
         return self._database.read(lambda connection: self._names(connection, database, column), empty=empty)
 
     def _names(self, connection: sa.Connection, database: str, column: sa.Column[str]) -> list[str]:
+        if not self._database.has(column.table):
+            return []
         query = sa.select(column).where(*self._rows_in(column.table, database))
         return sorted(connection.execute(query).scalars())
 

@@ -66,6 +66,21 @@ def disk(tmp_path: Path) -> Lake:
     return Lake(str(tmp_path / "lake"), tmp_path / "names.db")
 
 
+def test_a_catalog_of_an_older_java_without_tables_for_views_is_listed_and_changed(disk: Lake) -> None:
+    catalog = disk.connect()
+    catalog.create_database("sales")
+    catalog.create_table("sales.orders", {"k": "INT"}).write([{"k": 1}])
+    for name in ("paimon_views", "paimon_distributed_locks"):
+        disk.sql(f"DROP TABLE {name}")
+
+    older = disk.connect()
+    assert (older.databases(), older.tables("sales")) == (["sales"], ["orders"])
+    assert older.table("sales.orders").scan().count() == 1
+    assert older.check() == []
+    older.drop_database("sales", cascade=True)
+    assert (older.databases(), disk.connect().databases()) == ([], [])
+
+
 def test_databases_tables_and_properties_are_rows_and_rows_are_what_is_listed(lake: Lake) -> None:
     catalog = lake.connect()
     catalog.create_database("sales", properties={"owner": "ann"})
