@@ -48,8 +48,8 @@ class WarehouseFiles:
             created(self._store, f"{_folder(name)}/{_DATABASE_MARK}", b"")
 
     def drop_database(self, name: str) -> str | None:
-        """Remove the folder of a database without tables; return a phrase about files of no table that keep the folder,
-        None if there are none.
+        """Remove the folder of a database without tables; return a phrase about what keeps the folder, None if nothing
+        does.
         """
         self._clear_hidden(name)
         self.delete_empty_folders(_folder(name))
@@ -57,6 +57,8 @@ class WarehouseFiles:
         if others:
             return f"{len(others)} files that belong to no table, such as {self._store.uri(others[0])}"
         if name in self.databases():
+            if self._store.folders is None:
+                return f"the mark {self._store.uri(_folder(name))}/ of another engine"
             raise StorageUnavailable(
                 f"{self._store.uri(_folder(name))}: the store lists no file in the folder and did not delete it."
             )

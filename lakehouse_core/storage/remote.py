@@ -167,7 +167,8 @@ class RemoteStore:
         with self._answering(prefix):
             found = obstore.list_with_delimiter(self._client(), prefix=folder or None)
         self._check_list(prefix, len(found["objects"]) + len(found["common_prefixes"]))
-        names = (meta["path"].removeprefix(folder) for meta in found["objects"])
+        # Other engines put an object at the folder itself.
+        names = (meta["path"].removeprefix(folder) for meta in found["objects"] if meta["path"] != folder[:-1])
         folders = (path.removeprefix(folder).rstrip("/") for path in found["common_prefixes"])
         return Children(
             files=tuple(sorted(name for name in names if name and not is_hidden(name))),
@@ -181,9 +182,16 @@ class RemoteStore:
         with self._answering(prefix):
             for page in obstore.list(self._client(), prefix=folder or None):
                 count += len(page)
-                for meta in page:
-                    yield _info(meta["path"].removeprefix(root), meta)
+                infos = [_info(meta["path"].removeprefix(root), meta) for meta in page if meta["path"] != folder[:-1]]
+                marks = self._marks([info.key for info in infos if not info.size])
+                yield from (info for info in infos if info.key not in marks)
         self._check_list(prefix, count)
+
+    def _marks(self, keys: Sequence[str]) -> frozenset[str]:
+        """Return which of these empty objects are other engines' marks for folders: the client tells the key of a mark
+        without its last slash, and there is no object of that key.
+        """
+        return frozenset(keys) - self.infos(keys).keys() if keys else frozenset()
 
     def create_new(self, key: str, data: bytes) -> bool:
         return self._put_if(key, data, "create")

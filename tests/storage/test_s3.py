@@ -330,3 +330,31 @@ def test_the_code_of_the_page_runs(
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
 
     run_page("object-stores.md", tmp_path, monkeypatch, capsys)
+
+
+def test_what_other_engines_leave_for_folders_is_no_object(server: Any) -> None:
+    root = f"run-{next(NUMBERS)}"
+    store = store_at(server, f"lake/{root}")
+    store.write_all({"t/bucket-0/data": b"x", "t/empty": b""})
+    for folder in ("", "t/", "t/bucket-0/", "t/bucket-1/"):
+        server.put_object(Bucket="lake", Key=f"{root}/{folder}")
+
+    assert sorted(info.key for info in store.list("")) == ["t/bucket-0/data", "t/empty"]
+    assert [info.key for info in store.list("t/bucket-0")] == ["t/bucket-0/data"]
+    assert list(store.list("t/bucket-1")) == []
+    assert store.children("t").files == ("empty",)
+    assert store.children("t/bucket-1").files == ()
+
+
+def test_a_database_that_another_engine_made_is_dropped_there(server: Any) -> None:
+    root = f"run-{next(NUMBERS)}"
+    server.put_object(Bucket="lake", Key=f"{root}/sales.db/")
+    catalog = lc.connect(f"s3://lake/{root}", storage=storage_of(server))
+    catalog.create_table("sales.orders", {"k": "INT"}).write([{"k": 1}])
+    catalog.drop_table("sales.orders")
+
+    assert (catalog.databases(), catalog.tables("sales")) == (["sales"], [])
+    with pytest.raises(
+        InvalidRequest, match=rf"found the mark s3://lake/{root}/sales\.db/ of another engine, so its f"
+    ):
+        catalog.drop_database("sales")

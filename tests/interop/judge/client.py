@@ -20,6 +20,8 @@ HERE = Path(__file__).resolve().parent
 BUILD = HERE.parents[2] / "build" / "judge"
 # The releases that every kind of table is exchanged with.
 VERSIONS = ("1.4.2", "2.0.0")
+# The newest release of its file system for S3: that of 2.0.0 is not published.
+S3_VERSION = "1.4.2"
 # The oldest release, with which a few of them are.
 OLDEST = "1.0.1"
 Row = dict[str, Any]
@@ -40,16 +42,24 @@ class Judge:
     """One JVM that runs one Paimon version until closed.
 
     `for_speed`: it compiles what it runs as well as it can; tests end before that pays (half the CPU without).
+    `has_s3`: with Paimon's own file system for S3.
     """
 
     def __init__(
-        self, version: str, warehouse: str | Path | None = None, *, memory: str = "2g", for_speed: bool = False
+        self,
+        version: str,
+        warehouse: str | Path | None = None,
+        *,
+        memory: str = "2g",
+        for_speed: bool = False,
+        has_s3: bool = False,
     ) -> None:
         self.version = version
         build = prepare(version)
         tuning = [] if for_speed else ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
         command = ["java", f"-Xmx{memory}", *tuning, "-Duser.timezone=UTC", "-cp"]
-        command += [f"{build}/classes:{build}/jars/*", "PaimonJudge", "serve"]
+        beside = f":{s3_jar()}" if has_s3 else ""
+        command += [f"{build}/classes:{build}/jars/*{beside}", "PaimonJudge", "serve"]
         if warehouse is not None:
             command += ["--warehouse", str(warehouse)]
         self._process = subprocess.Popen(
@@ -141,3 +151,18 @@ def prepare(version: str) -> Path:
                 raise RuntimeError(f"interop needs {what} ({tool} is not on the PATH): install it, then run it again")
         subprocess.run([str(HERE / "fetch.sh"), version, str(build)], check=True)
     return build
+
+
+def s3_jar() -> Path:
+    """Return Paimon's file system for S3, fetched when it is missing (94 MB)."""
+    folder = BUILD / f"s3-{S3_VERSION}"
+    jar = folder / f"paimon-s3-{S3_VERSION}.jar"
+    if not jar.exists():
+        artifact, plugin = (
+            f"org.apache.paimon:paimon-s3:{S3_VERSION}",
+            "org.apache.maven.plugins:maven-dependency-plugin:2.8",
+        )
+        for goal in (["get", "-Dtransitive=false"], ["copy", f"-DoutputDirectory={folder}"]):
+            words = ["mvn", "-q", "-B", f"{plugin}:{goal[0]}", f"-Dartifact={artifact}", *goal[1:]]
+            subprocess.run(words, check=True)
+    return jar
