@@ -28,6 +28,8 @@ class SchemaLog:
         self._arbiter = arbiter
         self._layout = layout
         self._known: dict[int, tuple[TableSchema, bytes]] = {}
+        # The newest id of the last listing; None without one, or without a schema.
+        self._listed: int | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the address without the cache; another process reads again."""
@@ -44,9 +46,9 @@ class SchemaLog:
 
     def asked(self) -> tuple[str, ...]:
         """Return the keys of a look for `latest`: the newest schema that is known, and the next."""
-        if not self._known:
+        newest = max(self._known) if self._known else self._listed
+        if newest is None:
             return ()
-        newest = max(self._known)
         return self._layout.schema(newest), self._layout.schema(newest + 1)
 
     def latest(self, look: Look | None = None) -> TableSchema:
@@ -55,6 +57,10 @@ class SchemaLog:
         Raises NotFound if the table has no schema, or was dropped, InvalidRequest if the table was created again,
         CorruptTable if the file is damaged.
         """
+        if not self._known and self._listed is not None:
+            # A table that was dropped since the listing is listed again.
+            look = look or Look(self._store, self.asked())
+            self._load(self._listed, look)
         if not self._known:
             ids = self.ids()
             if not ids:
@@ -84,7 +90,9 @@ class SchemaLog:
     def ids(self) -> list[int]:
         """Return the ids of all schemas, rising; none when there is no table."""
         names = self._store.children(self._layout.schema_folder).files
-        return sorted(int(match[1]) for match in map(_NAME.fullmatch, names) if match)
+        found = sorted(int(match[1]) for match in map(_NAME.fullmatch, names) if match)
+        self._listed = found[-1] if found else None
+        return found
 
     def first(self) -> TableSchema:
         """Return the schema that the table was created with; its time tells a table from one of the same name before

@@ -14,8 +14,12 @@ import pyarrow as pa
 
 from lakehouse_core.storage.object_store import FileOpener, ObjectStore
 
-# Larger objects are read in ranges when they are needed, not whole and ahead.
+# Larger objects are read in ranges when they are needed. Only their ends are fetched ahead, where formats keep what
+# readers ask for first.
 _LARGEST_AHEAD: Final = 32 << 20
+_END_BYTES: Final = 8
+# What the store keeps of the end.
+_HELD_OF_LARGE: Final = 1 << 20
 _MOST_BYTES_AHEAD: Final = 64 << 20
 # What an open file takes at least.
 _LEAST_HELD: Final = 64 << 10
@@ -45,7 +49,7 @@ class _Ahead:
     def __init__(self, store: FileOpener, pool: ThreadPoolExecutor, objects: Iterable[tuple[str, int]]) -> None:
         self._store = store
         self._pool = pool
-        self._objects = ((key, size) for key, size in objects if size <= _LARGEST_AHEAD)
+        self._objects = iter(objects)
         self._next = next(self._objects, None)
         # What was asked for before its turn.
         self._opened: set[str] = set()
@@ -69,6 +73,18 @@ class _Ahead:
         self._start()
         return opened.result()
 
+    def _open(self, key: str, size: int) -> pa.NativeFile:
+        opened = self._store.open_read(key, size)
+        if size > _LARGEST_AHEAD:
+            try:
+                opened.seek(size - _END_BYTES)
+                opened.read(_END_BYTES)
+                opened.seek(0)
+            except BaseException:
+                opened.close()
+                raise
+        return opened
+
     def close(self) -> None:
         """Close what was opened ahead and not asked for."""
         self._next = None
@@ -80,11 +96,11 @@ class _Ahead:
     def _start(self) -> None:
         while self._next is not None:
             key, size = self._next
-            held_bytes = max(size, _LEAST_HELD)
+            held_bytes = max(size, _LEAST_HELD) if size <= _LARGEST_AHEAD else _HELD_OF_LARGE
             if self._running and self._bytes + held_bytes > _MOST_BYTES_AHEAD:
                 return
             if key not in self._opened and key not in self._running:
-                self._running[key] = self._pool.submit(self._store.open_read, key, size), held_bytes
+                self._running[key] = self._pool.submit(self._open, key, size), held_bytes
                 self._bytes += held_bytes
             self._next = next(self._objects, None)
 

@@ -71,6 +71,7 @@ class RangeFile(io.RawIOBase):
         self._read_range = read_range
         self._size = size
         self._position = 0
+        self._end: bytes | None = None
         # Where the last read ended, None before the first, and the bytes that are asked for beyond a read.
         self._read_end: int | None = None
         self._ahead_bytes = 0
@@ -113,15 +114,18 @@ class RangeFile(io.RawIOBase):
     def _pool(self) -> ThreadPoolExecutor:
         return ThreadPoolExecutor(_PIECES_AT_ONCE, thread_name_prefix="read-ahead")
 
-    @cached_property
     def _tail(self) -> bytes:
-        length = min(self._size, _TAIL_BYTES)
-        return self._read_range(self._size - length, length)
+        # Not a cached property: the ends of several files are read at once, and that has one lock for all of them.
+        if self._end is None:
+            length = min(self._size, _TAIL_BYTES)
+            self._end = self._read_range(self._size - length, length)
+        return self._end
 
     def _range(self, start: int, end: int) -> bytes:
         if start >= self._size - _TAIL_BYTES and not self._pieces:
-            first = self._size - len(self._tail)
-            return self._tail[start - first : end - first]
+            tail = self._tail()
+            first = self._size - len(tail)
+            return tail[start - first : end - first]
         follows = self._read_end is None or 0 <= start - self._read_end <= _GAP_BYTES
         self._read_end = end
         self._ahead_bytes = min(max(2 * self._ahead_bytes, _PIECE_BYTES), _MOST_AHEAD_BYTES) if follows else 0

@@ -132,3 +132,19 @@ def test_every_bucket_count_ever_set_is_known() -> None:
     schemas.create(replace(key_schema(), id=2, options={}))
 
     assert schemas.bucket_settings(schemas.latest()) == {"1", "4", "-1"}
+
+
+def test_after_a_listing_the_newest_schema_is_asked_for_and_a_table_made_again_is_listed_again() -> None:
+    store = filled(3).store
+    calls: list[str] = []
+    log = SchemaLog(FaultyStore(store, on_call=lambda call: calls.append(call.method)), MAIN)
+    assert log.ids() == [0, 1, 2]
+    calls.clear()
+
+    assert log.latest().id == 2
+    assert "children" not in calls
+
+    again = SchemaLog(store, MAIN)
+    assert again.ids() == [0, 1, 2]
+    store.delete([MAIN.schema(1), MAIN.schema(2)])
+    assert again.latest().id == 0

@@ -106,24 +106,24 @@ def commit(_: Catalog, table: lc.Table) -> object:
 CASES = {
     "open a table": Case(lambda catalog, _: catalog.table("db.t"), most=1, aim=1),
     "write to 4 buckets, warm": Case(write, before=write, most=7, aim=7),
-    "write to 4 buckets, fresh": Case(write, most=12, aim=11),
-    "stage 100 buckets": Case(stage, lake=Lake(commits=1, buckets=100), most=10, aim=10),
+    "write to 4 buckets, fresh": Case(write, most=10, aim=10),
+    "stage 100 buckets": Case(stage, lake=Lake(commits=1, buckets=100), most=8, aim=8),
     "commit after 14 commits of the same keys": Case(commit, before=keep_and_overtake, most=19, aim=13),
     "write that merges 30 manifests": Case(
         write, lake=Lake(commits=30), before=lambda _, table: table.scan().plan(), most=8, aim=8
     ),
     "commit 100 files that are kept": Case(commit, before=keep, lake=Lake(commits=1, buckets=100), most=10, aim=10),
-    "scan 60 files, fresh": Case(scan, most=8, aim=10),
+    "scan 60 files, fresh": Case(scan, most=6, aim=6),
     "scan 60 files, warm": Case(scan, before=scan, most=3, aim=5),
-    "scan 200 files, fresh": Case(scan, lake=Lake(commits=50), most=14, aim=14),
-    "look a key up, fresh": Case(lookup, most=7, aim=9),
+    "scan 200 files, fresh": Case(scan, lake=Lake(commits=50), most=12, aim=12),
+    "look a key up, fresh": Case(lookup, most=5, aim=5),
     "look a key up, warm": Case(lookup, before=lookup, most=1, aim=2),
     "read the changes of 14 snapshots": Case(
-        lambda _, table: table.changes(after=1).to_arrow(), lake=Lake(producer="input"), most=11, aim=11
+        lambda _, table: table.changes(after=1).to_arrow(), lake=Lake(producer="input"), most=10, aim=10
     ),
-    "compact 60 files": Case(compact, most=22, aim=22),
-    "expire 14 snapshots": Case(expire, most=25, aim=25),
-    "expire 49 snapshots": Case(expire, lake=Lake(commits=50), most=32, aim=30),
+    "compact 60 files": Case(compact, most=21, aim=21),
+    "expire 14 snapshots": Case(expire, most=24, aim=24),
+    "expire 49 snapshots": Case(expire, lake=Lake(commits=50), most=31, aim=30),
     "verify": Case(lambda _, table: table.verify(), most=22, aim=30),
     "create a table": Case(lambda catalog, _: catalog.create_table("db.new", COLUMNS), most=7, aim=4),
     "create a table beside 40": Case(
