@@ -20,7 +20,7 @@ from lakehouse_core.execution.engines.spark.batches import exchanged
 from lakehouse_core.execution.engines.spark.failures import translated
 from lakehouse_core.execution.engines.spark.runtime import worker_runtime
 from lakehouse_core.execution.engines.spark.scan.conditions import condition
-from lakehouse_core.execution.engines.spark.scan.native import is_native, native_frame
+from lakehouse_core.execution.engines.spark.scan.native import native_frame, native_tasks
 from lakehouse_core.execution.engines.spark.session import core_count
 from lakehouse_core.execution.engines.spark.types import exchange_schema, spark_schema
 from lakehouse_core.execution.engines.spark.write.routing import quoted
@@ -56,8 +56,9 @@ def read_frame(session: SparkSession, plan: ScanPlan) -> DataFrame:
     asked = columns_of(predicate) if predicate is not None else frozenset()
     needed = [*fields, *(plan.schema.field(name) for name in sorted(asked.difference(plan.columns)))]
     with translated(session, f"Reading {len(tasks)} splits"):
-        native = [task for task in tasks if is_native(task, needed)]
-        others = [task for task in tasks if not is_native(task, needed)]
+        native = native_tasks(session, tasks, needed)
+        chosen = set(map(id, native))
+        others = [task for task in tasks if id(task) not in chosen]
         branches: list[DataFrame] = []
         if native:
             frame = native_frame(session, native, needed)

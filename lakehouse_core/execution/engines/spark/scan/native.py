@@ -14,6 +14,7 @@ from pyspark.sql.types import ByteType, StructField
 
 from lakehouse_core.data_files.parquet.reader import ParquetFileReader
 from lakehouse_core.execution.engines.spark.runtime import driver_runtime
+from lakehouse_core.execution.engines.spark.scan.connector import reaches, spark_path
 from lakehouse_core.execution.engines.spark.session import settings
 from lakehouse_core.execution.engines.spark.types import spark_schema
 from lakehouse_core.execution.tasks.read import ReadTask
@@ -25,15 +26,34 @@ from lakehouse_core.table.schema import TableSchema
 # Spark expands these characters in paths, and skips hidden files silently.
 _PATTERN: Final = re.compile(r"[*?\[\]{}\\]")
 _HIDDEN: Final = ("_", ".")
+_SCHEMES: Final = ("file", "s3")
 # Spark's timestamps have microseconds.
 _FINEST_PRECISION: Final = 6
 # Above 32 paths Spark would list them in a job, which takes ten times as long on a local disk.
 _LISTING_THRESHOLD: Final = "100000"
+# In an object store the driver would ask for each file, one after the other.
+_REMOTE_LISTING_THRESHOLD: Final = "32"
+# There Spark opens a file by several requests, so small files are read faster by Python tasks.
+_LEAST_REMOTE_BYTES: Final = 16 << 20
+_MOST_REMOTE_FILES: Final = 500
+
+
+def native_tasks(session: SparkSession, tasks: Sequence[ReadTask], fields: Sequence[DataField]) -> list[ReadTask]:
+    """Return the tasks that Spark's own reader carries out: exactly, and not slower than Python tasks."""
+    found = [task for task in tasks if is_native(task, fields)]
+    if not found or found[0].store.scheme == "file":
+        return found
+    sizes = [file.file_size for task in found for file in task.split.files]
+    if len(sizes) > _MOST_REMOTE_FILES or sum(sizes) < _LEAST_REMOTE_BYTES * len(sizes):
+        return []
+    split, store = found[0].split, found[0].store
+    key = f"{split.folder}/{split.files[0].file_name}"
+    return found if reaches(session, store, key, split.files[0].file_size) else []
 
 
 def is_native(task: ReadTask, fields: Sequence[DataField]) -> bool:
     """Return whether Spark's own reader gives exactly the task's rows of these columns."""
-    is_plain = task.split.raw and not task.with_row_kinds and task.store.scheme == "file" and not task.split.deletions
+    is_plain = task.split.raw and not task.with_row_kinds and task.store.scheme in _SCHEMES and not task.split.deletions
     if not is_plain or not all(map(_is_exact, fields)):
         return False
     if _PATTERN.search(f"{task.store.root}/{task.split.folder}"):
@@ -43,7 +63,7 @@ def is_native(task: ReadTask, fields: Sequence[DataField]) -> bool:
 
 
 def native_frame(session: SparkSession, tasks: Sequence[ReadTask], fields: Sequence[DataField]) -> DataFrame:
-    """Return the rows of native tasks as a frame. Raises CorruptTable for a missing file or a damaged footer.
+    """Return the rows of native tasks as a frame. Raises CorruptTable for a missing file or a damaged footer on a disk.
 
     Corrupt files are never skipped, whatever the session's settings are.
     """
@@ -60,7 +80,8 @@ def native_frame(session: SparkSession, tasks: Sequence[ReadTask], fields: Seque
     )
     if first.schema.table_options.read_verify:
         reader = reader.option("parquet.page.verify-checksum.enabled", "true")
-    with settings(session, {"spark.sql.sources.parallelPartitionDiscovery.threshold": _LISTING_THRESHOLD}):
+    threshold = _LISTING_THRESHOLD if first.store.scheme == "file" else _REMOTE_LISTING_THRESHOLD
+    with settings(session, {"spark.sql.sources.parallelPartitionDiscovery.threshold": threshold}):
         frame = reader.parquet(*_paths(tasks))
     if not first.schema.is_append:
         # A file without a delete count may have delete records.
@@ -74,6 +95,10 @@ def _paths(tasks: Iterable[ReadTask]) -> Iterator[str]:
         store = open_store(task.store)
         for file in task.split.files:
             key = f"{task.split.folder}/{file.file_name}"
+            if task.store.scheme != "file":
+                # The store keeps checksums, and a footer a request.
+                yield spark_path(task.store, key)
+                continue
             schema = {task.schema.id: task.schema, **task.file_schemas}[file.schema_id]
             # Spark trusts the footer, so it is checked here.
             ParquetFileReader(store, key, file, schema, verify=task.schema.table_options.read_verify).close()

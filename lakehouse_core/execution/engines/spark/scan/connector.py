@@ -1,0 +1,60 @@
+"""Whether Spark itself reaches the files of an object store: the cluster has the connector, the address and keys.
+
+Rule: a session is asked once for each bucket, and for a file of ours: names are unique, so a file of that name and size
+is that file. Where nothing is known, Python tasks read.
+Source: docs/spark.md#reads.
+"""
+
+import logging
+import threading
+from contextlib import suppress
+from typing import Any, Final
+from weakref import WeakKeyDictionary
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from lakehouse_core.storage.object_store import StoreSpec
+
+# A connector without keys asks for them for minutes.
+_PROBE_SECONDS: Final = 20
+_LOG: Final = logging.getLogger(__name__)
+_ANSWERS: "WeakKeyDictionary[SparkSession, dict[tuple[str, str], bool]]" = WeakKeyDictionary()
+
+
+def spark_path(store: StoreSpec, key: str) -> str:
+    """Return the address of an object of an S3 store for Spark."""
+    return f"s3a://{store.root}/{key}"
+
+
+def reaches(session: SparkSession, store: StoreSpec, key: str, size: int) -> bool:
+    """Return whether Spark finds this object of the bucket in this size; asked once for the bucket."""
+    answers = _ANSWERS.setdefault(session, {})
+    bucket = store.root.partition("/")[0], dict(store.settings).get("endpoint", "")
+    if bucket not in answers:
+        answers[bucket] = _finds(session, spark_path(store, key), size)
+    return answers[bucket]
+
+
+def _finds(session: SparkSession, path: str, size: int) -> bool:
+    # Over Connect the connector is the server's, and cannot be asked.
+    if not hasattr(session, "_jsparkSession"):
+        return False
+    sizes: list[int] = []
+    # The call cannot be canceled: a process that ends does not wait for it.
+    asking = threading.Thread(target=_ask, args=(session, path, sizes), name="connector", daemon=True)
+    asking.start()
+    asking.join(_PROBE_SECONDS)
+    if sizes == [size]:
+        return True
+    _LOG.info("Spark does not find %s in its size; Python tasks read there.", path)
+    return False
+
+
+def _ask(session: Any, path: str, sizes: list[int]) -> None:
+    """Add the size of the object as Spark sees it, nothing where it does not find it."""
+    with suppress(Py4JError, PySparkException):
+        where = session._jvm.org.apache.hadoop.fs.Path(path)
+        files = where.getFileSystem(session._jsparkSession.sessionState().newHadoopConf())
+        sizes.append(int(files.getFileStatus(where).getLen()))
