@@ -1,7 +1,7 @@
 """A store whose conditional writes a SQL database decides, for services that have none.
 
-Rule: the row of a key is its object; the file is a copy of it that whoever meets an unwritten row may write. A deleted
-key keeps a row, so that a writer that was overtaken finds that out.
+Rule: the row of a key is its object; the file is a copy of it, which any process that meets an unwritten row may
+write. A deleted key keeps a row, so that a writer that was overtaken finds that out.
 Source: docs/decisions/0024-commits-by-a-database.md.
 """
 
@@ -206,7 +206,7 @@ class DecidedStore:
     def _decided(self, key: str, data: bytes, *, over: _Row | None) -> bool:
         """Let the database decide: the key gets this content if its row is still `over`. Then write the file.
 
-        Raises WriteOutcomeUnknown where the row or the file may not be written; whoever reads the key finishes it.
+        Raises WriteOutcomeUnknown where the row or the file may not be written; the next reader of the key finishes it.
         """
         row = _Row(self._clock.uuid(), data, is_written=False)
         columns = COMMITS.c
@@ -227,7 +227,7 @@ class DecidedStore:
             return False
         if is_ours is False:
             return False
-        with begun(f"The database has the content of {self.uri(key)}; whoever reads it next writes the file."):
+        with begun(f"The database has the content of {self.uri(key)}; its next reader writes the file."):
             self._settle(key, row)
         return True
 
