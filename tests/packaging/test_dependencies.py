@@ -1,6 +1,7 @@
 """What `pyproject.toml` asks for is what the packages import, no more and no less."""
 
 import ast
+import re
 import subprocess
 import sys
 import tomllib
@@ -109,3 +110,10 @@ def test_a_missing_extra_is_named_by_the_error_that_needs_it(script: str, extra:
 
     assert ended.returncode == 1
     assert f"'paimon-lakehouse[{extra}]'" in ended.stderr.splitlines()[-1]
+
+
+def test_what_others_require_without_an_extra_is_locked_without_it():
+    """pip refuses the lock file otherwise: dagster-pyspark requires pyspark as it is."""
+    locked = (ROOT / "requirements.lock").read_text()
+
+    assert re.findall(r"^pyspark\S*==", locked, re.MULTILINE) == ["pyspark=="]
