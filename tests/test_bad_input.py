@@ -221,7 +221,8 @@ CASES: dict[str, list[tuple[Call, type[lc.LakehouseError], str]]] = {
             (lambda w, given=given: w.connect(*given), kind, message)
             for given, kind, message in (
                 (("postgresql://x",), INVALID, "found no database, expected postgresql://user@host/database"),
-                (("mysql://h/d",), UNSUPPORTED, "'mysql': MySQL and MariaDB were never tried.*Use SQLite or Postgre"),
+                (("mysql://h",), INVALID, "found no database, expected mysql://user@host/database"),
+                (("mysql+asyncmy://h/d",), UNSUPPORTED, "the driver 'asyncmy' was never tried"),
                 (("thrift://h:9083",), UNSUPPORTED, "a Hive metastore is not supported. Use a SQL catalog"),
                 (("rest",), UNSUPPORTED, "Paimon's REST catalog is not supported yet. Use a SQL catalog"),
                 (("https://h",), UNSUPPORTED, "Paimon's REST catalog is not supported yet. Use a SQL catalog"),
