@@ -13,7 +13,9 @@ pytestmark = pytest.mark.golden
 OWN = {"LATEST", "EARLIEST", "boundary"}
 
 
-@pytest.mark.parametrize("name", sets.RECORDED)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.long] * (name != sets.RECORDED[0])) for name in sets.RECORDED]
+)
 def test_a_copy_has_the_files_of_the_table_byte_for_byte(tmp_path: Path, name: str) -> None:
     warehouse, copies = sets.unpack(name, tmp_path / "golden"), tmp_path / "copies"
     source, target = lc.connect(str(warehouse)), lc.connect(str(copies))

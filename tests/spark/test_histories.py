@@ -16,10 +16,11 @@ from tests.differential.generate import histories
 
 pytestmark = pytest.mark.spark
 
-HISTORIES = 8
+HISTORIES = 4
 
 
-def test_histories_on_spark_show_what_the_model_shows(spark: Any) -> None:
+@pytest.mark.parametrize("share", [0, *(pytest.param(share, marks=pytest.mark.long) for share in (1, 2))])
+def test_histories_on_spark_show_what_the_model_shows(spark: Any, share: int) -> None:
     def frame(rows: pa.Table) -> Any:
         # The model knows in which order the rows come: of several partitions only the tasks would.
         schema = spark_schema(map(field_from_arrow, rows.schema))
@@ -27,7 +28,7 @@ def test_histories_on_spark_show_what_the_model_shows(spark: Any) -> None:
 
     ours = Ours(lambda warehouse: lc.connect(warehouse, spark=spark), given=frame)
 
-    for seed, history in histories(7_000_000, HISTORIES):
+    for seed, history in histories(7_000_000 + share * 100_000, HISTORIES):
         found = failure("ours on Spark", lambda history: against_model(ours, history), seed, history)
 
         assert found is None, found
