@@ -41,14 +41,14 @@ def test_the_history_of_a_warehouse_in_an_object_store_is_in_the_checkout(
     [
         ("/data/w", "/data/w"),
         ("~/w", "/home/ann/w"),
-        ("w", "/work/w"),
+        ("w", "/srv/w"),
         ("file:///data/w/", "/data/w"),
         ("s3://lake/w/", "s3://lake/w"),
     ],
 )
 def test_a_warehouse_is_an_absolute_path_or_an_address(text: str, warehouse: str, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("HOME", "/home/ann")
-    monkeypatch.setattr(os, "getcwd", lambda: "/work")
+    monkeypatch.setattr(os, "getcwd", lambda: "/srv")
 
     assert given_warehouse(text) == warehouse
 
