@@ -34,13 +34,18 @@ def crossed_files(
 
 
 def needed_shifts(
-    arrived: Sequence[DataFile], parts: Sequence[Sequence[DataFile]], key_types: Sequence[DataType]
+    arrived: Sequence[DataFile],
+    parts: Sequence[Sequence[DataFile]],
+    key_types: Sequence[DataType],
+    *,
+    free_numbers: int = 0,
 ) -> list[int]:
     """Return for each part the amount by which the numbers of its files must rise to be above those of `arrived` and of
     the parts before it, once these have risen; 0: they may stay.
 
     All files are of one bucket. The numbers of all files of a part rise by the same amount, which keeps their order.
-    Raises CorruptTable for keys that cannot be decoded.
+    The first part that rises leaves `free_numbers` unused below it. Raises CorruptTable for keys that cannot be
+    decoded.
     """
     highest = max((file.max_sequence_number for file in arrived), default=-1)
     if not _may_cross(highest, parts):
@@ -53,7 +58,10 @@ def needed_shifts(
     shifts = []
     for part in later:
         crosses = any(numbers.highest(each) >= each.file.min_sequence_number for each in part)
-        shift = highest + 1 - min(each.file.min_sequence_number for each in part) if crosses else 0
+        shift = 0
+        if crosses:
+            shift = highest + 1 + free_numbers - min(each.file.min_sequence_number for each in part)
+            free_numbers = 0
         for each in part:
             number = each.file.max_sequence_number + shift
             numbers.add(each, number)

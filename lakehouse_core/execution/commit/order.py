@@ -131,13 +131,14 @@ class CommitOrder:
         """Return by how much the staged numbers of messages of one bucket must rise, for those that must be written
         anew.
         """
-        free = commits_ahead * _FREE_NUMBERS
+        free_numbers = commits_ahead * _FREE_NUMBERS
         now = [[file for index in indexes for file in self._messages[index].new_files] for indexes in parts]
         shifts: dict[int, int] = {}
-        for indexes, files, shift in zip(parts, now, needed_shifts(arrived, now, types), strict=True):
+        needed = needed_shifts(arrived, now, types, free_numbers=free_numbers)
+        for indexes, files, shift in zip(parts, now, needed, strict=True):
             if shift:
                 staged = (file for index in indexes for file in self._staged.messages[index].new_files)
-                shifts |= dict.fromkeys(indexes, shift + free + _lowest(files) - _lowest(staged))
+                shifts |= dict.fromkeys(indexes, shift + _lowest(files) - _lowest(staged))
         return shifts
 
     def _refuse_known(self) -> None:

@@ -13,6 +13,7 @@ import lakehouse_core as lc
 from lakehouse_core.catalog.catalog import Catalog
 from lakehouse_core.clock import VirtualClock
 from lakehouse_core.execution.commit.order import CommitOrder
+from lakehouse_core.execution.commit.turn import CommitTurn
 from lakehouse_core.storage import (
     Call,
     Fault,
@@ -443,3 +444,22 @@ def test_a_commit_that_nothing_overtook_opens_no_data_file() -> None:
     Catalog(store, clock=VirtualClock(seed=3)).table("db.t").commit(staged)
 
     assert {call.method for call in store.calls if "bucket-0/" in call.key} == {"infos"}
+
+
+def test_parts_of_one_commit_keep_their_order_while_others_wait_in_the_queue(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only the first part must be written anew: numbers left free for others would lift it above the second part."""
+    monkeypatch.setattr(CommitTurn, "commits_ahead", 2)
+    place = Place({"write-buffer-size": "1 b", "write-buffer-spillable": "false", "write-only": "true"})
+    files = [pa.table({"k": pa.array([key], pa.int32()), "v": ["first"]}) for key in (1, 7, 8, 9)]
+    first = place.table.stage(
+        pa.Table.from_batches([batch for file in files for batch in file.to_batches()]),
+        commit_user="a",
+        commit_identifier=1,
+    )
+    assert len(first.messages[0].new_files) == 4
+    second = place.stage("b", (1, "second"), behind=[first])
+    place.table.commit(place.stage("c", (1, "other")))
+
+    place.table.commit_together([first, second], commit_user="joint", commit_identifier=1)
+
+    assert place.rows() == [(1, "second"), (7, "first"), (8, "first"), (9, "first")]
