@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import takewhile
 from random import Random
 from typing import Any, Protocol
+from unittest import mock
 
 import pyarrow as pa
 
 import lakehouse_core as lc
 from lakehouse_core.catalog.catalog import Catalog
 from lakehouse_core.clock import SystemClock
+from lakehouse_core.execution.commit.turn import CommitTurn
 from lakehouse_core.storage import MemoryStore
 from lakehouse_core.table.layout import MAIN
 from lakehouse_core.table.snapshot import serialize_consumer
@@ -264,12 +267,19 @@ class OursInMemory(Ours):
             catalog.drop_database("db", cascade=True)
 
 
+@contextmanager
+def some_ahead(chance: Random) -> Iterator[None]:
+    """Let a commit believe that up to three others come before it, as the queue tells it among many writers."""
+    with mock.patch.object(CommitTurn, "commits_ahead", chance.randint(0, 3)):
+        yield
+
+
 class Overtaking(Ours):
     """Writers that stage at one snapshot, in any order, what they then commit in the order of the history."""
 
     def __init__(self, seed: int) -> None:
         super().__init__()
-        self._chance = Random(seed)
+        self._chance, self._ahead = Random(seed), Random(seed)
         self._staged: dict[int, lc.StagedCommit | lc.InvalidRequest] = {}
 
     def _prepare(self, table: lc.Table, operations: Sequence[Json], number: int) -> None:
@@ -291,7 +301,8 @@ class Overtaking(Ours):
         staged = self._staged.pop(id(operation))
         if isinstance(staged, lc.InvalidRequest):
             raise staged
-        table.commit(staged)
+        with some_ahead(self._ahead):
+            table.commit(staged)
 
 
 class OvertakingInMemory(Overtaking, OursInMemory):
@@ -303,7 +314,7 @@ class TogetherInMemory(OursInMemory):
 
     def __init__(self, seed: int) -> None:
         super().__init__()
-        self._chance = Random(seed)
+        self._chance, self._ahead = Random(seed), Random(seed)
         self._staged: dict[int, lc.StagedCommit | lc.InvalidRequest] = {}
         self._parts: list[lc.StagedCommit] = []
 
@@ -329,7 +340,8 @@ class TogetherInMemory(OursInMemory):
         if not isinstance(staged, lc.InvalidRequest):
             self._parts.append(staged)
         if self._parts and (isinstance(staged, lc.InvalidRequest) or not self._staged):
-            table.commit_together(self._parts, commit_user=f"group {id(operation)}", commit_identifier=1)
+            with some_ahead(self._ahead):
+                table.commit_together(self._parts, commit_user=f"group {id(operation)}", commit_identifier=1)
             self._parts = []
         if isinstance(staged, lc.InvalidRequest):
             raise staged
