@@ -17,7 +17,7 @@ from lakehouse_core.api.local_engine import local_engine
 from lakehouse_core.api.reports import CompactionReport, CopyReport, outcome
 from lakehouse_core.api.system.tables import SystemTable
 from lakehouse_core.api.table import Table
-from lakehouse_core.catalog.copying import copy_each
+from lakehouse_core.catalog.each_table import each_table
 from lakehouse_core.catalog.filesystem import FileSystemMetastore
 from lakehouse_core.catalog.metastore import Metastore, TableName, TablePlace
 from lakehouse_core.catalog.names import (
@@ -330,7 +330,14 @@ class Catalog:
 
         # Arguments that fit no table are refused once, not in each table's report.
         checked_choice("copy_tables", snapshots=snapshots, tags=tags, branches=branches)
-        return copy_each(names, copy, progress)
+        return each_table(
+            names,
+            copy,
+            lambda name, error: CopyReport(table=name, error=error),
+            verb="copy_tables",
+            phase="copying the tables",
+            progress=progress,
+        )
 
     def _copied(
         self, source: Table, name: TableName, place: TablePlace, choice: CopyChoice, watch: Watch
@@ -399,23 +406,20 @@ class Catalog:
         # Arguments that fit no table are refused once, not in each table's report.
         idle_millis(partition_idle)
         check_properties(mapping_of("properties", properties))
-        reports = []
-        names = self.matching(tables, database=database)
-        listener = None if progress is None else unfailing(progress)
-        for done, name in enumerate(names):
-            Watch("compact", name, listener).at("compacting the tables", done, len(names), "tables")
-            try:
-                found = self.table(name).compact(
-                    full=full,
-                    partition_idle=partition_idle,
-                    dry_run=dry_run,
-                    properties=properties,
-                    progress=listener,
-                )
-            except LakehouseError as error:
-                found = CompactionReport(table=name, dry_run=dry_run, error=error)
-            reports.append(found)
-        return tuple(reports)
+
+        def compact(name: str, listener: Listener | None) -> CompactionReport:
+            return self.table(name).compact(
+                full=full, partition_idle=partition_idle, dry_run=dry_run, properties=properties, progress=listener
+            )
+
+        return each_table(
+            self.matching(tables, database=database),
+            compact,
+            lambda name, error: CompactionReport(table=name, dry_run=dry_run, error=error),
+            verb="compact",
+            phase="compacting the tables",
+            progress=progress,
+        )
 
     def plan_maintenance(
         self,
