@@ -4,8 +4,11 @@ from pathlib import Path
 
 import dagster as dg
 import pytest
+from sqlalchemy.dialects import mysql
+from sqlalchemy.schema import CreateTable
 
 import lakehouse_core as lc
+from lakehouse_core.catalog.sql.tables import LOCKS
 from lakehouse_dagster import Lake, LakehouseResource, SparkRuntime, lake_definitions, load_specs
 
 SPEC = """
@@ -45,3 +48,11 @@ def test_a_table_of_a_lake_is_loaded_and_maintained_by_its_name_in_the_database(
     assert "orders" in catalog.tables("sales")
     assert catalog.table("sales.orders").scan().count() == 2
     assert catalog.check() == []
+
+
+def test_the_column_of_a_lock_in_mysql_is_javas_also_where_dagster_is_loaded():
+    """The storage of an instance changes how SQLAlchemy writes times for MySQL, in the whole process."""
+    with dg.DagsterInstance.ephemeral():
+        statement = str(CreateTable(LOCKS).compile(dialect=mysql.dialect()))
+
+    assert "acquired_at TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP" in statement

@@ -72,7 +72,13 @@ LOCKS: Final = Table(
     "paimon_distributed_locks",
     _METADATA,
     Column("lock_id", String(255), primary_key=True, nullable=False),
-    Column("acquired_at", TIMESTAMP, server_default=text("CURRENT_TIMESTAMP"), nullable=False),
+    # Dagster gives each TIMESTAMP of its process six digits in MySQL, but for the dialect's own type. Java gives none.
+    Column(
+        "acquired_at",
+        TIMESTAMP().with_variant(mysql.TIMESTAMP(), "mysql"),
+        server_default=text("CURRENT_TIMESTAMP"),
+        nullable=False,
+    ),
     Column("expire_time_seconds", BigInteger, server_default=text("0"), nullable=False),
     **_MYSQL,
 )
