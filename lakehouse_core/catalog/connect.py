@@ -47,8 +47,9 @@ def connect(
 
     `storage`: how an object store is reached (endpoint, allow-http, timeout in seconds, connections; S3: region,
     path-style; Azure: account), and its keys where they are not in the environment (access-key, secret-key and
-    session-token; account-key or sas-token). `spark` is a
-    session, or a function that makes one at the first task: tasks then run on Spark, otherwise in this process.
+    session-token; account-key or sas-token); conditional-writes is false for a store that has none, where the database
+    of `metastore` decides. `spark`: a session, or a function that makes one at the first task; tasks then run on Spark,
+    otherwise in this process.
     `metastore`: the SQL database that keeps the names, as Java's JDBC catalog does (sqlite:////path,
     postgresql://user@host/database or mysql://user@host/database); without it the folders of the warehouse are the
     names. `metastore_options`: catalog-key (jdbc), lock.enabled, lock-acquire-timeout, jdbc.user, jdbc.password.
