@@ -34,24 +34,27 @@ def joined(prefix: str, key: str) -> str:
     return "/".join([*key_parts(prefix), *key_parts(key)])
 
 
-def child(root: str, *parts: str) -> str:
-    """Return the local path of the key `parts` below `root`, which is absolute and free of symbolic links.
+def child(root: str, key: str, folders: set[str] | None = None) -> str:
+    """Return the local path of `key` below `root`, which is absolute and free of symbolic links.
 
+    `folders`: paths that earlier calls found to be real folders; they are not looked at again, and new ones are added.
     Raises InvalidRequest when a part is hostile or a symbolic link on the way leaves `root` or leads nowhere, OSError
     when the disk does not answer.
     """
     path = root.rstrip("/")
-    looked_at = True
-    for name in (name for part in parts for name in key_parts(part)):
+    looks = True
+    for name in key_parts(key):
         path = f"{path}/{name}"
-        if not looked_at:
+        if not looks or (folders and path in folders):
             continue
         try:
             mode = os.lstat(path).st_mode
         except (FileNotFoundError, NotADirectoryError):
             # No name below a missing one can be a link.
-            looked_at = False
+            looks = False
             continue
+        if stat.S_ISDIR(mode) and folders is not None:
+            folders.add(path)
         if stat.S_ISLNK(mode) and not leads_within(path, root):
             target = os.path.realpath(path)
             if _is_within(target, root):

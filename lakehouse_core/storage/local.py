@@ -107,9 +107,10 @@ class LocalStore:
 
     def infos(self, keys: Iterable[str]) -> Mapping[str, ObjectInfo]:
         found: dict[str, ObjectInfo] = {}
+        folders: set[str] = set()
         for key in keys:
             with suppress(NotFound):
-                found[key] = self._info(key)
+                found[key] = self._info(key, folders)
         return found
 
     def create_new(self, key: str, data: bytes) -> bool:
@@ -252,16 +253,16 @@ class LocalStore:
                 system_calls.close(descriptor)
             remove_files([hidden.name])
 
-    def _info(self, key: str) -> ObjectInfo:
-        path = self._path(key)
+    def _info(self, key: str, folders: set[str] | None = None) -> ObjectInfo:
+        path = self._path(key, folders)
         with reading(path):
             found = system_calls.stat(path)
             _check_file(found)
         return ObjectInfo(key, found.st_size, found.st_mtime_ns // 1_000_000)
 
-    def _path(self, key: str) -> str:
+    def _path(self, key: str, folders: set[str] | None = None) -> str:
         with reading(key):
-            return child(self._root, key)
+            return child(self._root, key, folders)
 
     def _open_hidden(self, path: str) -> tuple[HiddenFile, int]:
         """Return a new file beside `path`, and its descriptor; makes its folders."""

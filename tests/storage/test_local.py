@@ -91,7 +91,7 @@ def test_a_root_is_an_absolute_path(root: str) -> None:
 @pytest.mark.parametrize("key", HOSTILE_KEYS)
 def test_no_path_is_built_from_a_hostile_part(tmp_path: Path, key: str) -> None:
     with pytest.raises(InvalidRequest, match="Key "):
-        child(str(tmp_path), "db", key)
+        child(str(tmp_path), f"db/{key}")
 
 
 @pytest.mark.parametrize("key", ["secret", "folder/secret", "inner/out/secret"])
