@@ -2,26 +2,21 @@
 
 from lakehouse_dagster.specs.lateness import BehindSpec, FreshnessSpec, IngestSpec
 from lakehouse_dagster.specs.loading import checked_spec, line_of, load_specs, misfit_error, node_of, parse_spec
-from lakehouse_dagster.specs.models import (
+from lakehouse_dagster.specs.names import nearest
+from lakehouse_dagster.specs.partitions import DimensionSpec, PartitionsSpec
+from lakehouse_dagster.specs.sources import (
     FILES_PARAMETER,
-    ROW_KINDS,
     SOURCES,
     SQL_PARAMETER,
     ChangesSpec,
-    ColumnSpec,
-    DimensionSpec,
     FeedSpec,
     FilesSpec,
     FunctionSpec,
-    MaintenanceSpec,
-    PartitionsSpec,
     SqlSpec,
-    TableSpec,
     UpstreamSpec,
-    WriteMode,
-    nearest,
 )
 from lakehouse_dagster.specs.strict import Misfit
+from lakehouse_dagster.specs.table import ROW_KINDS, ColumnSpec, MaintenanceSpec, TableSpec, WriteMode
 
 __all__ = [
     "FILES_PARAMETER",

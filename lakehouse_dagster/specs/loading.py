@@ -13,9 +13,11 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 import lakehouse_core as lc
-from lakehouse_dagster.specs.models import FeedSpec, TableSpec, nearest
+from lakehouse_dagster.specs.names import nearest
 from lakehouse_dagster.specs.schema_fault import schema_fault
+from lakehouse_dagster.specs.sources import FeedSpec
 from lakehouse_dagster.specs.strict import Misfit
+from lakehouse_dagster.specs.table import TableSpec
 
 
 def load_specs(

@@ -4,8 +4,8 @@ Rule: options that the resource of the lake adds are not known here, so nothing 
 """
 
 import lakehouse_core as lc
-from lakehouse_dagster.specs.models import TableSpec
 from lakehouse_dagster.specs.strict import Misfit
+from lakehouse_dagster.specs.table import TableSpec
 
 
 def schema_fault(spec: TableSpec) -> Misfit | None:

@@ -53,7 +53,8 @@ from lakehouse_dagster.specs import (
     SqlSpec,
     UpstreamSpec,
 )
-from lakehouse_dagster.specs.models import CommitSpec, DynamicPartitionsSpec, StaticPartitionsSpec, TimePartitionsSpec
+from lakehouse_dagster.specs.partitions import DynamicPartitionsSpec, StaticPartitionsSpec, TimePartitionsSpec
+from lakehouse_dagster.specs.table import CommitSpec
 
 REFUSALS = (ComponentTreeException, ValidationError, lc.InvalidRequest)
 

@@ -17,7 +17,7 @@ from lakehouse_dagster.pipeline.committing import commit_batches
 from lakehouse_dagster.pipeline.staging import stage_batches
 from lakehouse_dagster.pipeline.table_setup import create_table
 from lakehouse_dagster.sources.changelog_source import ROWKIND, changes_of, changes_user, pending_changes, unapplied
-from lakehouse_dagster.specs.models import TableSpec
+from lakehouse_dagster.specs import TableSpec
 
 SPECS = {spec.identifier: spec for spec in LAKE.tables}
 FIRST = date(2013, 1, 31)

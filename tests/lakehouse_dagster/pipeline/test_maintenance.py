@@ -6,7 +6,7 @@ import pytest
 
 from lakehouse_dagster.pipeline.maintenance import figures
 from lakehouse_dagster.pipeline.table_state import TableState
-from lakehouse_dagster.specs.models import MaintenanceSpec
+from lakehouse_dagster.specs import MaintenanceSpec
 
 
 @pytest.mark.parametrize(

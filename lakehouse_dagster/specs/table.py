@@ -3,40 +3,32 @@
 Rule: unknown names are refused, and a specification has everything that the table needs.
 """
 
-import difflib
 import hashlib
-import re
-from collections.abc import Callable, Collection, Mapping
-from datetime import date, datetime, timedelta
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self, TypeAlias
+from typing import Annotated, Literal, Self, TypeAlias
 
-from pydantic import (
-    AfterValidator,
-    BeforeValidator,
-    Field,
-    PlainSerializer,
-    PrivateAttr,
-    field_validator,
-    model_validator,
-)
+from pydantic import BeforeValidator, Field, PrivateAttr, field_validator, model_validator
 
-from lakehouse_dagster.specs.cron import Timezone
 from lakehouse_dagster.specs.lateness import BehindSpec, FreshnessSpec, IngestSpec
+from lakehouse_dagster.specs.names import Identifier, nearest
+from lakehouse_dagster.specs.partitions import PartitionsSpec
+from lakehouse_dagster.specs.selection import check_path, check_query
+from lakehouse_dagster.specs.sources import (
+    SOURCES,
+    ChangesSpec,
+    FeedSpec,
+    FilesSpec,
+    FunctionSpec,
+    SqlSpec,
+    UpstreamSpec,
+)
 from lakehouse_dagster.specs.strict import Misfit, StrictModel
 
 # What `rowkind_column` of a specification may hold.
 ROW_KINDS = ("+I", "-U", "+U", "-D")
-# The attributes of a specification that are a source of rows.
-SOURCES = ("feed", "changes_of", "files", "sql", "function", "asset")
-# Those that a run loads as a whole, or by partitions.
+# The sources that a run loads as a whole, or by partitions.
 _OF_A_RUN = ("function", "asset", "sql")
-# In a path of files, a partition: its key, or of a window of time its start by a pattern of strftime.
-FILES_PARAMETER = re.compile(r"\{([A-Za-z][A-Za-z0-9_]*)(?::([^{}]*))?\}")
-# In a query of SQL, the text of a partition. Two colons are a cast of PostgreSQL.
-SQL_PARAMETER = re.compile(r"(?<![:\w]):(partition_key|partition_start|partition_end)\b")
-# Dagster makes op names of them, replacing all else by "_": two tables could fall on one name.
-Identifier = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_]*$")]
 
 
 class ColumnSpec(StrictModel):
@@ -48,207 +40,6 @@ class ColumnSpec(StrictModel):
 
 def _column(value: object) -> object:
     return {"type": value} if isinstance(value, str) else value
-
-
-class FeedSpec(StrictModel):
-    """The source of the rows: a source that the code location knows, and one of its feeds."""
-
-    source: Identifier
-    name: Identifier
-    # Off: the feed is loaded whole, in one batch.
-    batches: bool = True
-
-
-class ChangesSpec(StrictModel):
-    """The table whose changelog a table follows: a row stays in it while these columns are null. Without such columns
-    all rows stay.
-    """
-
-    table: Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_]*\.[A-Za-z][A-Za-z0-9_]*$")]
-    while_null: tuple[Identifier, ...] = ()
-
-
-class FilesSpec(StrictModel):
-    """Files of rows, each loaded once: those that match `path`, where `*` stands for any characters of a name and `**`
-    for any folders. A relative path begins at the folder of the specification.
-
-    With `partitions` a run loads all files of its keys: `{partition_key}` in the path stands for the key, for one of
-    two dimensions its name does, and `{partition_key:%Y/%m/%d}` for the start of a window of time.
-    """
-
-    path: str = Field(min_length=1)
-    # By the ending of each file name, unless it is given here.
-    format: Literal["parquet", "csv", "tsv", "jsonl", "json", "arrow"] | None = None
-    # For CSV: one character, or `tab`; and the unquoted text that means null.
-    delimiter: str | None = None
-    null: str = ""
-
-    @property
-    def parameters(self) -> list[tuple[str, str]]:
-        """What in the path stands for a partition: the dimension, and the pattern of its time or an empty text."""
-        return FILES_PARAMETER.findall(self.path)
-
-
-class SqlSpec(StrictModel):
-    """A query of a database, by SQLAlchemy. With `cursor`, each run takes the rows from its last value on, each once.
-
-    Without, a run takes all rows, or with `partitions` those that the query selects by its parameters: the key as
-    `:partition_key`, and the ends of a window of time as `:partition_start` and `:partition_end`.
-    """
-
-    # The name of the environment variable with the address of the database, never the address.
-    connection: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
-    query: str = Field(min_length=1)
-    # A column of the query whose values only rise: later rows have at least the value of earlier ones.
-    cursor: str | None = None
-
-    @property
-    def parameters(self) -> list[str]:
-        """The parameters of the query that stand for a partition."""
-        return SQL_PARAMETER.findall(self.query)
-
-
-def _dotted(call: object) -> str:
-    return call if isinstance(call, str) else f"{getattr(call, '__module__', '')}.{getattr(call, '__qualname__', call)}"
-
-
-class FunctionSpec(StrictModel):
-    """A Python function that yields rows: objects with an Arrow stream, pandas or polars frames.
-
-    With `cursor`, a column of its rows, it is called with the last value that was taken (None at first), and yields the
-    rows from that value on in the order of the cursor; each is taken once. Without, it is called with the key of a
-    partition, or with nothing for a table without partitions.
-    """
-
-    # Its dotted name, as in `shop.rows.orders`; in Python also the function itself.
-    call: Annotated[
-        Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)+$")] | Callable[..., Any],
-        PlainSerializer(_dotted, return_type=str),
-    ]
-    cursor: str | None = None
-
-    @property
-    def name(self) -> str:
-        """The dotted name of the function."""
-        return _dotted(self.call)
-
-
-class UpstreamSpec(StrictModel):
-    """An asset upstream whose value is the rows: an object with an Arrow stream, or a pandas, polars or Spark frame."""
-
-    # As in `raw/orders`.
-    key: str = Field(min_length=1)
-    # The resource that loads the value; None: that of the asset.
-    io_manager: str | None = None
-
-
-def _text_of_date(value: object) -> object:
-    # YAML reads `2013-01-01` as a date.
-    return value.isoformat() if isinstance(value, date) else value
-
-
-DateText: TypeAlias = Annotated[str, BeforeValidator(_text_of_date)]
-_WINDOWS = ("hour", "day", "week", "month")
-
-
-def _every(text: str) -> str:
-    # Five fields are a cron schedule, which Dagster reads.
-    if text not in _WINDOWS and len(text.split()) != 5:
-        known = f"{', '.join(_WINDOWS)} or the five fields of a cron schedule"
-        raise ValueError(f"found {text!r}, expected {known}, as in '0 6 * * 1'")
-    return text
-
-
-class TimePartitionsSpec(StrictModel):
-    """Time windows from `start` on, up to `end` or the present. The start of a window makes the values of `columns`:
-    column → pattern of `strftime`.
-    """
-
-    # `hour`, `day`, `week`, `month`, or a cron schedule.
-    every: Annotated[str, AfterValidator(_every)]
-    start: DateText
-    end: DateText | None = None
-    timezone: Timezone = "UTC"
-    columns: Mapping[str, str] = {}
-
-    @model_validator(mode="after")
-    def _tells_windows_apart(self) -> Self:
-        first = datetime(2013, 1, 1)
-        # The next window, and those of a day, a month and a year later, which a pattern of the hour alone confuses.
-        later = [datetime(2013, 2, 1), datetime(2014, 1, 1)]
-        later += {
-            "hour": [first + timedelta(hours=1), first + timedelta(days=1)],
-            "day": [first + timedelta(days=1)],
-        }.get(self.every, [])
-        for other in later if self.columns else []:
-            if all(first.strftime(pattern) == other.strftime(pattern) for pattern in self.columns.values()):
-                raise ValueError(
-                    f"columns {dict(self.columns)}: {first} and {other} have the same values, expected values of their "
-                    "own for each window. Use patterns as fine as the windows, with all parts of the date"
-                )
-        return self
-
-
-class KeyPartitionsSpec(StrictModel):
-    """Partitions whose key is the value of `column`, or with `values` the name of a value: key → value."""
-
-    column: str | None = None
-    values: Mapping[str, str] | None = None
-
-
-class StaticPartitionsSpec(KeyPartitionsSpec):
-    """Partitions with these keys."""
-
-    keys: tuple[str, ...] = Field(min_length=1)
-
-    @model_validator(mode="after")
-    def _maps_each_key(self) -> Self:
-        if self.values is not None and (missing := [key for key in self.keys if key not in self.values]):
-            raise ValueError(f"values have no value for the key {missing[0]!r}. Give each key a value of its own")
-        if self.values is not None and len(set(self.values.values())) < len(self.values):
-            raise ValueError("values have one value for two keys. Give each key a value of its own")
-        return self
-
-
-class DynamicPartitionsSpec(KeyPartitionsSpec):
-    """Partitions whose keys are added to the instance under this name."""
-
-    name: str = Field(min_length=1)
-
-
-class DimensionSpec(StrictModel):
-    """Partitions of one kind."""
-
-    time: TimePartitionsSpec | None = None
-    static: StaticPartitionsSpec | None = None
-    dynamic: DynamicPartitionsSpec | None = None
-
-    @model_validator(mode="after")
-    def _is_of_one_kind(self) -> Self:
-        kinds = list(type(self).model_fields)
-        if len(given := [kind for kind in kinds if getattr(self, kind) is not None]) != 1:
-            raise ValueError(
-                f"found {' and '.join(given) or 'no kind'}, expected one of {', '.join(kinds)}. Give one of them"
-            )
-        return self
-
-    @property
-    def columns(self) -> list[str]:
-        """The columns that a key gives a value to."""
-        keyed = self.static or self.dynamic
-        return [*(() if self.time is None else self.time.columns), *([keyed.column] if keyed and keyed.column else [])]
-
-
-class PartitionsSpec(DimensionSpec):
-    """The partitions of a table's assets: of one kind, or of two dimensions by name."""
-
-    multi: Annotated[Mapping[Identifier, DimensionSpec], Field(min_length=2, max_length=2)] | None = None
-
-    @property
-    def all_columns(self) -> list[str]:
-        """The columns that a key gives a value to, of all dimensions."""
-        dimensions = [self] if self.multi is None else self.multi.values()
-        return [column for each in dimensions for column in each.columns]
 
 
 WriteMode: TypeAlias = Literal["append", "upsert", "overwrite", "cdc"]
@@ -393,16 +184,7 @@ class TableSpec(StrictModel):
     @model_validator(mode="after")
     def _can_be_partitioned(self) -> Self:
         if self.partitions is None:
-            if self.sql is not None and self.sql.cursor is None and self.sql.parameters:
-                raise Misfit(
-                    ("sql", "query"),
-                    f"sql.query uses :{self.sql.parameters[0]}, but the table has no partitions. Give it partitions",
-                )
-            if self.files is not None and "partition_key" in dict(self.files.parameters):
-                raise Misfit(
-                    ("files", "path"),
-                    "files.path has {partition_key}, but the table has no partitions. Give it partitions",
-                )
+            self._check_selection()
             return self
         if self._rising_source is not None or not any(
             getattr(self, name) is not None for name in (*_OF_A_RUN, "files")
@@ -412,8 +194,7 @@ class TableSpec(StrictModel):
                 f"partitions are for files, and for {', '.join(_OF_A_RUN)} without cursor; other sources say "
                 "themselves what is new. Leave partitions out",
             )
-        self._query_selects_by(self.partitions)
-        self._path_selects_by(self.partitions)
+        self._check_selection()
         for column in self.partitions.all_columns:
             if column not in self.partition_by:
                 hint = nearest(column, self.partition_by) if self.partition_by else "; the table has none."
@@ -430,38 +211,11 @@ class TableSpec(StrictModel):
             )
         return self
 
-    def _query_selects_by(self, partitions: PartitionsSpec) -> None:
-        if self.sql is None:
-            return
-        if partitions.multi is not None:
-            raise Misfit(("partitions",), "partitions of a query have one dimension. Leave multi out")
-        if not self.sql.parameters:
-            raise Misfit(
-                ("sql", "query"),
-                "sql.query selects the same rows for each partition. Use :partition_key in it, or :partition_start "
-                "and :partition_end",
-            )
-        if partitions.time is None and (ends := [each for each in self.sql.parameters if each != "partition_key"]):
-            raise Misfit(("sql", "query"), f"sql.query uses :{ends[0]}, which is for time. Use :partition_key")
-
-    def _path_selects_by(self, partitions: PartitionsSpec) -> None:
-        if self.files is None:
-            return
-        dimensions = partitions.multi or {"partition_key": partitions}
-        found = self.files.parameters
-        if unknown := [name for name, _ in found if name not in dimensions]:
-            raise Misfit(("files", "path"), f"files.path has {{{unknown[0]}}}{nearest(unknown[0], dimensions)}")
-        if missing := [name for name in dimensions if name not in dict(found)]:
-            raise Misfit(
-                ("files", "path"),
-                f"files.path selects the same files for each key. Use {{{missing[0]}}} in it",
-            )
-        if keyed := [name for name, pattern in found if pattern and dimensions[name].time is None]:
-            raise Misfit(
-                ("files", "path"),
-                f"files.path has a pattern of time for {keyed[0]}, whose keys are no windows of time. Use "
-                f"{{{keyed[0]}}}",
-            )
+    def _check_selection(self) -> None:
+        if self.sql is not None:
+            check_query(self.sql, self.partitions)
+        if self.files is not None:
+            check_path(self.files, self.partitions)
 
     @model_validator(mode="after")
     def _can_be_loaded_by_itself(self) -> Self:
@@ -568,9 +322,3 @@ class TableSpec(StrictModel):
     def digest(self) -> str:
         """Equal for equal specifications; part of the code version of the assets made from it."""
         return hashlib.sha256(self.model_dump_json().encode()).hexdigest()[:12]
-
-
-def nearest(name: str, known: Collection[str]) -> str:
-    """Return the end of a message about an unknown name: the nearest known one, else all of them."""
-    matches = difflib.get_close_matches(name, known, n=1)
-    return f"; did you mean {matches[0]!r}?" if matches else f"; there are {', '.join(known)}."

@@ -1,0 +1,16 @@
+"""Names in specifications: which ones fit, and the known one that an unknown one resembles."""
+
+import difflib
+from collections.abc import Collection
+from typing import Annotated
+
+from pydantic import Field
+
+# Dagster makes op names of them, replacing all else by "_": two tables could fall on one name.
+Identifier = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_]*$")]
+
+
+def nearest(name: str, known: Collection[str]) -> str:
+    """Return the end of a message about an unknown name: the nearest known one, else all of them."""
+    matches = difflib.get_close_matches(name, known, n=1)
+    return f"; did you mean {matches[0]!r}?" if matches else f"; there are {', '.join(known)}."
