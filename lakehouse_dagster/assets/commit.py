@@ -1,6 +1,7 @@
 """The asset `<lake>/<database>/<table>`, which is the table itself: it commits the staged batches."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import dagster as dg
@@ -18,11 +19,14 @@ from lakehouse_dagster.assets.context import (
 from lakehouse_dagster.assets.staging import report_staged, stage, stages_itself
 from lakehouse_dagster.feed import Batch
 from lakehouse_dagster.lake import Lake
+from lakehouse_dagster.lineage import StepLineage
 from lakehouse_dagster.metadata import Metadata, batch_metadata, column_lineage, commit_metadata, definition_metadata
 from lakehouse_dagster.page import last_maintenance, page_metadata, show_state
 from lakehouse_dagster.pipeline import (
+    Committed,
     Committer,
     JointCommit,
+    TableState,
     commit_batches,
     forget_committed,
     logged_progress,
@@ -30,6 +34,7 @@ from lakehouse_dagster.pipeline import (
     read_state,
 )
 from lakehouse_dagster.resources import spark_app_id
+from lakehouse_dagster.sources import Delivery
 from lakehouse_dagster.specs import TableSpec
 
 
@@ -39,7 +44,6 @@ def commit_asset(lake: Lake, table: TableSpec) -> dg.AssetsDefinition:
     With `commit: together` a run commits all batches that are staged, whatever its own are.
     """
     assets = TableAssets(lake=lake, spec=table)
-    source = assets.source
 
     @defined_asset(
         key=assets.key,
@@ -51,83 +55,141 @@ def commit_asset(lake: Lake, table: TableSpec) -> dg.AssetsDefinition:
     )
     def commit(context: dg.AssetExecutionContext) -> Iterator[dg.MaterializeResult[Any]]:
         with assets.step(context, "commit") as lineage:
-            step = stage(context, assets, lineage, {}) if stages_itself(context, assets) else None
-            if step is not None:
-                report_staged(context, assets, step)
-                opened, delivery = step.table, step.delivery
-            else:
-                opened = assets.catalog(context).table(table.identifier)
-                delivery = source.delivery(context, in_spark=assets.in_spark, inputs={})
-                lineage.reads(lambda: assets.source_dataset(context, delivery))
-            wanted = delivery.batches_to_commit(opened)
-            joint = _committed(context, assets, opened, delivery.user, wanted)
-            committed = joint.committed
-            state = read_state(opened)
-            reports = [part.report for part in committed if part.report is not None and not part.is_replay]
-            if any(report.snapshot_id is not None for report in reports):
-                lineage.writes(lambda: assets.dataset(context, opened, state, reports))
-
-            def metadata() -> Metadata:
-                page = page_metadata(state, table.maintenance, last_maintenance(context.instance, lake, table))
-                return {
-                    **page,
-                    **commit_metadata(committed),
-                    # Again: the page tells of the current snapshot, not of those of the run.
-                    **page,
-                    "dagster/row_count": opened.scan().count(),
-                    "dagster/uri": f"{assets.lakehouse(context).uri}/{table.database}.db/{table.name}",
-                    "paimon/spark_app_id": spark_app_id(),
-                    **assets.inputs(delivery),
-                    **column_lineage(table, source.upstream, source.column_prefix),
-                }
-
-            own = [part for part in committed if part.batch in wanted]
-            held = [(assets.partition_of(batch), text) for batch, text in joint.waiting.items() if batch in wanted]
-            # Batches that other runs have staged.
-            others = [part for part in committed if part.batch not in wanted]
-            done = f"commit by run {context.run.run_id[:8]}"
-            partitions = [assets.partition_of(part.batch) for part in own]
-            is_known = all(part.is_replay for part in own) and is_shown(
-                context, assets.key, partitions, state.content_version
-            )
+            step = _committed(context, assets, lineage)
+            is_known = step.is_known()
             # A result would be one for every partition of the run, also for those that wait; and Dagster takes the
             # ingest of before the step for its input.
-            is_reported = bool(held) or step is not None
-            if is_known or is_reported:
-                others += [] if is_known else own
-                notes: list[tuple[str | None, str, Metadata]] = [(key, text, {}) for key, text in held]
-                if is_known:
-                    notes += [(assets.partition_of(part.batch), part.noop_reason, batch_metadata(part)) for part in own]
-                    notes = notes or [(None, "no batch is staged", {})]
-                    done = f"found by run {context.run.run_id[:8]}"
-                if notes:
-                    context.log.info(f"{table.identifier}: nothing was committed: {notes[0][1]}")
-                if others:
-                    context.log.info(f"{table.identifier}: committed{batch_count('', others)}")
-                result = observed(context, assets.key, [(key, f"nothing was committed: {t}", m) for key, t, m in notes])
-            else:
-                for part in own:
-                    if (partition := assets.partition_of(part.batch)) is not None:
-                        context.add_asset_metadata(batch_metadata(part), partition_key=partition)
-                context.log.info(
-                    f"{table.identifier}: committed{batch_count('', committed)}, now at snapshot {state.snapshot_id}"
-                )
-                result = dg.MaterializeResult(data_version=dg.DataVersion(state.content_version), metadata=metadata())
-            yield result
-            if not is_known and not is_reported:
-                report_versions(context, assets.key, partition_versions(state, assets.partitions_of(own)))
+            has_result = not (is_known or step.held or step.has_staged)
+            others = [*step.others, *([] if is_known or has_result else step.own)]
+            yield step.result() if has_result else step.observations(others, is_known=is_known)
+            if has_result:
+                report_versions(context, assets.key, partition_versions(step.state, assets.partitions_of(step.own)))
             if others:
-                report_batches(context, assets, others, state, metadata())
+                report_batches(context, assets, others, step.state, step.metadata())
             # The latest event is that of any partition of the range, with the snapshot of its batch: a later batch or a
             # compaction may have overtaken it.
-            show_state(context.instance, lake, table, opened, done=done)
+            done = f"{'found' if is_known else 'commit'} by run {context.run.run_id[:8]}"
+            show_state(context.instance, lake, table, step.table, done=done)
             # Last: what was not told because the run was killed, the next one finds.
-            forget_committed(opened, joint)
+            forget_committed(step.table, step.joint)
 
     return commit
 
 
-def _committed(
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _CommittedStep:
+    """What a step has committed, and how Dagster shows it.
+
+    `has_staged`: the step staged its batches itself, without a step of the ingest before it.
+    """
+
+    context: dg.AssetExecutionContext
+    assets: TableAssets
+    table: lc.Table
+    delivery: Delivery
+    wanted: Sequence[Batch]
+    joint: JointCommit
+    state: TableState
+    has_staged: bool
+
+    @property
+    def own(self) -> list[Committed]:
+        """The committed batches of the run."""
+        return [part for part in self.joint.committed if part.batch in self.wanted]
+
+    @property
+    def others(self) -> list[Committed]:
+        """The committed batches that other runs have staged."""
+        return [part for part in self.joint.committed if part.batch not in self.wanted]
+
+    @property
+    def held(self) -> list[tuple[str | None, str]]:
+        """The batches of the run that wait: the partition of each, and the reason."""
+        return [
+            (self.assets.partition_of(batch), text)
+            for batch, text in self.joint.waiting.items()
+            if batch in self.wanted
+        ]
+
+    def is_known(self) -> bool:
+        """Return whether the batches of the run were committed before, and Dagster shows them."""
+        own, key = self.own, self.assets.key
+        partitions = [self.assets.partition_of(part.batch) for part in own]
+        return all(part.is_replay for part in own) and is_shown(
+            self.context, key, partitions, self.state.content_version
+        )
+
+    def metadata(self) -> Metadata:
+        """Return what the page of the table shows after the step."""
+        context, assets, spec, source = self.context, self.assets, self.assets.spec, self.assets.source
+        page = page_metadata(self.state, spec.maintenance, last_maintenance(context.instance, assets.lake, spec))
+        return {
+            **page,
+            **commit_metadata(self.joint.committed),
+            # Again: the page tells of the current snapshot, not of those of the run.
+            **page,
+            "dagster/row_count": self.table.scan().count(),
+            "dagster/uri": f"{assets.lakehouse(context).uri}/{spec.database}.db/{spec.name}",
+            "paimon/spark_app_id": spark_app_id(),
+            **assets.inputs(self.delivery),
+            **column_lineage(spec, source.upstream, source.column_prefix),
+        }
+
+    def result(self) -> dg.MaterializeResult[Any]:
+        """Return a result for all batches of the run."""
+        for part in self.own:
+            if (partition := self.assets.partition_of(part.batch)) is not None:
+                self.context.add_asset_metadata(batch_metadata(part), partition_key=partition)
+        count, snapshot = batch_count("", self.joint.committed), self.state.snapshot_id
+        self.context.log.info(f"{self.assets.spec.identifier}: committed{count}, now at snapshot {snapshot}")
+        version = dg.DataVersion(self.state.content_version)
+        return dg.MaterializeResult(data_version=version, metadata=self.metadata())
+
+    def observations(self, others: Sequence[Committed], *, is_known: bool) -> dg.MaterializeResult[Any]:
+        """Observe the batches for which nothing was committed; `others` are reported apart."""
+        notes: list[tuple[str | None, str, Metadata]] = [(key, text, {}) for key, text in self.held]
+        if is_known:
+            partition = self.assets.partition_of
+            notes += [(partition(part.batch), part.noop_reason, batch_metadata(part)) for part in self.own]
+            notes = notes or [(None, "no batch is staged", {})]
+        name = self.assets.spec.identifier
+        if notes:
+            self.context.log.info(f"{name}: nothing was committed: {notes[0][1]}")
+        if others:
+            self.context.log.info(f"{name}: committed{batch_count('', others)}")
+        told = [(key, f"nothing was committed: {text}", metadata) for key, text, metadata in notes]
+        return observed(self.context, self.assets.key, told)
+
+
+def _committed(context: dg.AssetExecutionContext, assets: TableAssets, lineage: StepLineage) -> _CommittedStep:
+    """Stage the batches where the step does that itself, and commit what is staged."""
+    staged = stage(context, assets, lineage, {}) if stages_itself(context, assets) else None
+    if staged is not None:
+        report_staged(context, assets, staged)
+        table, delivery = staged.table, staged.delivery
+    else:
+        table = assets.catalog(context).table(assets.spec.identifier)
+        delivery = assets.source.delivery(context, in_spark=assets.in_spark, inputs={})
+        lineage.reads(lambda: assets.source_dataset(context, delivery))
+    wanted = delivery.batches_to_commit(table)
+    joint = _joint_commit(context, assets, table, delivery.user, wanted)
+    state = read_state(table)
+    reports = [part.report for part in joint.committed if part.report is not None and not part.is_replay]
+    if any(report.snapshot_id is not None for report in reports):
+        lineage.writes(lambda: assets.dataset(context, table, state, reports))
+    return _CommittedStep(
+        context=context,
+        assets=assets,
+        table=table,
+        delivery=delivery,
+        wanted=wanted,
+        joint=joint,
+        state=state,
+        has_staged=staged is not None,
+    )
+
+
+def _joint_commit(
     context: dg.AssetExecutionContext, assets: TableAssets, table: lc.Table, user: str, wanted: Sequence[Batch]
 ) -> JointCommit:
     """Commit the wanted batches, each in a snapshot of its own, or all that are staged together."""

@@ -19,7 +19,7 @@ from lakehouse_dagster.assets.maintain import position_version, show_reports, wr
 from lakehouse_dagster.event_tags import DATA_VERSION
 from lakehouse_dagster.lake import Lake
 from lakehouse_dagster.lineage import StepLineage, table_dataset
-from lakehouse_dagster.metadata import fleet_metadata
+from lakehouse_dagster.metadata import Metadata, fleet_metadata
 from lakehouse_dagster.pipeline import RUN_ID, TableState, open_table, read_state
 from lakehouse_dagster.resources import LakehouseResource
 
@@ -90,47 +90,44 @@ def fleet_asset(
         lakehouse: LakehouseResource = getattr(context.resources, lake.resource)
         catalog = lakehouse.local_catalog()
         names = _created(catalog, lake, config.tables)
+        asked = {**known, **config.reads}
         plan = catalog.plan_maintenance(
             names,
             budget=config.budget(budget),
-            reads={
-                name: count for name, count in {**known, **config.reads}.items() if lake.table(name).identifier in names
-            },
+            reads={name: count for name, count in asked.items() if lake.table(name).identifier in names},
             **_given(operations=config.operations or operations, rates=rates),
             only_urgent=config.only_urgent,
         )
         context.log.info(str(plan))
         for refusal in plan.unreadable:
             context.log.warning(str(refusal))
-        page = write_page(lakehouse.health_pages, "fleet", lambda: lc.maintenance_page(plan), context.log.warning)
+        planned = _metadata(context, lakehouse, plan, [])
         if config.dry_run:
-            return observed(context, lake.fleet_key, [(None, f"dry run: {plan}", {**fleet_metadata(plan, []), **page})])
+            return observed(context, lake.fleet_key, [(None, f"dry run: {plan}", planned)])
         run = _FleetRun(context, lake, plan, _states(catalog, (*plan.choices, *plan.reserve)))
-        try:
-            run.carry_out(started)
-        except BaseException as error:
-            # It was interrupted, or the process of Spark died: what was done until then is shown all the same.
-            run.end(error)
-            with suppress(Exception):
-                run.show()
-            raise
-        run.end()
-        outcomes, problems = run.outcomes, run.show()
-        problems = [*(f"failed: {each}" for each in outcomes if each.error is not None), *problems]
-        page = write_page(
-            lakehouse.health_pages, "fleet", lambda: lc.maintenance_page(plan, outcomes), context.log.warning
-        )
-        metadata = {**fleet_metadata(plan, outcomes), **page}
+        problems = run.complete(started)
+        metadata = _metadata(context, lakehouse, plan, run.outcomes)
         if problems:
             context.log_event(dg.AssetObservation(lake.fleet_key, metadata=metadata))
             raise dg.Failure(
-                description=f"{len(problems)} problems in {len(outcomes)} operations: {'; '.join(problems[:3])}",
+                description=f"{len(problems)} problems in {len(run.outcomes)} operations: {'; '.join(problems[:3])}",
                 # The next run plans again, without what is done.
                 allow_retries=False,
             )
         return dg.MaterializeResult(metadata=metadata)
 
     return fleet
+
+
+def _metadata(
+    context: dg.AssetExecutionContext,
+    lakehouse: LakehouseResource,
+    plan: lc.MaintenancePlan,
+    outcomes: Sequence[lc.MaintenanceOutcome],
+) -> Metadata:
+    """Write the page of a plan and of its outcomes, and return its path and their figures."""
+    page = write_page(lakehouse.health_pages, "fleet", lambda: lc.maintenance_page(plan, outcomes), context.log.warning)
+    return {**fleet_metadata(plan, outcomes), **page}
 
 
 def _given(**arguments: Any) -> dict[str, Any]:
@@ -180,11 +177,25 @@ class _FleetRun:
         self._told: dict[_Operation, StepLineage] = {}
         self._left = Counter(_operation(choice) for choice in plan.choices)
 
-    def carry_out(self, started: float) -> None:
-        """Carry out the plan, each choice where its table runs, and the reserve with what the choices leave.
+    def complete(self, started: float) -> list[str]:
+        """Carry out the plan and show what was done; return what failed, and what could not be shown.
 
         `started`: when the run began to spend its time.
         """
+        try:
+            self._carry_out(started)
+        except BaseException as error:
+            # It was interrupted, or the process of Spark died: what was done until then is shown all the same.
+            self._end(error)
+            with suppress(Exception):
+                self._show()
+            raise
+        self._end()
+        unshown = self._show()
+        return [*(f"failed: {each}" for each in self.outcomes if each.error is not None), *unshown]
+
+    def _carry_out(self, started: float) -> None:
+        """Carry out each choice where its table runs, and the reserve with what the choices leave."""
         plan = begun(self._plan, time.monotonic() - started)
         left = plan.budget
         parts = [
@@ -201,17 +212,17 @@ class _FleetRun:
             )
             left = left.without(done.cost)
 
-    def end(self, error: BaseException | None = None) -> None:
+    def _end(self, error: BaseException | None = None) -> None:
         """End the lineage of the operations that are still going on, with the error that ended the run."""
         for operation in list(self._lineages):
             self._close(operation, error)
 
-    def show(self) -> list[str]:
+    def _show(self) -> list[str]:
         """Show what was done on the pages of the operations and of the tables; return what could not be shown."""
         problems = []
         for name, of_table in groupby(sorted(self.outcomes, key=_table), key=_table):
             try:
-                _show(self._context, self._lake, name, self._before.get(name), list(of_table))
+                _show_table(self._context, self._lake, name, self._before.get(name), list(of_table))
             except lc.LakehouseError as error:
                 # What was done is done, and the other tables are shown.
                 problems.append(f"not shown: {name}: {error}")
@@ -266,7 +277,7 @@ class _FleetRun:
         return self._assets(name).lakehouse(self._context).local_catalog().table(name)
 
 
-def _show(
+def _show_table(
     context: dg.AssetExecutionContext,
     lake: Lake,
     name: str,

@@ -8,9 +8,9 @@ from lakehouse_dagster.sources.files_source import FilesSource
 from lakehouse_dagster.sources.function_source import FunctionSource
 from lakehouse_dagster.sources.partitioned_files_source import PartitionedFilesSource
 from lakehouse_dagster.sources.row_source import RowSource
-from lakehouse_dagster.sources.run_delivery import run_partitions
+from lakehouse_dagster.sources.run_delivery import RunPartitions, run_partitions
 from lakehouse_dagster.sources.sql_source import SqlSource
-from lakehouse_dagster.specs import TableSpec
+from lakehouse_dagster.specs import FeedSpec, FilesSpec, TableSpec
 
 
 def row_source(lake: Lake, table: TableSpec) -> RowSource:
@@ -25,26 +25,8 @@ def row_source(lake: Lake, table: TableSpec) -> RowSource:
             lake_resource=lake.resource,
         )
     partitions = run_partitions(table.partitions, table.identifier, overwrites=table.write_mode == "overwrite")
-    if table.files is not None and partitions is not None:
-        return PartitionedFilesSource(
-            spec=table.files,
-            pattern=table.files_pattern,
-            key=key,
-            upstream=lake.operation_key(table, "files"),
-            lake_resource=lake.resource,
-            partitions=partitions,
-            rowkind_column=table.rowkind_column,
-        )
     if table.files is not None:
-        return FilesSource(
-            spec=table.files,
-            pattern=table.files_pattern,
-            key=key,
-            upstream=lake.operation_key(table, "files"),
-            lake_resource=lake.resource,
-            write_mode=table.write_mode,
-            rowkind_column=table.rowkind_column,
-        )
+        return _files_source(lake, table, table.files, partitions)
     if table.sql is not None:
         return SqlSource(
             spec=table.sql,
@@ -75,10 +57,38 @@ def row_source(lake: Lake, table: TableSpec) -> RowSource:
             rowkind_column=table.rowkind_column,
         )
     assert table.feed is not None
+    return _feed_source(lake, table, table.feed)
+
+
+def _files_source(lake: Lake, table: TableSpec, files: FilesSpec, partitions: RunPartitions | None) -> RowSource:
+    """Return the source of files that are each loaded once, or with partitions at each load of their key."""
+    upstream = lake.operation_key(table, "files")
+    if partitions is None:
+        return FilesSource(
+            spec=files,
+            pattern=table.files_pattern,
+            key=lake.identity(table),
+            upstream=upstream,
+            lake_resource=lake.resource,
+            write_mode=table.write_mode,
+            rowkind_column=table.rowkind_column,
+        )
+    return PartitionedFilesSource(
+        spec=files,
+        pattern=table.files_pattern,
+        key=lake.identity(table),
+        upstream=upstream,
+        lake_resource=lake.resource,
+        partitions=partitions,
+        rowkind_column=table.rowkind_column,
+    )
+
+
+def _feed_source(lake: Lake, table: TableSpec, feed: FeedSpec) -> RowSource:
     return FeedSource(
-        feed=lake.feeds[table.feed.source],
-        spec=table.feed,
-        key=key,
+        feed=lake.feeds[feed.source],
+        spec=feed,
+        key=lake.identity(table),
         lake_resource=lake.resource,
         together=table.commit.is_together,
         # The later batch wins where keys are equal, and a tag shows the table as it was after its batch.
