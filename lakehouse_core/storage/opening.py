@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping
 from typing import Final, assert_never
 
 from lakehouse_core.errors import InvalidRequest, UnsupportedFeature, shown
-from lakehouse_core.storage.azure_settings import AzureSettings
 from lakehouse_core.storage.local import LocalStore
 from lakehouse_core.storage.memory import MemoryStore
 from lakehouse_core.storage.object_store import ObjectStore, StoreSpec
-from lakehouse_core.storage.remote_settings import RemoteSettings, with_settings
-from lakehouse_core.storage.s3_settings import S3Settings
+from lakehouse_core.storage.remote.azure_settings import AzureSettings
+from lakehouse_core.storage.remote.s3_settings import S3Settings
+from lakehouse_core.storage.remote.settings import RemoteSettings, with_settings
 
 
 def open_store(spec: StoreSpec) -> ObjectStore:
@@ -32,9 +32,9 @@ def _remote_store(spec: StoreSpec) -> ObjectStore:
     """Return the store over a network that `spec` describes. Raises InvalidRequest where its extra is not installed."""
     try:
         if spec.scheme == "s3":
-            from lakehouse_core.storage.s3 import s3_store as opened  # noqa: PLC0415
+            from lakehouse_core.storage.remote.s3 import s3_store as opened  # noqa: PLC0415
         else:
-            from lakehouse_core.storage.azure import azure_store as opened  # noqa: PLC0415
+            from lakehouse_core.storage.remote.azure import azure_store as opened  # noqa: PLC0415
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] != "obstore":
             raise

@@ -16,7 +16,7 @@ MAKERS = {
         "execution/engines/spark/runtime",
         "storage/local",
         "storage/memory",
-        "storage/remote",
+        "storage/remote/store",
     ],
     "open_store": ["catalog/connect", "execution/engines/spark/runtime", "storage/__init__"],
     "LocalStore": ["storage/__init__", "storage/opening"],

@@ -11,8 +11,10 @@ from functools import cache
 
 import lakehouse_core as lc
 from lakehouse_core.clock import VirtualClock
-from lakehouse_core.storage import MemoryStore, ObjectStore, StoreSpec, remote, with_storage
-from lakehouse_core.storage.s3 import s3_store
+from lakehouse_core.storage import MemoryStore, ObjectStore, StoreSpec, with_storage
+from lakehouse_core.storage.remote import clients
+from lakehouse_core.storage.remote.s3 import s3_store
+from lakehouse_core.storage.remote.store import RemoteStore
 from tests.model.fault_verbs import (
     ALL_VERBS,
     UNKNOWN,
@@ -50,15 +52,15 @@ def search(seed: int) -> None:
 
 @contextmanager
 def stub_without_repeats() -> Iterator[S3Stub]:
-    repeats = remote._READ_RETRIES
-    remote._READ_RETRIES = 0
+    repeats = clients.READ_RETRIES
+    clients.READ_RETRIES = 0
     try:
         with S3Stub() as stub:
             # Each process asks a store once whether it honours conditions.
-            remote.check_conditions(_store(stub))
+            _store(stub).check_conditions()
             yield stub
     finally:
-        remote._READ_RETRIES = repeats
+        clients.READ_RETRIES = repeats
 
 
 def sweep(
@@ -136,7 +138,7 @@ def _served(stub: S3Stub, made: MemoryStore) -> ObjectStore:
     return _store(stub)
 
 
-def _store(stub: S3Stub) -> remote.RemoteStore:
+def _store(stub: S3Stub) -> RemoteStore:
     return s3_store(with_storage(StoreSpec("s3", "lake/wh"), stub.storage), clock=VirtualClock())
 
 

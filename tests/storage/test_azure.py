@@ -12,9 +12,11 @@ import pytest
 import lakehouse_core as lc
 from benchmarks.race_s3 import Server, races
 from lakehouse_core.errors import StorageUnavailable
-from lakehouse_core.storage import ObjectStore, StoreSpec, open_store, remote, with_storage
+from lakehouse_core.storage import ObjectStore, StoreSpec, open_store, with_storage
+from lakehouse_core.storage.remote import store as remote_store
 from tests.storage.azurite_server import KEY, Azurite, azurite_server
 from tests.storage.contract import StoreContract
+from tests.storage.remote_process import as_in_a_new_process, with_small_parts
 from tests.storage.table_lives import check_racing_commits, life
 
 pytestmark = pytest.mark.azure
@@ -47,7 +49,7 @@ class TestAzureStore(StoreContract):
 def test_of_many_objects_the_missing_ones_do_not_keep_the_others(
     store: ObjectStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(remote, "_DELETED_AT_ONCE", 50)
+    monkeypatch.setattr(remote_store, "_DELETED_AT_ONCE", 50)
     store.write_all({f"t/{number}": b"" for number in range(0, 120, 2)} | {"kept": b""})
 
     assert list(store.delete([f"t/{number}" for number in range(120)])) == []
@@ -68,9 +70,8 @@ def test_a_list_of_many_pages_has_each_key_once(store: ObjectStore) -> None:
 def test_a_large_object_appears_when_all_its_blocks_are_there(
     store: ObjectStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(remote, "_ONE_PART_BYTES", 1 << 20)
-    monkeypatch.setattr(remote, "_PART_BYTES", 5 << 20)
-    monkeypatch.setattr(remote, "_WHOLE_BYTES", 1 << 20)
+    with_small_parts(monkeypatch)
+    monkeypatch.setattr(remote_store, "_WHOLE_BYTES", 1 << 20)
     with ExitStack() as given_up:
         given_up.enter_context(pytest.raises(ZeroDivisionError))
         given_up.enter_context(store.open_write("given-up")).write(b"x" * (12 << 20))
@@ -147,8 +148,7 @@ TOKENS: dict[str, tuple[str, int, set[Callable[[lc.Table], object]]]] = {
 @pytest.fixture
 def unprobed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ask each store again whether it honours conditions."""
-    monkeypatch.setattr(remote, "_PROBED", {})
-    monkeypatch.setattr(remote, "_FOUND_BUCKETS", set())
+    as_in_a_new_process(monkeypatch)
 
 
 @pytest.mark.usefixtures("unprobed")

@@ -8,7 +8,11 @@ import pytest
 
 import lakehouse_core as lc
 from lakehouse_core.errors import InvalidRequest, NotFound, StorageUnavailable, UnsupportedFeature, WriteOutcomeUnknown
-from lakehouse_core.storage import ObjectStore, StoreSpec, open_store, remote, remote_settings, with_storage
+from lakehouse_core.storage import ObjectStore, StoreSpec, open_store, with_storage
+from lakehouse_core.storage.remote import conditions
+from lakehouse_core.storage.remote import settings as remote_settings
+from lakehouse_core.storage.remote.store import RemoteStore
+from tests.storage.remote_process import as_in_a_new_process
 from tests.storage.s3_protocol import Answer
 from tests.storage.s3_stub import Fault, S3Stub
 
@@ -20,9 +24,7 @@ HTML = b"<html><body>Sign in to the network</body></html>"
 @pytest.fixture
 def stub(monkeypatch: pytest.MonkeyPatch) -> Iterator[S3Stub]:
     """A server whose answers tests tell; requests are repeated once."""
-    monkeypatch.setattr(remote, "_READ_RETRIES", 1)
-    monkeypatch.setattr(remote, "_PROBED", {})
-    monkeypatch.setattr(remote, "_FOUND_BUCKETS", set())
+    as_in_a_new_process(monkeypatch, retries=1)
     with S3Stub() as own:
         yield own
 
@@ -83,8 +85,8 @@ def test_a_lost_answer_to_a_conditional_write_is_unknown_and_is_not_sent_again(
     stub: S3Stub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = store_of(stub)
-    assert isinstance(store, remote.RemoteStore)
-    monkeypatch.setattr(remote, "_PROBED", {store.settings: True})
+    assert isinstance(store, RemoteStore)
+    monkeypatch.setattr(conditions, "_PROBED", {store.settings: True})
     for answer in (Fault.LOST, Answer(500, code="InternalError")):
         stub.requests.clear()
         stub.plan = lambda request, answer=answer: answer

@@ -16,9 +16,10 @@ import pytest
 import lakehouse_core as lc
 from benchmarks.race_s3 import Server, races
 from lakehouse_core.errors import StorageUnavailable
-from lakehouse_core.storage import ObjectStore, StoreSpec, open_store, remote, with_storage
+from lakehouse_core.storage import ObjectStore, StoreSpec, open_store, with_storage
 from tests.storage.ceph_server import CephServer, ceph_server, faked_clock
 from tests.storage.contract import StoreContract
+from tests.storage.remote_process import as_in_a_new_process, with_small_parts
 from tests.storage.table_lives import check_racing_commits, life
 
 pytestmark = pytest.mark.ceph
@@ -57,8 +58,7 @@ def test_a_table_has_the_same_life_as_on_a_disk(ceph: CephServer, root: str, tmp
 def test_an_upload_in_parts_appears_when_it_is_complete(
     ceph: CephServer, root: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(remote, "_ONE_PART_BYTES", 1 << 20)
-    monkeypatch.setattr(remote, "_PART_BYTES", 5 << 20)
+    with_small_parts(monkeypatch)
     store = open_store(with_storage(StoreSpec("s3", root), ceph.storage))
     with ExitStack() as given_up:
         given_up.enter_context(pytest.raises(ZeroDivisionError))
@@ -146,8 +146,7 @@ DENIED = {
 @pytest.fixture
 def unprobed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ask each store again whether it honours conditions."""
-    monkeypatch.setattr(remote, "_PROBED", {})
-    monkeypatch.setattr(remote, "_FOUND_BUCKETS", set())
+    as_in_a_new_process(monkeypatch)
 
 
 @pytest.mark.usefixtures("unprobed")

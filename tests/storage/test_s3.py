@@ -14,9 +14,16 @@ import pytest
 import lakehouse_core as lc
 from lakehouse_core.cli.program import run
 from lakehouse_core.errors import InvalidRequest, StorageUnavailable
-from lakehouse_core.storage import ObjectStore, StoreSpec, open_store, remote, remote_files, with_storage
-from lakehouse_core.storage.s3_settings import S3Settings
+from lakehouse_core.storage import ObjectStore, StoreSpec, open_store, with_storage
+from lakehouse_core.storage.remote import files as remote_files
+from lakehouse_core.storage.remote import store as remote_store
+from lakehouse_core.storage.remote.answers import Answers
+from lakehouse_core.storage.remote.requests import Requests
+from lakehouse_core.storage.remote.s3 import SERVICE
+from lakehouse_core.storage.remote.s3_settings import S3Settings
+from lakehouse_core.storage.remote.store import RemoteStore
 from tests.storage.contract import StoreContract
+from tests.storage.remote_process import with_small_parts
 from tests.storage.s3_server import ACCESS, SECRET, s3_server, storage_of
 from tests.storage.table_lives import check_racing_commits, life
 from tests.test_documents import run_page
@@ -64,7 +71,7 @@ def test_a_missing_bucket_is_no_missing_object(server: Any) -> None:
 
 
 def test_a_large_object_is_read_in_ranges(store: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(remote, "_WHOLE_BYTES", 1_000)
+    monkeypatch.setattr(remote_store, "_WHOLE_BYTES", 1_000)
     data = bytes(range(256)) * 40
     store.write("large", data)
 
@@ -87,7 +94,7 @@ def test_a_large_object_that_is_read_on_and_on_is_read_ahead_and_right(
         ("_GAP_BYTES", 50),
         ("_TAIL_BYTES", 90),
     ):
-        monkeypatch.setattr(remote if name == "_WHOLE_BYTES" else remote_files, name, size)
+        monkeypatch.setattr(remote_store if name == "_WHOLE_BYTES" else remote_files, name, size)
     random = Random(seed)
     data = random.randbytes(5_000 + random.randrange(70))
     store.write("large", data)
@@ -105,15 +112,15 @@ def test_a_large_object_that_is_read_on_and_on_is_read_ahead_and_right(
 
 def test_what_reads_ahead_asks_for_each_byte_once(store: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, size in (("_WHOLE_BYTES", 10), ("_PIECE_BYTES", 100), ("_MOST_AHEAD_BYTES", 400), ("_TAIL_BYTES", 0)):
-        monkeypatch.setattr(remote if name == "_WHOLE_BYTES" else remote_files, name, size)
+        monkeypatch.setattr(remote_store if name == "_WHOLE_BYTES" else remote_files, name, size)
     asked: list[tuple[int, int]] = []
-    read_range = remote.RemoteStore.read_range
+    get_range = Requests.get_range
 
-    def counted(self: remote.RemoteStore, key: str, start: int, length: int) -> bytes:
+    def counted(self: Requests, key: str, start: int, length: int) -> bytes:
         asked.append((start, length))
-        return read_range(self, key, start, length)
+        return get_range(self, key, start, length)
 
-    monkeypatch.setattr(remote.RemoteStore, "read_range", counted)
+    monkeypatch.setattr(Requests, "get_range", counted)
     store.write("large", bytes(2_050))
     with store.open_read("large", 2_050) as file:
         for place in range(0, 2_050, 41):
@@ -126,8 +133,7 @@ def test_what_reads_ahead_asks_for_each_byte_once(store: ObjectStore, monkeypatc
 def test_a_large_object_is_sent_in_parts_and_given_up_when_its_block_fails(
     server: Any, store: ObjectStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(remote, "_ONE_PART_BYTES", 1 << 20)
-    monkeypatch.setattr(remote, "_PART_BYTES", 5 << 20)
+    with_small_parts(monkeypatch)
     piece = bytes(range(256)) * (4 << 10)
 
     def fill(count: int) -> None:
@@ -175,11 +181,12 @@ def test_missing_credentials_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_what_a_store_answers_comes_with_what_to_do(store: ObjectStore, code: str, advice: str) -> None:
-    assert isinstance(store, remote.RemoteStore)
+    assert isinstance(store, RemoteStore)
     error = OSError(f"Generic S3 error\n<Error><Code>{code}</Code></Error>")
 
-    assert f"the store answers {code}: " in store._told("a", error)
-    assert advice in store._told("a", error)
+    text = Answers(SERVICE, store.settings, "wh").text("a", error)
+    assert f"the store answers {code}: " in text
+    assert advice in text
 
 
 @pytest.mark.parametrize(
@@ -213,7 +220,7 @@ def test_a_wrong_address_or_setting_is_refused(warehouse: str, storage: dict[str
 def test_a_missing_package_is_named_with_its_extra(
     warehouse: str, module: str, extra: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in (f"lakehouse_core.storage.{module}", "obstore.store"):
+    for name in (f"lakehouse_core.storage.remote.{module}", "obstore.store"):
         monkeypatch.delitem(sys.modules, name, raising=False)
     monkeypatch.setitem(sys.modules, "obstore", None)
     monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_NAME", "lake")

@@ -11,8 +11,10 @@ import pytest
 
 import lakehouse_core as lc
 from lakehouse_core.errors import StorageUnavailable, UnsupportedFeature, WriteOutcomeUnknown
-from lakehouse_core.storage import ObjectStore, StoreSpec, open_store, remote, with_storage
+from lakehouse_core.storage import ObjectStore, StoreSpec, open_store, with_storage
+from lakehouse_core.storage.remote import conditions
 from tests.storage.contract import StoreContract
+from tests.storage.remote_process import as_in_a_new_process, with_small_parts
 from tests.storage.s3_protocol import Answer
 from tests.storage.s3_stub import ACCESS, SECRET, Fault, Request, S3Stub
 
@@ -70,8 +72,7 @@ def test_the_client_of_others_takes_the_stub_for_a_store(stub: S3Stub) -> None:
 
 
 def test_an_upload_in_parts_appears_when_it_is_complete(stub: S3Stub, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(remote, "_ONE_PART_BYTES", 1 << 20)
-    monkeypatch.setattr(remote, "_PART_BYTES", 5 << 20)
+    with_small_parts(monkeypatch)
     store = store_of(stub)
     with store.open_write("large") as sink:
         sink.write(b"x" * (12 << 20))
@@ -133,9 +134,7 @@ BAD_STORES: dict[str, tuple[Callable[[S3Stub], object], dict[str, str], str | No
 @pytest.fixture
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     """Repeat a request once, and ask each store again whether it honours conditions."""
-    monkeypatch.setattr(remote, "_READ_RETRIES", 1)
-    monkeypatch.setattr(remote, "_PROBED", {})
-    monkeypatch.setattr(remote, "_FOUND_BUCKETS", set())
+    as_in_a_new_process(monkeypatch, retries=1)
 
 
 def table_on(stub: S3Stub, **settings: str) -> lc.Table:
@@ -155,7 +154,7 @@ def test_a_bad_store_is_told_with_what_to_do_and_nothing_is_lost(stub: S3Stub, n
     spoil, settings, *expected = BAD_STORES[name]
     table_on(stub)
     whole, before = stub.buckets, set(stub.lake.keys)
-    remote._PROBED.clear()
+    conditions._PROBED.clear()
     spoil(stub)
     acts: list[Callable[[lc.Table], object]] = [
         lambda table: table.scan().to_arrow(),

@@ -8,9 +8,10 @@ from typing import Final
 from obstore.store import AzureStore as Client
 
 from lakehouse_core.clock import Clock
-from lakehouse_core.storage.azure_settings import AzureSettings
 from lakehouse_core.storage.object_store import StoreSpec
-from lakehouse_core.storage.remote import RemoteStore, Service
+from lakehouse_core.storage.remote.azure_settings import AzureSettings
+from lakehouse_core.storage.remote.service import Service
+from lakehouse_core.storage.remote.store import RemoteStore
 
 _MAY_NOT: Final = (
     "Grant them reading, writing, listing and deleting here, as the role Storage Blob Data Contributor does"
@@ -19,10 +20,10 @@ _MAY_NOT: Final = (
 
 def azure_store(spec: StoreSpec, *, clock: Clock | None = None) -> RemoteStore:
     """Return the Azure store that `spec` describes."""
-    return RemoteStore(_AZURE, spec, clock=clock)
+    return RemoteStore(SERVICE, spec, clock=clock)
 
 
-_AZURE: Final = Service(
+SERVICE: Final = Service(
     settings=AzureSettings,
     client=Client,
     opened=azure_store,

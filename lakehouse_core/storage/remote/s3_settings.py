@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Final, Literal
 
 from lakehouse_core.errors import InvalidRequest, shown
 from lakehouse_core.storage.object_store import StoreSpec
-from lakehouse_core.storage.remote_settings import (
+from lakehouse_core.storage.remote.settings import (
     SHARED_NAMES,
     Credentials,
     RemoteSettings,

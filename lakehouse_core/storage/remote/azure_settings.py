@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Final, Literal
 
 from lakehouse_core.errors import InvalidRequest, shown
 from lakehouse_core.storage.object_store import StoreSpec
-from lakehouse_core.storage.remote_settings import SHARED_NAMES, Credentials, RemoteSettings, shared_settings
+from lakehouse_core.storage.remote.settings import SHARED_NAMES, Credentials, RemoteSettings, shared_settings
 
 _CONTAINER: Final = re.compile(r"(?=.{3,63}$)[a-z0-9]+(-[a-z0-9]+)*")
 _ACCOUNT: Final = re.compile(r"[a-z0-9]{3,24}")

@@ -9,18 +9,19 @@ from obstore.store import S3Store as Client
 
 from lakehouse_core.clock import Clock
 from lakehouse_core.storage.object_store import StoreSpec
-from lakehouse_core.storage.remote import RemoteStore, Service
-from lakehouse_core.storage.s3_settings import S3Settings
+from lakehouse_core.storage.remote.s3_settings import S3Settings
+from lakehouse_core.storage.remote.service import Service
+from lakehouse_core.storage.remote.store import RemoteStore
 
 _ANOTHER_REGION: Final = "the bucket is in another region. Give storage={'region': …}."
 
 
 def s3_store(spec: StoreSpec, *, clock: Clock | None = None) -> RemoteStore:
     """Return the S3 store that `spec` describes."""
-    return RemoteStore(_S3, spec, clock=clock)
+    return RemoteStore(SERVICE, spec, clock=clock)
 
 
-_S3: Final = Service(
+SERVICE: Final = Service(
     settings=S3Settings,
     client=Client,
     opened=s3_store,

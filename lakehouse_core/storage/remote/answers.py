@@ -1,0 +1,131 @@
+"""Answers of a service: which error of the core each of them means, and what its text says.
+
+Rule: an answer that does not say what became of a writing request is an unknown outcome. NotFound is raised only if
+the service reported a missing key; a missing bucket is none.
+Source: docs/reliability/store.md#object-stores.
+"""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final, NoReturn
+
+from obstore import exceptions
+
+from lakehouse_core.errors import NotFound, StorageUnavailable, WriteOutcomeUnknown
+from lakehouse_core.storage.keys import joined
+from lakehouse_core.storage.remote.service import Service
+from lakehouse_core.storage.remote.settings import RemoteSettings
+
+# Where a machine with a role asks for its credentials, after all other places.
+_ROLE_ADDRESS: Final = "169.254.169.254"
+_CODE: Final = re.compile(r"<Code>(\w{1,60})</Code>")
+_NO_ANSWER: Final = "error sending request"
+# What the client says where the store gave no code, and what to do; "": no such store answers like this.
+_CLIENT_ADVICE: Final = {
+    _NO_ANSWER: "the store did not answer in time. Check the endpoint and the network, then try again.",
+    "status code: 403": "the store refuses these credentials. Check keys, permissions and the clock of this machine.",
+    "status code: 404": "",
+    "non-2xx status code": "the store, or a proxy before it, has failed. Check the endpoint, or try again later.",
+    "Unable to extract metadata": "",
+    "Header missing from response": "",
+    "invalid list response": "",
+    "Got invalid": "",
+    "non-partial response": "",
+}
+# The buckets of which an answer has told that they exist.
+_FOUND_BUCKETS: Final[set[RemoteSettings]] = set()
+
+
+class Refused(Exception):
+    """A conditional request was refused: the key is taken, or has another version."""
+
+
+class Answers:
+    """The meaning of a service's answers about the objects below a prefix of one bucket."""
+
+    def __init__(self, service: Service, settings: RemoteSettings, prefix: str) -> None:
+        self._service = service
+        self._settings = settings
+        self._prefix = prefix
+
+    @contextmanager
+    def reading(self, key: str) -> Iterator[None]:
+        """Raise the core's errors for those of a reading request."""
+        try:
+            yield
+        except (FileNotFoundError, exceptions.NotFoundError) as error:
+            self._missing(key, error)
+        except (exceptions.BaseError, OSError, ValueError) as error:
+            self._check_bucket(error)
+            raise StorageUnavailable(self.text(key, error)) from None
+
+    @contextmanager
+    def writing(self, key: str) -> Iterator[None]:
+        """Raise the core's errors for those of a writing request, and Refused for a refused condition."""
+        try:
+            yield
+        except (exceptions.AlreadyExistsError, exceptions.PreconditionError):
+            raise Refused from None
+        except (FileNotFoundError, exceptions.NotFoundError) as error:
+            self._missing(key, error)
+        except (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError, exceptions.NotSupportedError) as no:
+            raise StorageUnavailable(self.text(key, no)) from None
+        except (exceptions.BaseError, OSError) as error:
+            raise WriteOutcomeUnknown(self.text(key, error)) from None
+
+    @property
+    def has_found_bucket(self) -> bool:
+        """Whether an answer has told that the bucket exists."""
+        return self._settings in _FOUND_BUCKETS
+
+    def version(self, key: str, meta: Any) -> str:
+        """Return the object's version. An answer without one comes from a proxy, not from the store."""
+        version: str = meta["e_tag"] or ""
+        if not version.strip('"'):
+            raise StorageUnavailable(f"{self._uri(key)}: the answer has no ETag: {self._not_such}")
+        return version if self._service.quotes_versions else version.strip('"')
+
+    def text(self, key: str, error: Exception) -> str:
+        """Return what the store answered, and what to do."""
+        text = str(error)
+        if _ROLE_ADDRESS in text:
+            return f"{self._uri(key)}: no credentials were found. {self._service.how_to_give_keys}"
+        code = _CODE.search(text)
+        if code is not None and code[1] in self._service.advice:
+            return f"{self._uri(key)}: the store answers {code[1]}: {self._service.advice[code[1]]}"
+        known = self._service.client_advice | _CLIENT_ADVICE
+        advice = next((advice for part, advice in known.items() if part in text), "Try again later.")
+        advice = advice or self._not_such
+        # The further lines show the whole request.
+        return f"{self._uri(key)}: {advice} ({text.splitlines()[0][:300]})"
+
+    def _missing(self, key: str, error: Exception) -> NoReturn:
+        self._check_bucket(error)
+        text = str(error)
+        if self._service.missing_object in text:
+            _FOUND_BUCKETS.add(self._settings)
+        elif _CODE.search(text) is not None or "performing HEAD" not in text:
+            # An answer to HEAD has no code. Any other without one is a proxy's; other codes tell other faults.
+            raise StorageUnavailable(self.text(key, error)) from None
+        raise NotFound(f"{self._uri(key)}: the object does not exist. Check the name.") from None
+
+    def _check_bucket(self, error: Exception) -> None:
+        if self._service.missing_bucket in str(error):
+            settings = self._settings
+            raise StorageUnavailable(
+                f"{settings.address}: there is no such {settings.place} at {settings.endpoint or settings.service}. "
+                "Check its name and the endpoint, or create it."
+            ) from None
+
+    def _uri(self, key: str) -> str:
+        return f"{self._settings.address}/{joined(self._prefix, key)}"
+
+    @property
+    def _not_such(self) -> str:
+        return f"{self._settings.store} does not answer like this. Check the endpoint, and proxies before it."
+
+
+def has_no_answer(error: Exception) -> bool:
+    """Return whether the connection broke before the service answered."""
+    return _NO_ANSWER in str(error)

@@ -1,0 +1,49 @@
+"""Clients of a service, by the package obstore: one for the same settings, credentials and number of retries.
+
+Rule: a forked process has none, because the threads behind a client are gone there.
+"""
+
+import os
+from collections.abc import Callable
+from datetime import timedelta
+from functools import lru_cache
+from typing import Any, Final
+
+from lakehouse_core.errors import StorageUnavailable
+from lakehouse_core.storage.remote.service import Service
+from lakehouse_core.storage.remote.settings import Credentials, RemoteSettings, given_keys
+
+# How often a client repeats a request that may be repeated.
+READ_RETRIES: Final = 5
+# The processes that were forked from one that had loaded this module.
+_FORKED: Final[set[int]] = set()
+
+
+def client(service: Service, settings: RemoteSettings, *, uri: str, is_repeated: bool = True) -> Any:
+    """Return a client; it repeats no request unless `is_repeated`. `uri` names the store in messages.
+
+    Raises StorageUnavailable in a forked process, and where the keys were given to another one; obstore's errors for
+    settings that it does not take.
+    """
+    if os.getpid() in _FORKED:
+        raise StorageUnavailable(
+            f"{uri}: this process was forked from one that may have used the store, where requests can wait for ever. "
+            "Start processes by spawn, as in multiprocessing.get_context('spawn')."
+        )
+    return _client(service.client, settings, READ_RETRIES if is_repeated else 0, given_keys(settings))
+
+
+@lru_cache(maxsize=32)
+def _client(new: Callable[..., Any], settings: RemoteSettings, retries: int, keys: Credentials | None) -> Any:
+    """Return a client. It holds the credentials that were given: do not show or send it."""
+    timeout = f"{settings.timeout_seconds}s"
+    return new(
+        settings.bucket,
+        **settings.client_config(),
+        **dict(() if keys is None else keys.config),
+        client_options={"allow_http": settings.allow_http, "timeout": timeout, "connect_timeout": timeout},
+        retry_config={"max_retries": retries, "retry_timeout": timedelta(seconds=3 * settings.timeout_seconds)},
+    )
+
+
+os.register_at_fork(after_in_child=lambda: _FORKED.add(os.getpid()))
