@@ -1,65 +1,38 @@
-"""Catalog: databases and tables by name, and the verbs over many tables; the same for each kind of metastore.
+"""Catalog: the handle whose methods are the verbs on databases, tables, and many tables at once.
 
-Rule: the catalog checks names and says what is wrong; the metastore keeps the names.
+Rule: a verb is its docstring and one call of another module; the metastore keeps the names.
 """
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import timedelta
-from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any
 
-from lakehouse_core.api.arguments import checks_flags, idle_millis, mapping_of, texts_of
-from lakehouse_core.api.copying import checked_choice, checked_source, copy_report
-from lakehouse_core.api.error_context import named
+from lakehouse_core.api.arguments import checks_flags, idle_millis, mapping_of
 from lakehouse_core.api.local_engine import local_engine
-from lakehouse_core.api.reports import CompactionReport, CopyReport, outcome
+from lakehouse_core.api.reports import CompactionReport, CopyReport
 from lakehouse_core.api.system.tables import SystemTable
 from lakehouse_core.api.table import Table
-from lakehouse_core.catalog.each_table import each_table
+from lakehouse_core.catalog import copying, ddl, each_table
+from lakehouse_core.catalog.context import CatalogContext
+from lakehouse_core.catalog.ddl import StructType
 from lakehouse_core.catalog.filesystem import FileSystemMetastore
-from lakehouse_core.catalog.metastore import Metastore, TableName, TablePlace
-from lakehouse_core.catalog.names import (
-    SYSTEM_DATABASE,
-    check_new_name,
-    check_no_twin,
-    check_part,
-    near,
-    split_name,
-    split_system_name,
-)
+from lakehouse_core.catalog.metastore import Metastore
+from lakehouse_core.catalog.names import split_system_name
 from lakehouse_core.catalog.warehouse_files import WarehouseFiles
 from lakehouse_core.clock import Clock
 from lakehouse_core.display import page
-from lakehouse_core.errors import (
-    InvalidRequest,
-    LakehouseError,
-    NotFound,
-    StorageUnavailable,
-    shown,
-)
-from lakehouse_core.execution.context import TableContext, table_context
-from lakehouse_core.execution.copying import CopyResult, copied_from, copy_files, end_copy, is_complete
+from lakehouse_core.errors import InvalidRequest, shown
 from lakehouse_core.execution.engine import Engine
-from lakehouse_core.metadata.schema_log import SchemaLog
 from lakehouse_core.planning.commit.checks import check_properties
-from lakehouse_core.planning.copying import CopyChoice
 from lakehouse_core.planning.fleet.cost import RATES, Budget, Rates
 from lakehouse_core.planning.fleet.operations import OPERATIONS, Operation
-from lakehouse_core.progress import Listener, Watch, log_outcome, unfailing
+from lakehouse_core.progress import Listener, unfailing
 from lakehouse_core.storage import ObjectStore
-from lakehouse_core.storage.outcomes import begun
-from lakehouse_core.table.schema import ColumnDeclarations, new_schema
+from lakehouse_core.table.schema import ColumnDeclarations
 
 if TYPE_CHECKING:
     from lakehouse_core.api.fleet.plan import MaintenanceChoice, MaintenancePlan
     from lakehouse_core.api.fleet.run import MaintenanceOutcome, MaintenanceReport
-
-StructType: TypeAlias = Any
-
-# What stands for other characters in a name.
-_PATTERN: Final = frozenset("*?[")
 
 
 @checks_flags
@@ -78,30 +51,35 @@ class Catalog:
         engine: Callable[[], Engine] | None = None,
         metastore: Metastore | None = None,
     ) -> None:
-        self._store = store
-        self._clock = clock
-        self._engine = engine or local_engine(self._store, self._clock)
-        self._metastore = metastore or FileSystemMetastore(WarehouseFiles(store, clock))
+        self._context = CatalogContext(
+            store=store,
+            clock=clock,
+            engine=engine or local_engine(store, clock),
+            metastore=metastore or FileSystemMetastore(WarehouseFiles(store, clock)),
+        )
 
     def __repr__(self) -> str:
-        shown_parts = [shown(self.uri)[1:-1], *(f"{key}={value}" for key, value in self._metastore.describe().items())]
+        shown_parts = [
+            shown(self.uri)[1:-1],
+            *(f"{key}={value}" for key, value in self._context.metastore.describe().items()),
+        ]
         return f"Catalog({', '.join(shown_parts)})"
 
     def _repr_html_(self) -> str:
-        return page("Catalog", "", {"at": self.uri, **self._metastore.describe()})
+        return page("Catalog", "", {"at": self.uri, **self._context.metastore.describe()})
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the address without the Spark session: in another process, tasks run in that process."""
-        return _in_this_process, (self._store, self._clock, self._metastore)
+        return _in_this_process, (self._context.store, self._context.clock, self._context.metastore)
 
     @property
     def uri(self) -> str:
         """The address of the warehouse."""
-        return self._store.uri("")
+        return self._context.uri
 
     def databases(self) -> list[str]:
         """Return the names of all databases, sorted."""
-        return self._metastore.databases()
+        return self._context.metastore.databases()
 
     def create_database(
         self, name: str, *, properties: Mapping[str, str] | None = None, exist_ok: bool = False
@@ -111,25 +89,12 @@ class Catalog:
         Raises InvalidRequest for an invalid name, and for an existing database unless `exist_ok`; UnsupportedFeature
         for properties where they are not kept.
         """
-        given = texts_of("properties", properties)
-        check_new_name(name, "database")
-        if name.casefold() == SYSTEM_DATABASE:
-            raise InvalidRequest(
-                f"Invalid database name {shown(name)}: reserved for system tables. Choose another name."
-            )
-        known = self.databases()
-        if name not in known:
-            check_no_twin(name, known, "database")
-            self._metastore.create_database(name, given)
-            log_outcome("create_database", name, "created")
-        elif not exist_ok:
-            raise InvalidRequest(f"Database {shown(name)} exists already. Pass exist_ok=True to accept that.")
+        ddl.create_database(self._context, name, properties=properties, exist_ok=exist_ok)
 
     def database_properties(self, name: str) -> dict[str, str]:
         """Return the properties of a database; none in a catalog of folders. Raises NotFound naming near matches."""
-        if not self._has_database(name):
-            raise self._no_database(name)
-        return dict(self._metastore.database_properties(name))
+        self._context.check_database(name)
+        return dict(self._context.metastore.database_properties(name))
 
     def check(self) -> list[str]:
         """Return a sentence for each disagreement between the names of the catalog and the files of the warehouse.
@@ -137,33 +102,18 @@ class Catalog:
         In a SQL catalog a table may be listed without files, or have files without being listed: a call was
         interrupted, or another program removed a part. A catalog of folders cannot disagree.
         """
-        return [found for name in self.databases() for found in self._metastore.check(name)]
+        return [found for name in self.databases() for found in self._context.metastore.check(name)]
 
     def drop_database(self, name: str, *, cascade: bool = False, missing_ok: bool = False) -> None:
         """Drop a database, with `cascade` also its tables.
 
         Raises NotFound; InvalidRequest when the database has tables.
         """
-        if not self._has_database(name):
-            if missing_ok:
-                return
-            raise self._no_database(name)
-        tables = self.tables(name)
-        if tables and not cascade:
-            raise InvalidRequest(
-                f"Database {shown(name)} has {len(tables)} tables ({', '.join(tables[:5])}). "
-                "Drop them first, or pass cascade=True."
-            )
-        with begun(f"Database {shown(name)}: some of its tables may be dropped. Drop the database again."):
-            for table in tables:
-                self.drop_table(f"{name}.{table}")
-            self._metastore.drop_database(name)
+        ddl.drop_database(self._context, name, cascade=cascade, missing_ok=missing_ok)
 
     def tables(self, database: str) -> list[str]:
         """Return the names of the tables of a database, sorted. Raises NotFound naming near matches."""
-        if not self._has_database(database):
-            raise self._no_database(database)
-        return self._metastore.tables(database)
+        return self._context.tables(database)
 
     def create_table(
         self,
@@ -184,37 +134,21 @@ class Catalog:
         NULL, although later data may have nulls. Raises InvalidRequest; UnsupportedFeature for an option that the core
         does not carry out; NotFound for the database.
         """
-        database, table = split_name(name)
-        known = self.tables(database) if self._has_database(database) else []
-        if table in known:
-            return self._existing(name, exist_ok=exist_ok)
-        check_new_name(table, "table")
-        check_no_twin(table, known, "table")
-        with named(name):
-            first = new_schema(
-                _declarations(schema),
-                primary_keys=primary_keys,
-                partition_keys=partition_keys,
-                options=options,
-                comment=comment,
-                nullable=nullable,
-                now_millis=self._clock.now_millis(),
-            )
-        # The database is checked last, so that a user who creates a missing one can create the table then.
-        if not self._has_database(database):
-            raise self._no_database(database)
-        full_name = TableName(database, table)
-        place = self._metastore.place(full_name)
-        schemas = place.schemas()
-        if not self._metastore.create_table(full_name, schemas, first, adopt=exist_ok):
-            return self._existing(name, exist_ok=exist_ok)
-        log_outcome("create_table", name, f"created with {len(first.fields)} columns")
-        return self._table_at(name, place, schemas)
+        return ddl.create_table(
+            self._context,
+            name,
+            schema,
+            partition_keys=partition_keys,
+            primary_keys=primary_keys,
+            options=options,
+            comment=comment,
+            nullable=nullable,
+            exist_ok=exist_ok,
+        )
 
     def table(self, name: str) -> Table:
         """Open `database.table`. Raises NotFound naming near matches, CorruptTable for an unreadable schema."""
-        opened = self._opened(name)
-        return self._table_at(name, opened.place, opened.schemas)
+        return self._context.table(name)
 
     def system_table(self, name: str, *, options: Mapping[str, str] | None = None) -> SystemTable:
         """Open a system table by Java's name, such as `sales.orders$files`; `options` as in `Table.system`.
@@ -230,29 +164,11 @@ class Catalog:
         A symbolic link is removed, not its target. Raises WriteOutcomeUnknown when the catalog has dropped the table
         but some of its files remain.
         """
-        full_name = TableName(*split_name(name))
-        if not self._metastore.drop_table(full_name, self._metastore.place(full_name).schemas()):
-            if missing_ok:
-                return
-            raise self._no_table(full_name)
-        log_outcome("drop_table", name, "dropped")
+        ddl.drop_table(self._context, name, missing_ok=missing_ok)
 
     def rename_table(self, source: str, target: str) -> Table:
         """Rename a table, all or nothing, and return it. Raises NotFound; InvalidRequest when `target` exists."""
-        database, table = split_name(target)
-        opened = self._opened(source)
-        if not self._has_database(database):
-            raise self._no_database(database)
-        check_new_name(table, "table")
-        others = [name for name in self.tables(database) if f"{database}.{name}" != source]
-        check_no_twin(table, others, "table")
-        # The place is looked up first, because after the move nothing may fail.
-        new = TableName(database, table)
-        place = self._metastore.place(new)
-        if not self._metastore.rename_table(opened.name, new, opened.witness):
-            raise InvalidRequest(f"Table {shown(target)}: the table or its folder already exists. Choose another name.")
-        log_outcome("rename_table", source, f"renamed to {target}")
-        return self._table_at(target, place, place.schemas())
+        return ddl.rename_table(self._context, source, target)
 
     def copy_table(
         self,
@@ -274,27 +190,16 @@ class Catalog:
         what is not copied yet: SnapshotExpired, if it does each time. Raises InvalidRequest for a name that is taken,
         NotFound, UnsupportedFeature for files outside the table, CorruptTable, CommitConflict, StorageUnavailable.
         """
-        choice = checked_choice(checked_source(source).name, snapshots=snapshots, tags=tags, branches=branches)
-        name = source.name if name is None else name
-        database, table = split_name(name)
-        if not self._has_database(database):
-            raise self._no_database(database)
-        known = self.tables(database)
-        if table not in known:
-            check_new_name(table, "table")
-            check_no_twin(table, known, "table")
-        full_name = TableName(database, table)
-        place = self._metastore.place(full_name)
-        started = self._clock.monotonic_seconds()
-        with named(name):
-            result = self._copied(source, full_name, place, choice, Watch("copy_table", name, progress))
-        with begun(f"Table {shown(name)} is copied, but was not verified. Verify it."):
-            copy = self._table_at(name, place, place.schemas())
-            findings = copy.verify(data=data, progress=progress).findings
-        report = copy_report(copy, source, result, findings=findings)
-        report = replace(report, duration_seconds=self._clock.monotonic_seconds() - started)
-        log_outcome("copy_table", name, outcome(report))
-        return report
+        return copying.copy_table(
+            self._context,
+            source,
+            name,
+            snapshots=snapshots,
+            tags=tags,
+            branches=branches,
+            data=data,
+            progress=progress,
+        )
 
     def copy_tables(
         self,
@@ -320,47 +225,17 @@ class Catalog:
                 f"copy_tables: found {shown(source)} as the source, expected a catalog, as lakehouse_core.connect "
                 "returns it."
             )
-        names = source.matching(tables, database=database)
-
-        def copy(name: str, listener: Listener | None) -> CopyReport:
-            self.create_database(split_name(name)[0], exist_ok=True)
-            return self.copy_table(
-                source.table(name), snapshots=snapshots, tags=tags, branches=branches, data=data, progress=listener
-            )
-
-        # Arguments that fit no table are refused once, not in each table's report.
-        checked_choice("copy_tables", snapshots=snapshots, tags=tags, branches=branches)
-        return each_table(
-            names,
-            copy,
-            lambda name, error: CopyReport(table=name, error=error),
-            verb="copy_tables",
-            phase="copying the tables",
+        return copying.copy_tables(
+            self._context,
+            source._context,
+            tables,
+            database=database,
+            snapshots=snapshots,
+            tags=tags,
+            branches=branches,
+            data=data,
             progress=progress,
         )
-
-    def _copied(
-        self, source: Table, name: TableName, place: TablePlace, choice: CopyChoice, watch: Watch
-    ) -> CopyResult | None:
-        """Copy the files and list the table; return None if an earlier call had copied all."""
-        origin = copied_from(place.store)
-        is_listed = self._metastore.find(name, place.schemas()) is not None
-        is_there = is_listed or is_complete(place.store)
-        if is_there and origin != source.uri:
-            raise InvalidRequest(
-                f"Table {shown(str(name))} exists already. Copy to another name."
-                if is_listed
-                else str(self._metastore.hint(name))
-            )
-        result = None
-        if not is_there:
-            self._metastore.check_free(name)
-            result = copy_files(source._context, place.store, choice, self._clock, engine=self._engine, watch=watch)
-        if not is_listed:
-            with begun(f"The files of table {shown(str(name))} are copied, but not listed. Copy again."):
-                self._metastore.adopt(name, place.schemas())
-        end_copy(place.store)
-        return result
 
     def matching(self, tables: str = "*", *, database: str | None = None) -> list[str]:
         """Return `database.table` of each table whose name and database match, sorted. `database` None means all
@@ -369,20 +244,7 @@ class Catalog:
         In names `*` stands for any characters, `?` for one character and `[…]` for one of those listed. `tables` may
         also name the database, as in `sales.*`. Raises NotFound when no table matches, InvalidRequest.
         """
-        if database is None and isinstance(tables, str) and "." in tables:
-            database, _, tables = tables.partition(".")
-        database = "*" if database is None else database
-        for noun, pattern in (("database", database), ("tables", tables)):
-            if not isinstance(pattern, str):
-                raise InvalidRequest(f"{noun}={shown(pattern)}: expected a name or a pattern, as in 'sales*'.")
-        databases = [name for name in self.databases() if fnmatchcase(name, database)]
-        if not databases:
-            raise NotFound(f"No database matches {shown(database)} in {self.uri}. {near(database, self.databases())}")
-        found = [f"{name}.{table}" for name in databases for table in self.tables(name) if fnmatchcase(table, tables)]
-        if not found:
-            known = [table for name in databases for table in self.tables(name)]
-            raise NotFound(f"No table matches {shown(tables)} in {', '.join(databases)}. {near(tables, known)}")
-        return found
+        return each_table.matching(self._context, tables, database=database)
 
     def compact(
         self,
@@ -412,7 +274,7 @@ class Catalog:
                 full=full, partition_idle=partition_idle, dry_run=dry_run, properties=properties, progress=listener
             )
 
-        return each_table(
+        return each_table.each_table(
             self.matching(tables, database=database),
             compact,
             lambda name, error: CompactionReport(table=name, dry_run=dry_run, error=error),
@@ -447,34 +309,18 @@ class Catalog:
         NotFound when no table matches in any lake, InvalidRequest.
         """
         # Programs that maintain no fleet need not load what does.
-        from lakehouse_core.api.fleet.planning import FleetTable, check_budget, names_of, plan_fleet  # noqa: PLC0415
+        from lakehouse_core.catalog.maintenance import plan_maintenance  # noqa: PLC0415
 
-        check_budget(budget)
-        catalogs = [self, *checked_catalogs(also)]
-        if twice := [uri for uri, count in Counter(each.uri for each in catalogs).items() if count > 1]:
-            raise InvalidRequest(f"also: {', '.join(twice)} is given twice. Name each lake once.")
-        found: list[FleetTable] = []
-        missing: NotFound | None = None
-        for each in catalogs:
-            try:
-                names = each.matching(tables, database=database) if isinstance(tables, str) else names_of(tables)
-            except NotFound as nothing:
-                missing = missing or nothing
-            except StorageUnavailable as away:
-                found.append(FleetTable(warehouse=each.uri, name=str(tables), open=_raising(away)))
-            else:
-                found += [FleetTable(warehouse=each.uri, name=name, open=each._context) for name in names]
-        if missing is not None and not found:
-            raise missing
-        return plan_fleet(
-            found,
-            budget,
-            clock=self._clock,
+        return plan_maintenance(
+            [self._context, *(each._context for each in _catalogs(also))],
+            tables,
+            budget=budget,
+            database=database,
             reads=reads,
             operations=operations,
             only_urgent=only_urgent,
             rates=rates,
-            progress=None if progress is None else unfailing(progress),
+            progress=progress,
         )
 
     def maintain(
@@ -499,92 +345,21 @@ class Catalog:
         return run_plan(
             plan,
             self.uri,
-            self._context,
-            clock=self._clock,
+            self._context.table_context,
+            clock=self._context.clock,
             properties=properties,
             progress=None if progress is None else unfailing(progress),
             before=before,
             after=after,
         )
 
-    def _context(self, name: str) -> TableContext:
-        opened = self._opened(name)
-        place = opened.place
-        return table_context(name, place.store, self._clock, self._engine, opened.schemas, arbiter=place.arbiter)
 
-    def _table_at(self, name: str, place: TablePlace, schemas: SchemaLog) -> Table:
-        return Table(name, place.store, schemas=schemas, engine=self._engine, clock=self._clock, arbiter=place.arbiter)
-
-    def _opened(self, name: str) -> "_Opened":
-        """Find a table. Raises NotFound."""
-        full_name = TableName(*split_name(name))
-        place = self._metastore.place(full_name)
-        schemas = place.schemas()
-        witness = self._metastore.find(full_name, schemas)
-        if witness is not None:
-            return _Opened(full_name, place, schemas, witness)
-        raise self._no_table(full_name)
-
-    def _no_table(self, name: TableName) -> NotFound:
-        full = shown(str(name))
-        if not _PATTERN.isdisjoint(str(name)):
-            return NotFound(
-                f"Table {full} does not exist. For many tables loop over matching({full}), which gives their names; "
-                "compact takes the pattern itself."
-            )
-        if not self._has_database(name.database):
-            return self._no_database(name.database)
-        advice = self._metastore.hint(name) or near(name.table, self.tables(name.database))
-        return NotFound(f"Table {full} does not exist. {advice}")
-
-    def _existing(self, name: str, *, exist_ok: bool) -> Table:
-        if not exist_ok:
-            raise InvalidRequest(f"Table {shown(name)} exists already. Pass exist_ok=True to accept that.")
-        return self.table(name)
-
-    def _has_database(self, name: str) -> bool:
-        check_part(name, "database")
-        return name in self.databases()
-
-    def _no_database(self, name: str) -> NotFound:
-        return NotFound(f"Database {shown(name)} does not exist in {self.uri}. {near(name, self.databases())}")
-
-
-def _raising(error: LakehouseError) -> Callable[[str], TableContext]:
-    """Return a function that opens no table: it raises the error."""
-
-    def open_table(_: str) -> TableContext:
-        raise error
-
-    return open_table
-
-
-def checked_catalogs(given: object) -> Sequence[Catalog]:
+def _catalogs(also: object) -> Sequence[Catalog]:
     """Return the catalogs given as the argument `also`. Raises InvalidRequest."""
-    if not isinstance(given, Sequence) or not all(isinstance(each, Catalog) for each in given):
-        raise InvalidRequest(f"also={shown(given)}: expected a list of catalogs, as lc.connect returns them.")
-    return given
-
-
-@dataclass(frozen=True, slots=True)
-class _Opened:
-    """A table that exists. `witness`: the key of its first schema."""
-
-    name: TableName
-    place: TablePlace
-    schemas: SchemaLog
-    witness: str
+    if not isinstance(also, Sequence) or not all(isinstance(each, Catalog) for each in also):
+        raise InvalidRequest(f"also={shown(also)}: expected a list of catalogs, as lc.connect returns them.")
+    return also
 
 
 def _in_this_process(store: ObjectStore, clock: Clock, metastore: Metastore) -> Catalog:
     return Catalog(store, clock=clock, metastore=metastore)
-
-
-def _declarations(schema: Any) -> ColumnDeclarations:
-    if type(schema).__module__.startswith("pyspark.") and type(schema).__name__ == "StructType":
-        # A value can be a Spark schema only if Spark is loaded.
-        from lakehouse_core.execution.engines.spark.types import fields_from_spark  # noqa: PLC0415
-
-        return fields_from_spark(schema)
-    declarations: ColumnDeclarations = schema
-    return declarations

@@ -1,12 +1,35 @@
-"""One verb on many tables, one after the other: the failure of one does not stop the others."""
+"""One verb on each table that matches a pattern, one after the other: the failure of one does not stop the others."""
 
 from collections.abc import Callable, Sequence
+from fnmatch import fnmatchcase
 from typing import TypeVar
 
-from lakehouse_core.errors import LakehouseError
+from lakehouse_core.catalog.context import CatalogContext
+from lakehouse_core.catalog.names import near
+from lakehouse_core.errors import InvalidRequest, LakehouseError, NotFound, shown
 from lakehouse_core.progress import Listener, Watch, unfailing
 
 R = TypeVar("R")
+
+
+def matching(catalog: CatalogContext, tables: str, *, database: str | None) -> list[str]:
+    """Return `database.table` of each table whose name and database match, sorted; see `Catalog.matching`."""
+    if database is None and isinstance(tables, str) and "." in tables:
+        database, _, tables = tables.partition(".")
+    database = "*" if database is None else database
+    for noun, pattern in (("database", database), ("tables", tables)):
+        if not isinstance(pattern, str):
+            raise InvalidRequest(f"{noun}={shown(pattern)}: expected a name or a pattern, as in 'sales*'.")
+    every = catalog.metastore.databases()
+    databases = [name for name in every if fnmatchcase(name, database)]
+    if not databases:
+        raise NotFound(f"No database matches {shown(database)} in {catalog.uri}. {near(database, every)}")
+    known = [(name, table) for name in databases for table in catalog.tables(name)]
+    found = [f"{name}.{table}" for name, table in known if fnmatchcase(table, tables)]
+    if not found:
+        near_tables = near(tables, [table for _, table in known])
+        raise NotFound(f"No table matches {shown(tables)} in {', '.join(databases)}. {near_tables}")
+    return found
 
 
 def each_table(

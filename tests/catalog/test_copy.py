@@ -132,7 +132,7 @@ def test_a_choice_leaves_the_rest_out_as_if_it_had_expired(choice: str) -> None:
 def test_branches_are_copied_by_name(tmp_path: Path) -> None:
     source, target = catalog_on(MemoryStore()), catalog_on(MemoryStore())
     table = made(source)
-    store = MemoryStore(source._store.spec.root).at("db.db/t")
+    store = MemoryStore(source._context.store.spec.root).at("db.db/t")
     for name in ("a", "b"):
         for folder in ("schema", "snapshot"):
             keys = [info.key for info in store.list(folder)]
@@ -142,7 +142,7 @@ def test_branches_are_copied_by_name(tmp_path: Path) -> None:
     assert target.copy_table(table, "db.none", branches=[]).branches == 0
     assert target.copy_table(table).branches == 2
     assert target.table("db.one").verify(data=True).findings == ()
-    copied = {info.key for info in target._store.list("db.db/one/branch")}
+    copied = {info.key for info in target._context.store.list("db.db/one/branch")}
     assert {key.split("/")[3] for key in copied} == {"branch-b"}
 
 
@@ -181,7 +181,7 @@ def test_an_interrupted_copy_is_no_table_and_goes_on_without_copying_twice() -> 
     report = catalog.copy_table(table)
     assert (report.files > 0, report.files_added) == (True, 0)
     assert answers(catalog.table("db.t")) == answers(table)
-    assert not catalog._store.at("db.db/t").infos(["lakehouse/copying"])
+    assert not catalog._context.store.at("db.db/t").infos(["lakehouse/copying"])
 
 
 def test_what_the_source_expired_since_an_interruption_is_not_in_the_copy() -> None:
@@ -311,7 +311,7 @@ def test_a_copy_is_listed_by_a_sql_catalog_when_it_is_whole(tmp_path: Path, monk
     target = lc.connect(str(tmp_path / "lake"), metastore=f"sqlite:///{tmp_path}/names.db")
     target.create_database("db")
     with monkeypatch.context() as patch:
-        patch.setattr(type(target._metastore), "adopt", lambda *arguments: 1 / 0)
+        patch.setattr(type(target._context.metastore), "adopt", lambda *arguments: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             target.copy_table(table)
     assert target.tables("db") == []

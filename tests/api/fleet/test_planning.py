@@ -329,7 +329,7 @@ def test_a_lake_without_a_match_or_one_that_is_away_stops_no_other(monkeypatch: 
     def unanswered(*_: object, **__: object) -> list[str]:
         raise lc.StorageUnavailable("store is away")
 
-    monkeypatch.setattr(away, "matching", unanswered)
+    monkeypatch.setattr(away._context.metastore, "databases", unanswered)
     plan = lake.plan(tables="db.t", also=[empty, away])
 
     assert {choice.table for choice in plan.choices} == {"db.t"}

@@ -163,7 +163,7 @@ def test_a_row_that_expired_is_removed_and_one_that_did_not_is_waited_for(lake: 
 def test_our_lock_expires_after_a_minute_whatever_its_time_says(lake: Lake) -> None:
     made(lake.connect())
     catalog = lake.connect(**{"lock.enabled": "true"})
-    lock = catalog._metastore._lock(catalog._opened("sales.orders").name)
+    lock = catalog._context.metastore._lock(catalog._context.find("sales.orders").name)
 
     for _ in range(5):
         with lock.held():

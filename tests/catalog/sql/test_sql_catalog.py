@@ -341,7 +341,7 @@ def test_a_password_is_in_no_text_pickle_or_log(disk: Lake, caplog: pytest.LogCa
 
         texts = [str(told.value), repr(told.value), repr(catalog), catalog._repr_html_(), caplog.text]
         texts.append(str(told.value.__cause__))
-        texts.append(repr(catalog._metastore.__dict__))
+        texts.append(repr(catalog._context.metastore.__dict__))
         texts.append(repr(pickle.dumps(catalog)))
         assert [text for text in texts if "canary-pw" in text or "***" in text] == []
         assert "postgresql://ann@127.0.0.1:1/names" in repr(catalog)
@@ -396,7 +396,13 @@ def test_a_table_whose_name_cannot_be_stored_says_how_to_go_on(disk: Lake) -> No
 def test_what_another_call_did_meanwhile_is_told_and_not_undone(disk: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     catalog, other = disk.connect(), disk.connect()
     made(catalog)
-    monkeypatch.setattr(catalog, "databases", lambda: ["sales"])
+    databases, looks = catalog._context.metastore.databases, count()
+
+    def listed() -> list[str]:
+        # The first look of each call comes before the other call, the second one after it.
+        return databases() if next(looks) % 2 else ["sales"]
+
+    monkeypatch.setattr(catalog._context.metastore, "databases", listed)
     other.create_database("archive")
 
     with pytest.raises(lc.InvalidRequest, match="'archive' was created meanwhile by another call, which chose its"):
@@ -404,14 +410,14 @@ def test_what_another_call_did_meanwhile_is_told_and_not_undone(disk: Lake, monk
     catalog.create_database("archive")
     assert other.database_properties("archive").keys() == {"location"}
 
-    place = catalog._metastore.place
+    place = catalog._context.metastore.place
 
     def dropped_meanwhile(name: TableName) -> TablePlace:
         if name.table == "old":
             disk.sql("DELETE FROM paimon_tables")
         return place(name)
 
-    monkeypatch.setattr(catalog._metastore, "place", dropped_meanwhile)
+    monkeypatch.setattr(catalog._context.metastore, "place", dropped_meanwhile)
     with pytest.raises(lc.NotFound, match=r"'sales\.orders' was dropped or renamed meanwhile\. Nothing was changed"):
         catalog.rename_table("sales.orders", "sales.old")
     assert (Path(disk.warehouse) / "sales.db" / "orders" / "schema").exists()

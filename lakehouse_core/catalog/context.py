@@ -1,0 +1,103 @@
+"""Context of a catalog, as its verbs work on it: the warehouse, the metastore, the clock and the engine of its tables.
+
+Rule: a name is checked before the metastore is asked, and a missing one is answered with near names.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from lakehouse_core.api.table import Table
+from lakehouse_core.catalog.metastore import Metastore, TableName, TablePlace
+from lakehouse_core.catalog.names import check_part, near, split_name
+from lakehouse_core.clock import Clock
+from lakehouse_core.errors import NotFound, shown
+from lakehouse_core.execution.context import TableContext, table_context
+from lakehouse_core.execution.engine import Engine
+from lakehouse_core.metadata.schema_log import SchemaLog
+from lakehouse_core.storage import ObjectStore
+
+# What stands for other characters in a name.
+_PATTERN: Final = frozenset("*?[")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundTable:
+    """A table that exists. `witness`: the key of its first schema."""
+
+    name: TableName
+    place: TablePlace
+    schemas: SchemaLog
+    witness: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CatalogContext:
+    """One catalog. `store` is rooted at the warehouse; `engine` makes the engine at the first task."""
+
+    store: ObjectStore
+    clock: Clock
+    engine: Callable[[], Engine]
+    metastore: Metastore
+
+    @property
+    def uri(self) -> str:
+        """The address of the warehouse."""
+        return self.store.uri("")
+
+    def has_database(self, name: str) -> bool:
+        """Return whether a database exists. Raises InvalidRequest for a name that none can have."""
+        check_part(name, "database")
+        return name in self.metastore.databases()
+
+    def check_database(self, name: str) -> None:
+        """Raise NotFound, naming near matches, if a database does not exist."""
+        if not self.has_database(name):
+            raise self._no_database(name)
+
+    def tables(self, database: str) -> list[str]:
+        """Return the names of the tables of a database, sorted. Raises NotFound."""
+        self.check_database(database)
+        return self.metastore.tables(database)
+
+    def find(self, name: str) -> FoundTable:
+        """Return where `database.table` lies. Raises NotFound, CorruptTable for a listed table without a schema."""
+        full_name = TableName(*split_name(name))
+        place = self.metastore.place(full_name)
+        schemas = place.schemas()
+        witness = self.metastore.find(full_name, schemas)
+        if witness is None:
+            raise self.no_table(full_name)
+        return FoundTable(name=full_name, place=place, schemas=schemas, witness=witness)
+
+    def table(self, name: str) -> Table:
+        """Open `database.table`. Raises as `find` does."""
+        found = self.find(name)
+        return self.table_at(name, found.place, found.schemas)
+
+    def table_at(self, name: str, place: TablePlace, schemas: SchemaLog) -> Table:
+        """Return a table that is known to exist."""
+        return Table(name, place.store, schemas=schemas, engine=self.engine, clock=self.clock, arbiter=place.arbiter)
+
+    def table_context(self, name: str) -> TableContext:
+        """Return `database.table` as the verbs of tables work on it. Raises as `find` does."""
+        found = self.find(name)
+        place = found.place
+        return table_context(name, place.store, self.clock, self.engine, found.schemas, arbiter=place.arbiter)
+
+    def no_table(self, name: TableName) -> NotFound:
+        """Return the error for a table that does not exist: what is missing, and near names."""
+        full = shown(str(name))
+        if not _PATTERN.isdisjoint(str(name)):
+            return NotFound(
+                f"Table {full} does not exist. For many tables loop over matching({full}), which gives their names; "
+                "compact takes the pattern itself."
+            )
+        if not self.has_database(name.database):
+            return self._no_database(name.database)
+        advice = self.metastore.hint(name) or near(name.table, self.metastore.tables(name.database))
+        return NotFound(f"Table {full} does not exist. {advice}")
+
+    def _no_database(self, name: str) -> NotFound:
+        known = self.metastore.databases()
+        return NotFound(f"Database {shown(name)} does not exist in {self.uri}. {near(name, known)}")
