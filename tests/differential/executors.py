@@ -15,7 +15,7 @@ import pyarrow as pa
 import lakehouse_core as lc
 from lakehouse_core.catalog.catalog import Catalog
 from lakehouse_core.clock import SystemClock
-from lakehouse_core.execution.commit.turn import CommitTurn
+from lakehouse_core.execution.commit.waiting.turn import CommitTurn
 from lakehouse_core.storage import MemoryStore
 from lakehouse_core.table.layout import MAIN
 from lakehouse_core.table.snapshot import serialize_consumer

@@ -34,7 +34,7 @@ from lakehouse_core.execution.commit.replay import find_applied, ledger_at
 from lakehouse_core.execution.commit.snapshot_files import BaseManifests, NewSnapshot, SnapshotFiles
 from lakehouse_core.execution.commit.staged_files import check_new_files, discard
 from lakehouse_core.execution.commit.state import StepReader
-from lakehouse_core.execution.commit.turn import CommitTurn, commit_retry
+from lakehouse_core.execution.commit.waiting.turn import CommitTurn, commit_retry
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.metadata.look import Look
 from lakehouse_core.metadata.read_ahead import both

@@ -13,7 +13,7 @@ import lakehouse_core as lc
 from lakehouse_core.catalog.catalog import Catalog
 from lakehouse_core.clock import VirtualClock
 from lakehouse_core.execution.commit.order import CommitOrder
-from lakehouse_core.execution.commit.turn import CommitTurn
+from lakehouse_core.execution.commit.waiting.turn import CommitTurn
 from lakehouse_core.storage import (
     Call,
     Fault,

@@ -8,7 +8,7 @@ import pytest
 
 from lakehouse_core.clock import VirtualClock
 from lakehouse_core.errors import CommitTimeout, InvalidRequest, StorageUnavailable
-from lakehouse_core.execution.commit.queue import CommitQueue
+from lakehouse_core.execution.commit.waiting.queue import CommitQueue
 from lakehouse_core.planning.commit.ledger import QUEUE_PROPERTY
 from lakehouse_core.storage import FaultyStore, MemoryStore
 from lakehouse_core.storage.faulty import Call

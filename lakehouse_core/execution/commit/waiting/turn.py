@@ -7,7 +7,7 @@ Source: docs/reliability/commit.md#waiting-and-fairness.
 from collections.abc import Callable
 from typing import Final
 
-from lakehouse_core.execution.commit.queue import CommitQueue
+from lakehouse_core.execution.commit.waiting.queue import CommitQueue
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.metadata.look import Look
 from lakehouse_core.options import CommitOptions
