@@ -3,7 +3,6 @@
 import itertools
 import pickle
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from datetime import timedelta
 from typing import Any
 
@@ -16,8 +15,8 @@ from lakehouse_core.storage import ObjectStore, StoreSpec, open_store, with_stor
 from lakehouse_core.storage.remote import store as remote_store
 from tests.storage.azurite_server import KEY, Azurite, azurite_server
 from tests.storage.contract import StoreContract
-from tests.storage.remote_process import as_in_a_new_process, with_small_parts
-from tests.storage.table_lives import check_racing_commits, life
+from tests.storage.remote_process import as_in_a_new_process
+from tests.storage.table_lives import check_large_object, check_racing_commits, expire, life, new_table, read, write
 
 pytestmark = pytest.mark.azure
 
@@ -70,20 +69,7 @@ def test_a_list_of_many_pages_has_each_key_once(store: ObjectStore) -> None:
 def test_a_large_object_appears_when_all_its_blocks_are_there(
     store: ObjectStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with_small_parts(monkeypatch)
-    monkeypatch.setattr(remote_store, "_WHOLE_BYTES", 1 << 20)
-    with ExitStack() as given_up:
-        given_up.enter_context(pytest.raises(ZeroDivisionError))
-        given_up.enter_context(store.open_write("given-up")).write(b"x" * (12 << 20))
-        raise ZeroDivisionError
-    data = bytes(range(256)) * (48 << 10)
-    with store.open_write("large") as sink:
-        sink.write(data)
-        assert list(store.list("")) == []
-
-    assert [(info.key, info.size) for info in store.list("")] == [("large", len(data))]
-    with store.open_read("large", len(data)) as file:
-        assert file.read() == data
+    check_large_object(store, monkeypatch)
 
 
 def test_a_table_has_the_same_life_as_on_a_disk(azurite: Azurite, root: str, tmp_path: Any) -> None:
@@ -101,35 +87,13 @@ def test_commits_of_processes_that_race_are_all_kept(azurite: Azurite, root: str
 
 
 def test_no_secret_is_in_what_leaves_the_process(azurite: Azurite, root: str) -> None:
-    table = new_table(azurite, root)
+    table = new_table(f"az://{root}", azurite.storage)
 
     for value in (table, table.scan()):
         assert KEY not in repr(value)
         assert KEY.encode() not in pickle.dumps(value)
     store = open_store(with_storage(StoreSpec("az", root), azurite.storage))
     assert not any(KEY.encode() in store.read(info.key) for info in store.list(""))
-
-
-def new_table(azurite: Azurite, root: str) -> lc.Table:
-    catalog = lc.connect(f"az://{root}", storage=azurite.storage)
-    catalog.create_database("db")
-    options = {"bucket": "1", "lakehouse.read.grace": "0 s"}
-    table = catalog.create_table("db.t", {"k": "INT NOT NULL"}, primary_keys=["k"], options=options)
-    table.write([{"k": 1}])
-    table.write([{"k": 2}])
-    return table
-
-
-def read(table: lc.Table) -> object:
-    return table.scan().to_arrow()
-
-
-def write(table: lc.Table) -> object:
-    return table.write([{"k": 3}])
-
-
-def expire(table: lc.Table) -> object:
-    return table.expire_snapshots(retain_max=1, retain_min=1)
 
 
 GRANT = "Grant them reading, writing, listing and deleting here"
@@ -156,7 +120,7 @@ def unprobed(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_a_token_does_not_allow_is_told_and_the_table_stays_whole(azurite: Azurite, root: str, name: str) -> None:
     permissions, hours, refused = TOKENS[name]
     storage = azurite.storage_by_token(azurite.token(permissions, valid_from=timedelta(hours=hours)))
-    new_table(azurite, root)
+    new_table(f"az://{root}", azurite.storage)
     for verb in (read, expire, write):
         if verb in refused:
             with pytest.raises(StorageUnavailable, match=GRANT) as told:
@@ -179,7 +143,7 @@ def test_what_a_token_does_not_allow_is_told_and_the_table_stays_whole(azurite: 
     ],
 )
 def test_wrong_credentials_are_told(azurite: Azurite, root: str, settings: dict[str, str], expected: str) -> None:
-    new_table(azurite, root)
+    new_table(f"az://{root}", azurite.storage)
     endpoint = azurite.endpoint.rpartition("/")[0] + f"/{settings.get('account', azurite.storage['account'])}"
     for verb in (read, write):
         with pytest.raises(StorageUnavailable, match=expected):

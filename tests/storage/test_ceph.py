@@ -8,7 +8,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
 from typing import Any
 
 import pytest
@@ -19,8 +18,8 @@ from lakehouse_core.errors import StorageUnavailable
 from lakehouse_core.storage import ObjectStore, StoreSpec, open_store, with_storage
 from tests.storage.ceph_server import CephServer, ceph_server, faked_clock
 from tests.storage.contract import StoreContract
-from tests.storage.remote_process import as_in_a_new_process, with_small_parts
-from tests.storage.table_lives import check_racing_commits, life
+from tests.storage.remote_process import as_in_a_new_process
+from tests.storage.table_lives import check_large_object, check_racing_commits, expire, life, new_table, read, write
 
 pytestmark = pytest.mark.ceph
 
@@ -55,21 +54,10 @@ def test_a_table_has_the_same_life_as_on_a_disk(ceph: CephServer, root: str, tmp
     assert life(lc.connect(f"s3://{root}", storage=ceph.storage)) == life(lc.connect(tmp_path))
 
 
-def test_an_upload_in_parts_appears_when_it_is_complete(
+def test_a_large_object_appears_when_all_its_parts_are_there(
     ceph: CephServer, root: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with_small_parts(monkeypatch)
-    store = open_store(with_storage(StoreSpec("s3", root), ceph.storage))
-    with ExitStack() as given_up:
-        given_up.enter_context(pytest.raises(ZeroDivisionError))
-        given_up.enter_context(store.open_write("given-up")).write(b"x" * (12 << 20))
-        raise ZeroDivisionError
-    with store.open_write("large") as sink:
-        sink.write(b"x" * (12 << 20))
-        assert list(store.list("")) == []
-
-    assert store.read("large") == b"x" * (12 << 20)
-    assert [info.key for info in store.list("")] == ["large"]
+    check_large_object(open_store(with_storage(StoreSpec("s3", root), ceph.storage)), monkeypatch)
     assert not ceph.client().list_multipart_uploads(Bucket="lake").get("Uploads")
 
 
@@ -121,25 +109,12 @@ def test_a_gateway_killed_among_commits_loses_and_doubles_none(ceph: CephServer,
     assert all("try again" in said or "Try again" in said or "same" in said for said in unsure), unsure
 
 
-def new_table(ceph: CephServer, root: str) -> lc.Table:
-    catalog = lc.connect(f"s3://{root}", storage=ceph.storage)
-    catalog.create_database("db")
-    options = {"bucket": "1", "lakehouse.read.grace": "0 s"}
-    table = catalog.create_table("db.t", {"k": "INT NOT NULL"}, primary_keys=["k"], options=options)
-    table.write([{"k": 1}])
-    table.write([{"k": 2}])
-    return table
-
-
-READ: Callable[[lc.Table], object] = lambda table: table.scan().to_arrow()  # noqa: E731
-WRITE: Callable[[lc.Table], object] = lambda table: table.write([{"k": 3}])  # noqa: E731
-EXPIRE: Callable[[lc.Table], object] = lambda table: table.expire_snapshots(retain_max=1, retain_min=1)  # noqa: E731
 # What a guest may not do, and the verbs that are refused then; the others succeed.
 DENIED = {
-    "GetObject": (READ, WRITE, EXPIRE),
-    "PutObject": (WRITE, EXPIRE),
-    "DeleteObject": (EXPIRE,),
-    "ListBucket": (READ, WRITE, EXPIRE),
+    "GetObject": (read, write, expire),
+    "PutObject": (write, expire),
+    "DeleteObject": (expire,),
+    "ListBucket": (read, write, expire),
 }
 
 
@@ -152,9 +127,9 @@ def unprobed(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("unprobed")
 @pytest.mark.parametrize("action", DENIED)
 def test_a_missing_permission_is_told_and_the_table_stays_whole(ceph: CephServer, root: str, action: str) -> None:
-    mine = new_table(ceph, root)
+    mine = new_table(f"s3://{root}", ceph.storage)
     allow_guest(ceph, *(each for each in ACTIONS if each != action))
-    for verb in (READ, EXPIRE, WRITE):
+    for verb in (read, expire, write):
         table = lc.connect(f"s3://{root}", storage={**ceph.storage, **GUEST}).table
         if verb in DENIED[action]:
             with pytest.raises(StorageUnavailable, match=GRANT):
@@ -165,9 +140,9 @@ def test_a_missing_permission_is_told_and_the_table_stays_whole(ceph: CephServer
     # What the guest wrote belongs to it: the owner of the bucket may not read that.
     allow_guest(ceph, *ACTIONS)
     theirs = lc.connect(f"s3://{root}", storage={**ceph.storage, **GUEST}).table("db.t")
-    assert theirs.scan().to_arrow()["k"].to_pylist() == [1, 2, 3][: 2 + (WRITE not in DENIED[action])]
+    assert theirs.scan().to_arrow()["k"].to_pylist() == [1, 2, 3][: 2 + (write not in DENIED[action])]
     assert theirs.verify(data=True).findings == ()
-    assert WRITE not in DENIED[action] or mine.verify(data=True).findings == ()
+    assert write not in DENIED[action] or mine.verify(data=True).findings == ()
 
 
 def allow_guest(ceph: CephServer, *actions: str) -> None:
@@ -191,8 +166,8 @@ REFUSED: dict[str, tuple[dict[str, str], str]] = {
 @pytest.mark.parametrize("name", REFUSED)
 def test_wrong_credentials_are_told(ceph: CephServer, root: str, name: str) -> None:
     settings, expected = REFUSED[name]
-    new_table(ceph, root)
-    for verb in (READ, WRITE):
+    new_table(f"s3://{root}", ceph.storage)
+    for verb in (read, write):
         with pytest.raises(StorageUnavailable, match=expected):
             verb(lc.connect(f"s3://{root}", storage={**ceph.storage, **settings}).table("db.t"))
 
@@ -211,7 +186,7 @@ def test_a_missing_bucket_is_told_and_is_no_missing_table(ceph: CephServer) -> N
 
 
 def test_any_region_is_taken_where_the_server_has_none(ceph: CephServer, root: str) -> None:
-    new_table(ceph, root)
+    new_table(f"s3://{root}", ceph.storage)
 
     elsewhere = lc.connect(f"s3://{root}", storage={**ceph.storage, "region": "eu-west-3"})
     assert elsewhere.table("db.t").write([{"k": 3}]).snapshot_id == 3
@@ -240,7 +215,7 @@ def counted(root: str, endpoint: str, keys: dict[str, str], *, ahead_seconds: in
 
 
 def test_a_clock_that_is_off_by_an_hour_is_told(ceph: CephServer, root: str) -> None:
-    new_table(ceph, root)
+    new_table(f"s3://{root}", ceph.storage)
     keys = {"AWS_ACCESS_KEY_ID": ceph.storage["access-key"], "AWS_SECRET_ACCESS_KEY": ceph.storage["secret-key"]}
 
     assert counted(root, ceph.endpoint, keys) == "2"
@@ -249,7 +224,7 @@ def test_a_clock_that_is_off_by_an_hour_is_told(ceph: CephServer, root: str) -> 
 
 
 def test_a_session_token_is_taken_until_it_expires(ceph: CephServer, root: str) -> None:
-    new_table(ceph, root)
+    new_table(f"s3://{root}", ceph.storage)
     statement = {"Effect": "Allow", "Action": ["sts:GetSessionToken"], "Resource": ["*"]}
     policy = json.dumps({"Version": "2012-10-17", "Statement": [statement]})
     ceph.client("iam").put_user_policy(UserName="owner", PolicyName="tokens", PolicyDocument=policy)

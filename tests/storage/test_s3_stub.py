@@ -17,6 +17,7 @@ from tests.storage.contract import StoreContract
 from tests.storage.remote_process import as_in_a_new_process, with_small_parts
 from tests.storage.s3_protocol import Answer
 from tests.storage.s3_stub import ACCESS, SECRET, Fault, Request, S3Stub
+from tests.storage.table_lives import new_table
 
 NUMBERS = itertools.count()
 HTML = Answer(200, b"<html><body>Sign in to the network</body></html>", headers={"Content-Type": "text/html"})
@@ -138,14 +139,10 @@ def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def table_on(stub: S3Stub, **settings: str) -> lc.Table:
-    catalog = lc.connect("s3://lake/wh", storage={**stub.storage, "timeout": "1", **settings})
+    storage = {**stub.storage, "timeout": "1", **settings}
     if not stub.buckets["lake"].keys:
-        catalog.create_database("db")
-        options = {"bucket": "1", "lakehouse.read.grace": "0 s"}
-        table = catalog.create_table("db.t", {"k": "INT NOT NULL"}, primary_keys=["k"], options=options)
-        table.write([{"k": 1}])
-        table.write([{"k": 2}])
-    return catalog.table("db.t")
+        new_table("s3://lake/wh", storage)
+    return lc.connect("s3://lake/wh", storage=storage).table("db.t")
 
 
 @pytest.mark.usefixtures("hasty")

@@ -1,13 +1,11 @@
 """A SQL catalog in a real MariaDB, by the driver of MySQL: names and case, the lock, deadlocks, a server that dies."""
 
-import multiprocessing
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from itertools import count
 from pathlib import Path
-from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -17,7 +15,8 @@ from lakehouse_core.catalog.sql.address import sql_address
 from lakehouse_core.catalog.sql.database import SqlDatabase
 from lakehouse_core.catalog.sql.tables import ALL, LOCKS
 from tests.catalog.sql.mariadb_server import PASSWORD, MariadbServer, mariadb_server, rows_of
-from tests.catalog.sql.sql_tables import COLUMNS, KEYED, ROW, made, write_many
+from tests.catalog.sql.server_contract import Lake, SqlCatalogContract, check_refused
+from tests.catalog.sql.sql_tables import COLUMNS, ROW, made
 
 pytestmark = pytest.mark.mariadb
 
@@ -28,22 +27,14 @@ def server() -> Iterator[MariadbServer]:
         yield running
 
 
-class Lake:
-    """A warehouse on a disk, and a database of its own for its names."""
-
-    def __init__(self, server: MariadbServer, warehouse: Path) -> None:
-        self.server, self.warehouse, self.address = server, warehouse, server.new_database()
-
-    def connect(self, **options: str) -> lc.Catalog:
-        return lc.connect(self.warehouse, metastore=self.address, metastore_options=options)
-
-    def sql(self, statement: str) -> list[tuple[Any, ...]]:
-        return rows_of(self.address, statement)
-
-
 @pytest.fixture
 def lake(server: MariadbServer, tmp_path: Path) -> Lake:
-    return Lake(server, tmp_path / "lake")
+    return Lake(server, tmp_path / "lake", rows_of)
+
+
+class TestMariadb(SqlCatalogContract):
+    interval = "interval {} second"
+    shown_address = "mysql://ann@127.0.0.1"
 
 
 def test_names_are_made_listed_renamed_and_dropped(lake: Lake) -> None:
@@ -95,69 +86,6 @@ def test_names_that_a_collation_takes_for_the_same_are_told_and_never_mixed_up(l
         catalog.create_database("sáles")
     assert (catalog.databases(), catalog.tables("sales")) == (["sales"], ["orders"])
     assert catalog.table("sales.orders").scan().to_arrow().to_pylist() == ROW
-
-
-def test_a_listed_table_without_files_and_files_without_a_row_are_told(lake: Lake) -> None:
-    catalog = lake.connect()
-    made(catalog)
-    lake.sql("UPDATE paimon_tables SET table_name = 'lost'")
-
-    assert [each.partition(":")[0] for each in catalog.check()] == ["Table 'sales.lost'", "Table 'sales.orders'"]
-    with pytest.raises(lc.CorruptTable, match=r"'sales\.lost': the catalog lists it, but"):
-        catalog.table("sales.lost")
-    catalog.drop_table("sales.lost")
-    assert catalog.create_table("sales.orders", COLUMNS, exist_ok=True).scan().to_arrow().to_pylist() == ROW
-    assert catalog.check() == []
-
-
-def test_of_those_who_create_a_table_at_once_one_wins(lake: Lake) -> None:
-    def create(number: int) -> bool:
-        catalog = lake.connect()
-        catalog.create_database("sales", exist_ok=True)
-        try:
-            catalog.create_table(f"sales.t{number % 3}", COLUMNS, **KEYED)
-        except lc.InvalidRequest:
-            return False
-        return True
-
-    with ThreadPoolExecutor(6) as pool:
-        assert sum(pool.map(create, range(12))) == 3
-    assert (lake.connect().tables("sales"), lake.connect().check()) == (["t0", "t1", "t2"], [])
-
-
-def test_processes_that_write_under_the_lock_lose_no_row_while_the_server_is_killed(lake: Lake) -> None:
-    table = made(lake.connect(**{"lock.enabled": "true"}))
-
-    with multiprocessing.get_context("spawn").Pool(3) as pool:
-        running = [
-            pool.apply_async(write_many, (lake.address, str(lake.warehouse), first)) for first in (100, 200, 300)
-        ]
-        for _ in range(3):
-            lake.server.restart()
-            running[0].wait(1)
-        told = [error for each in running for error in each.get(timeout=200)]
-
-    expected = [1, *(first + number for first in (100, 200, 300) for number in range(10))]
-    assert sorted(table.scan().to_arrow()["k"].to_pylist()) == expected
-    assert len([each for each in table.snapshots() if each.commit_kind == "APPEND"]) == len(expected)
-    assert table.verify().findings == ()
-    assert [error for error in told if "mysql://ann@127.0.0.1" not in error] == []
-
-
-def test_a_row_that_expired_is_removed_and_one_that_did_not_is_waited_for(lake: Lake) -> None:
-    catalog = lake.connect(**{"lock.enabled": "true", "lock-acquire-timeout": "1 s"})
-    table = made(catalog)
-    insert = "INSERT INTO paimon_distributed_locks VALUES ('jdbc.sales.orders', now() - interval %s second, 480)"
-
-    lake.sql(insert.replace("%s", "481"))
-    table.write([{"k": 2, "v": "b"}])
-    lake.sql(insert.replace("%s", "3"))
-    with pytest.raises(lc.StorageUnavailable, match=r"by another writer at .* expires 480 s later\. It was not"):
-        table.write([{"k": 3, "v": "c"}])
-    lake.sql("DELETE FROM paimon_distributed_locks")
-    table.write([{"k": 3, "v": "c"}])
-
-    assert sorted(table.scan().to_arrow()["k"].to_pylist()) == [1, 2, 3]
 
 
 def test_our_lock_expires_after_a_minute_whatever_its_time_says(lake: Lake) -> None:
@@ -218,23 +146,20 @@ def test_a_connection_that_is_lost_while_a_change_is_committed_is_resolved_by_re
             database.change(change, is_done=lambda _: False)
 
 
-def test_a_server_that_is_down_and_a_user_it_does_not_know_are_told(lake: Lake) -> None:
+def test_a_server_that_is_down_and_a_user_it_does_not_know_are_told(lake: Lake, server: MariadbServer) -> None:
     catalog = lake.connect()
     made(catalog)
-    for address, says in (
-        (lake.address.replace(f":{lake.server.port}/", ":1/"), "the database of the catalog did not answer"),
+    refused = (
+        (lake.address.replace(f":{server.port}/", ":1/"), "the database of the catalog did not answer"),
         (lake.address.replace("ann:", "nobody:"), "Access denied for user 'nobody'"),
-        (lake.server.address("elsewhere"), "Unknown database 'elsewhere'"),
-    ):
-        with pytest.raises(lc.StorageUnavailable, match=says) as told:
-            lc.connect(lake.warehouse, metastore=address).databases()
-        assert str(told.value).endswith("Check its address, user and password, and that it runs; then call again.")
-        assert PASSWORD not in str(told.value)
+        (server.address("elsewhere"), "Unknown database 'elsewhere'"),
+    )
+    check_refused(lake, refused, secret=PASSWORD)
 
     name = lake.address.rpartition("/")[2]
     lake.sql("CREATE USER IF NOT EXISTS 'reader'@'127.0.0.1' IDENTIFIED BY 'pw'")
     lake.sql(f"GRANT SELECT ON {name}.* TO 'reader'@'127.0.0.1'")
-    reader = lc.connect(lake.warehouse, metastore=f"mariadb://reader:pw@127.0.0.1:{lake.server.port}/{name}")
+    reader = lc.connect(lake.warehouse, metastore=f"mariadb://reader:pw@127.0.0.1:{server.port}/{name}")
     assert reader.tables("sales") == ["orders"]
     with pytest.raises(lc.InvalidRequest, match=r"command denied .* Check the permissions"):
         reader.create_database("new")
