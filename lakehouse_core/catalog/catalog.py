@@ -181,14 +181,15 @@ class Catalog:
         data: bool = False,
         progress: Listener | None = None,
     ) -> CopyReport:
-        """Copy a table of any catalog into this one, as `name` (None: its own name), and verify the copy, with `data`
-        also the bytes of its data files.
+        """Copy a table of any catalog into this one, as `name` (None: its own name), and verify the copy.
 
-        None copies everything: else `snapshots` is the number of the newest ones, and `tags` and `branches` are names.
-        The copy is a table when it is complete. Call again after an interruption: files that are there are not copied
-        twice. Commits that are kept as pending and consumers stay behind. The source is only read, so it may expire
-        what is not copied yet: SnapshotExpired, if it does each time. Raises InvalidRequest for a name that is taken,
-        NotFound, UnsupportedFeature for files outside the table, CorruptTable, CommitConflict, StorageUnavailable.
+        `snapshots` is the number of the newest snapshots to copy; `tags` and `branches` are names; None copies all.
+        With `data`, the verification also reads the data files of the copy. The table exists as soon as its copy is
+        complete. After an interruption call again: the call copies only files that are missing. Pending commits and
+        consumers are not copied. The call only reads the source, which may expire a snapshot before it is copied; then
+        the copy begins again, and raises SnapshotExpired after some attempts. Raises InvalidRequest for a name that is
+        taken, NotFound, UnsupportedFeature for files outside the table, CorruptTable, CommitConflict,
+        StorageUnavailable.
         """
         return copying.copy_table(
             self._context,
@@ -302,11 +303,11 @@ class Catalog:
 
         An operation is worth the seconds of reading that it saves each day. `reads` says how often a day each table is
         read, by name; nothing records that, so other tables count as read once, as a whole. `operations` are those to
-        choose from: leave out 'expire' where another engine expires snapshots. With `only_urgent`, only what should not
-        wait is chosen. `rates` are the speeds of the machine and the store, by default those of a local disk. `also`
-        are catalogs whose tables share the budget.
-        A table that cannot be read or maintained is a refusal with its reason, and so is a lake that is away. Raises
-        NotFound when no table matches in any lake, InvalidRequest.
+        choose from: leave out 'expire' where another engine expires snapshots. With `only_urgent`, the plan has only
+        operations that should not wait. `rates` are the speeds of the machine and the store, by default those of a
+        local disk. `also` are catalogs whose tables share the budget.
+        A table that cannot be read or maintained is a refusal with its reason, and so is a catalog whose store does not
+        answer. Raises NotFound when no table matches in any catalog, InvalidRequest.
         """
         # Programs that maintain no fleet need not load what does.
         from lakehouse_core.catalog.maintenance import plan_maintenance  # noqa: PLC0415

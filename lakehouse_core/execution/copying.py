@@ -165,8 +165,8 @@ def _contents(source: TableContext, choice: CopyChoice) -> _Contents:
     found = collect_roots(store, boundary=boundary)
     if any(plan.stage is DeletionStage.UNLINKING and plan.made_changelog_ids for plan in found.plans):
         raise CommitConflict(
-            f"{store.uri('')}: an expiry makes changelogs of expired snapshots now, or was interrupted. Expire its "
-            "snapshots again, then copy."
+            f"{store.uri('')}: an expiry is turning snapshots into changelogs, or was interrupted meanwhile. Expire "
+            "its snapshots again, then copy."
         )
     schemas = SchemaLog(store, MAIN)
     latest = schemas.latest()

@@ -142,7 +142,7 @@ def _created(catalog: lc.Catalog, lake: Lake, names: Sequence[str]) -> list[str]
 
 
 def begun(plan: lc.MaintenancePlan, seconds: float) -> lc.MaintenancePlan:
-    """Return a plan of whose time so many seconds are spent already."""
+    """Return the plan with a budget that is smaller by the seconds that are spent already."""
     if plan.budget.seconds is None:
         return plan
     return replace(plan, budget=replace(plan.budget, seconds=max(plan.budget.seconds - seconds, 0.0)))

@@ -140,7 +140,7 @@ def _parsed(metastore: str) -> URL:
         raise UnsupportedFeature(f"metastore={shown(kind)}: there is no catalog of that kind. Use {_EXAMPLES}.")
     if plus and driver not in _DRIVERS[kind]:
         raise UnsupportedFeature(
-            f"metastore={shown(url.drivername)}: the driver {shown(driver)} was never tried. Use "
+            f"metastore={shown(url.drivername)}: the driver {shown(driver)} is not supported. Use "
             f"{' or '.join(f'{kind}+{each}' for each in _DRIVERS[kind])}, or leave the driver out."
         )
     return url if plus else url.set(drivername=f"{kind}+{_DRIVERS[kind][0]}")

@@ -186,8 +186,8 @@ class SqlDatabase:
                 return f"Make the folder {folder} first."
             if "locked" in told:
                 return (
-                    "Another program keeps the file; call again. Java does not where its address ends in "
-                    "?journal_mode=WAL."
+                    "Another program has locked the file; call again. If that program is Java, end its address of the "
+                    "file with ?journal_mode=WAL, so that readers and a writer do not lock each other out."
                 )
             return "Check the file and its permissions, then call again."
         if "password" in told and self.address.has_given_password and with_password(self.address).password is None:

@@ -116,8 +116,8 @@ class Requests:
         return obstore.open_writer(self._client(), self.path(key), buffer_size=part_bytes)
 
     def delete(self, keys: Sequence[str]) -> None:
-        """Delete objects. For a missing one some services fail, and may leave others of the call; they are asked again
-        for those that are left.
+        """Delete objects, ignoring missing ones. Some services fail at a missing object and keep others of the call;
+        these are deleted by another request.
         """
         with self.answers.writing(""):
             self._delete({key: self.path(key) for key in keys})
