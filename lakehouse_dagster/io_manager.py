@@ -17,7 +17,7 @@ from lakehouse_dagster.failures import retry_transient
 from lakehouse_dagster.feed import Batch
 from lakehouse_dagster.frames import Read, Values, is_spark, loader_of, parted, rows_of
 from lakehouse_dagster.instance.dagster_internals import add_input_metadata
-from lakehouse_dagster.lineage import Dataset, Step, StepLineage, emitted_lineage, table_dataset
+from lakehouse_dagster.lineage import Dataset, StepAttempt, StepLineage, emitted_lineage, table_dataset
 from lakehouse_dagster.metadata import Metadata, batch_metadata, commit_metadata, read_metadata, state_metadata
 from lakehouse_dagster.partition_maps import (
     PartitionMap,
@@ -26,7 +26,7 @@ from lakehouse_dagster.partition_maps import (
     partition_condition,
     partition_values,
 )
-from lakehouse_dagster.pipeline import RUN_ID, Committed, TableState, original_of, read_state
+from lakehouse_dagster.pipeline import RUN_ID, CommittedBatch, TableState, original_of, read_state
 from lakehouse_dagster.resources import LakehouseResource, spark_job
 from lakehouse_dagster.run_tags import root_run_id
 
@@ -130,7 +130,7 @@ class LakehouseIOManager(dg.ConfigurableIOManager):
 
     def _told(self, context: dg.OutputContext, table: lc.Table) -> AbstractContextManager[StepLineage]:
         run = context.step_context.dagster_run
-        step = Step(
+        step = StepAttempt(
             namespace=self.lakehouse.name,
             job=f"{table.name}.write",
             run_id=run.run_id,
@@ -148,7 +148,7 @@ class LakehouseIOManager(dg.ConfigurableIOManager):
 
     def _write(
         self, context: dg.OutputContext, table: lc.Table, parts: "Sequence[_Part]", rowkind_column: str | None
-    ) -> tuple[list[Committed], TableState]:
+    ) -> tuple[list[CommittedBatch], TableState]:
         run = context.step_context.dagster_run
         asset = "/".join(context.asset_key.path)
         committed = []
@@ -164,7 +164,9 @@ class LakehouseIOManager(dg.ConfigurableIOManager):
             )
             report = table.commit(staged)
             key = part.names[0] if part.names else None
-            done = Committed(batch=Batch(key=key, identifier=0), report=report, original=original_of(table, report))
+            done = CommittedBatch(
+                batch=Batch(key=key, identifier=0), report=report, original=original_of(table, report)
+            )
             committed.append(done)
             if report.compaction_failure is not None:
                 context.log.warning(f"{table.name}: committed, but not compacted: {report.compaction_failure}")

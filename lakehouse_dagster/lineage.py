@@ -38,7 +38,7 @@ class Dataset:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class StepAttempt:
     """One attempt of a step: the job it is of, and the Dagster run around it with the first run of its group."""
 
     namespace: str
@@ -92,7 +92,7 @@ def table_dataset(namespace: str, table: lc.Table, snapshot_id: int, reports: It
 
 @contextmanager
 def emitted_lineage(
-    step: Step, receiver: str, api_key: str, warn: Callable[[str], None], instance: dg.DagsterInstance
+    step: StepAttempt, receiver: str, api_key: str, warn: Callable[[str], None], instance: dg.DagsterInstance
 ) -> Iterator[StepLineage]:
     """Send START, then COMPLETE, FAIL or ABORT with what the step read and wrote; send nothing without a receiver.
 
@@ -128,7 +128,7 @@ def emitted_lineage(
 
 
 def send_event(
-    step: Step,
+    step: StepAttempt,
     state: State,
     lineage: StepLineage,
     error: BaseException | None,
@@ -147,24 +147,24 @@ def send_event(
         warn(f"OpenLineage event {state} of {step.job} was not sent to {receiver}: {failure}. The step goes on.")
 
 
-def note_end(instance: dg.DagsterInstance, step: Step) -> None:
+def note_end(instance: dg.DagsterInstance, step: StepAttempt) -> None:
     """Note in the log of the run that the last event of a step was sent."""
     note_in_log(instance, step.run_id, f"OpenLineage: {step.job} ends", _noted(step, _ENDED))
 
 
-def unended_steps(instance: dg.DagsterInstance, run_id: str, namespace: str) -> list[Step]:
+def unended_steps(instance: dg.DagsterInstance, run_id: str, namespace: str) -> list[StepAttempt]:
     """Return the steps of a namespace that began in a run and did not end, in the order in which they began."""
-    open_steps: dict[Step, None] = {}
+    open_steps: dict[StepAttempt, None] = {}
     for metadata in notes_in_log(instance, run_id):
         for note, text in metadata.items():
             if note == _BEGAN:
-                open_steps[Step(**json.loads(text))] = None
+                open_steps[StepAttempt(**json.loads(text))] = None
             elif note == _ENDED:
-                open_steps.pop(Step(**json.loads(text)), None)
+                open_steps.pop(StepAttempt(**json.loads(text)), None)
     return [step for step in open_steps if step.namespace == namespace]
 
 
-def _noted(step: Step, note: str) -> dict[str, str]:
+def _noted(step: StepAttempt, note: str) -> dict[str, str]:
     return {note: json.dumps(asdict(step))}
 
 

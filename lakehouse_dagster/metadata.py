@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import dagster as dg
 
 import lakehouse_core as lc
-from lakehouse_dagster.pipeline import Committed, Staged, TableState
+from lakehouse_dagster.pipeline import CommittedBatch, Staged, TableState
 from lakehouse_dagster.specs import TableSpec
 
 Metadata: TypeAlias = dict[str, Any]
@@ -141,7 +141,7 @@ def staged_metadata(staged: Sequence[Staged]) -> Metadata:
     }
 
 
-def batch_metadata(part: Committed) -> Metadata:
+def batch_metadata(part: CommittedBatch) -> Metadata:
     """The commit of one batch. For a replay: the snapshot and the rows of the original commit, and the reason."""
     replay: Metadata = {"paimon/replayed": int(part.is_replay), "paimon/noop_reason": part.noop_reason}
     if part.original is not None:
@@ -162,7 +162,7 @@ def batch_metadata(part: Committed) -> Metadata:
     return {**report_metadata([part.report]), "dagster/partition_row_count": part.report.rows_added, **replay}
 
 
-def commit_metadata(committed: Sequence[Committed]) -> Metadata:
+def commit_metadata(committed: Sequence[CommittedBatch]) -> Metadata:
     """The commits of a step's batches: their sums, a table with one row for each, and their compactions apart."""
     reports = [part.report for part in committed if part.report is not None]
     reasons = [part.noop_reason for part in committed]
@@ -182,7 +182,7 @@ def commit_metadata(committed: Sequence[Committed]) -> Metadata:
     }
 
 
-def _commit_row(part: Committed) -> tuple[str, int, int, int, str]:
+def _commit_row(part: CommittedBatch) -> tuple[str, int, int, int, str]:
     """Return a batch, its snapshot, its rows, the snapshot of the compaction that followed, and why there is none."""
     batch = part.batch.key or "whole load"
     if part.original is not None:

@@ -23,7 +23,7 @@ from openlineage.client.generated import (
 )
 
 import lakehouse_core as lc
-from lakehouse_dagster.lineage import Dataset, State, Step, StepLineage
+from lakehouse_dagster.lineage import Dataset, State, StepAttempt, StepLineage
 
 PRODUCER: Final = f"urn:paimon-lakehouse:{lc.__version__}"
 # A receiver that does not answer holds up a step for this long at most, at its start and at its end.
@@ -31,7 +31,7 @@ _TIMEOUT_SECONDS: Final = 5.0
 
 
 def send(
-    step: Step,
+    step: StepAttempt,
     state: State,
     lineage: StepLineage,
     error: BaseException | None,
@@ -45,7 +45,7 @@ def send(
 
 
 def run_event(
-    step: Step, state: State, lineage: StepLineage, error: BaseException | None, *, now: datetime
+    step: StepAttempt, state: State, lineage: StepLineage, error: BaseException | None, *, now: datetime
 ) -> RunEvent:
     """Return the event that a step began or ended."""
     return RunEvent(
@@ -66,7 +66,7 @@ def run_event(
     )
 
 
-def event_run_id(step: Step) -> str:
+def event_run_id(step: StepAttempt) -> str:
     """Return the identifier of one attempt of a step: all events of the attempt have it, no others."""
     return str(uuid5(NAMESPACE_URL, f"{step.run_id}/{step.namespace}/{step.job}/{step.attempt}"))
 
@@ -84,7 +84,7 @@ def _transport(receiver: str, api_key: str) -> dict[str, Any]:
     return {"type": "file", "log_file_path": str(file), "append": True}
 
 
-def _run_facets(step: Step, error: BaseException | None) -> dict[str, Any]:
+def _run_facets(step: StepAttempt, error: BaseException | None) -> dict[str, Any]:
     run_job = {"namespace": step.namespace, "name": step.run_job}
     parent = parent_run.ParentRunFacet(
         run=parent_run.Run(runId=step.run_id),

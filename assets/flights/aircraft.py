@@ -8,11 +8,11 @@ from datetime import date
 import numpy as np
 import pyarrow as pa
 
-from assets.flights.events import History, Kind, Rows, partial_events
+from assets.flights.events import FlightHistory, Kind, Rows, partial_events
 from assets.flights.instants import MINUTES_A_DAY
 
 
-def sightings(past: History, start: date) -> pa.Table:
+def sightings(past: FlightHistory, start: date) -> pa.Table:
     """The first departure of each aircraft in each batch, oldest batch first; `is_new`: its first one of all.
 
     One a batch, for rows of a batch reach their bucket in no order, and the first to come stays.
@@ -27,7 +27,7 @@ def sightings(past: History, start: date) -> pa.Table:
     return told.append_column("is_new", pa.array(is_new[order]))
 
 
-def operators(past: History, start: date) -> pa.Table:
+def operators(past: FlightHistory, start: date) -> pa.Table:
     """The departures at which an aircraft is with another airline than at its last one, the very first included."""
     events, tails = _departures(past, start)
     carriers = past.flights["carrier"].chunk(0).take(pa.array(past.row[events]))
@@ -39,7 +39,7 @@ def operators(past: History, start: date) -> pa.Table:
     return told.take(pa.array(np.argsort(events[changed])))
 
 
-def _departures(past: History, start: date) -> tuple[Rows, Rows]:
+def _departures(past: FlightHistory, start: date) -> tuple[Rows, Rows]:
     """Return the departures from `start` on, aircraft by aircraft in order of time, and a number for each aircraft."""
     events = past.from_day(np.flatnonzero(past.kind == Kind.DEPARTED), start)
     named = past.flights["tailnum"].chunk(0).take(pa.array(past.row[events]))
@@ -54,7 +54,7 @@ def _changes(*columns: Rows) -> Rows:
     return np.concatenate([first, np.logical_or.reduce([column[1:] != column[:-1] for column in columns])])
 
 
-def _told(past: History, events: Rows, instant: str) -> pa.Table:
+def _told(past: FlightHistory, events: Rows, instant: str) -> pa.Table:
     told = partial_events(past, events)
     columns = {name: told[name] for name in ("carrier", "flight", "origin", "flight_date", "batch")}
     return pa.table({"tailnum": told["tailnum"], instant: told["dep"], **columns})

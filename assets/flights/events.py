@@ -48,7 +48,7 @@ _BEFORE = np.array([-1, Kind.SCHEDULED, Kind.SCHEDULED, Kind.DEPARTED, Kind.DEPA
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class History:
+class FlightHistory:
     """All events of the source in their total order; event `i` has sequence number `i`.
 
     `row` is the position of the flight in the source, `minute` the instant of the event.
@@ -72,7 +72,7 @@ class History:
         return events[self.flight_day[self.row[events]] >= (start - EPOCH).days]
 
 
-def history(source: FlightsSource) -> History:
+def history(source: FlightsSource) -> FlightHistory:
     """Derive the events of all flights: sorted by time, kind, carrier, flight, origin and flight date."""
     flights = source.flights.combine_chunks()
     times = instants(flights, source.airports)
@@ -93,10 +93,12 @@ def history(source: FlightsSource) -> History:
 
     ranks = [_ranks(flights[name]) for name in ("carrier", "flight", "origin")]
     order = np.lexsort((day[row], ranks[2][row], ranks[1][row], ranks[0][row], np.minimum(kind, Kind.ARRIVED), minute))
-    return History(flights=flights, times=times, flight_day=day, row=row[order], kind=kind[order], minute=minute[order])
+    return FlightHistory(
+        flights=flights, times=times, flight_day=day, row=row[order], kind=kind[order], minute=minute[order]
+    )
 
 
-def partial_events(past: History, events: Rows) -> pa.Table:
+def partial_events(past: FlightHistory, events: Rows) -> pa.Table:
     """The feed of an append or partial-update table: the key, and only the columns that the event itself brings."""
     row, kind = past.row[events], past.kind[events]
     scheduled, departed = kind == Kind.SCHEDULED, kind == Kind.DEPARTED
@@ -123,7 +125,7 @@ def partial_events(past: History, events: Rows) -> pa.Table:
     )
 
 
-def full_cdc(past: History, events: Rows) -> pa.Table:
+def full_cdc(past: FlightHistory, events: Rows) -> pa.Table:
     """The feed of `flights`: +I first, then for each event the whole row before (-U) and after (+U).
 
     The images of event `s` carry the sequence numbers 2s and 2s + 1.
@@ -138,7 +140,7 @@ def full_cdc(past: History, events: Rows) -> pa.Table:
     return _with_sequence(_images(past, row, state), sequence[order], op)
 
 
-def board(past: History, events: Rows) -> pa.Table:
+def board(past: FlightHistory, events: Rows) -> pa.Table:
     """The feed of the departures board: a flight comes when scheduled, changes when it leaves, goes when it is over."""
     kind = past.kind[events]
     ended = np.isin(kind, _ENDED)
@@ -162,7 +164,7 @@ def batch_ordinal(batch: date) -> int:
     return (batch - FIRST_BATCH).days
 
 
-def _images(past: History, row: Rows, state: Rows) -> pa.Table:
+def _images(past: FlightHistory, row: Rows, state: Rows) -> pa.Table:
     """The complete row of each flight after the event that `state` names."""
     left = np.isin(state, (Kind.DEPARTED, Kind.ARRIVED, Kind.DIVERTED))
     landed = np.isin(state, (Kind.ARRIVED, Kind.DIVERTED))
@@ -197,7 +199,7 @@ def _with_sequence(table: pa.Table, sequence: Rows, op: npt.NDArray[np.str_]) ->
     return named.append_column("op", pa.array(op.astype(object), pa.string()))
 
 
-def flight_keys(past: History, row: Rows) -> dict[str, pa.Array]:
+def flight_keys(past: FlightHistory, row: Rows) -> dict[str, pa.Array]:
     """The key columns of the flights at `row`."""
     return {
         "flight_date": pa.array(past.flight_day[row], pa.int32()).cast(pa.date32()),
@@ -207,7 +209,7 @@ def flight_keys(past: History, row: Rows) -> dict[str, pa.Array]:
     }
 
 
-def _column(past: History, name: str, row: Rows, known: Mask | None = None) -> pa.Array:
+def _column(past: FlightHistory, name: str, row: Rows, known: Mask | None = None) -> pa.Array:
     """The column's values at `row`, null where not `known`."""
     indices = pa.array(row) if known is None else pa.array(row, mask=~known)
     return past.flights[name].chunk(0).take(indices)

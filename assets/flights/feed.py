@@ -21,7 +21,7 @@ from assets.flights.events import (
     EPOCH,
     FIRST_BATCH,
     RULE_VERSION,
-    History,
+    FlightHistory,
     Kind,
     Rows,
     batches,
@@ -39,14 +39,14 @@ from lakehouse_dagster import FeedResource, open_table
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-SHAPES: Mapping[str, Callable[[History, FlightsSource, date], pa.Table]] = {
+SHAPES: Mapping[str, Callable[[FlightHistory, FlightsSource, date], pa.Table]] = {
     "events": lambda past, _, day: partial_events(past, past.events_of(day)),
     "cdc": lambda past, _, day: full_cdc(past, past.events_of(day)),
     "board": lambda past, _, day: board(past, past.events_of(day)),
     "status": status_rows,
     "counts": lambda past, _, day: counted_events(past, past.events_of(day)),
 }
-AIRCRAFT: Mapping[str, Callable[[History, date], pa.Table]] = {"sightings": sightings, "operators": operators}
+AIRCRAFT: Mapping[str, Callable[[FlightHistory, date], pa.Table]] = {"sightings": sightings, "operators": operators}
 DEFAULT_START = "2013-02-01"
 DIMENSIONS = ("airlines", "airports", "planes")
 WEATHER = "weather"
@@ -225,7 +225,7 @@ def next_batches(start: date, done_through: date | None, count: int) -> list[dat
     return [day for day in batches() if day >= max(first, FIRST_BATCH)][:count]
 
 
-def _row_counts(past: History, source: FlightsSource, weather_day: pa.ChunkedArray) -> pa.Table:
+def _row_counts(past: FlightHistory, source: FlightsSource, weather_day: pa.ChunkedArray) -> pa.Table:
     """Return, by batch and flight date, how many rows each feed adds to its table (`board` also takes some away)."""
     day = past.minute // MINUTES_A_DAY
     scheduled = (past.kind == Kind.SCHEDULED).astype(np.int64)

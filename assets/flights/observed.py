@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from assets.flights.events import EPOCH, INSTANT, History, Kind, Rows, flight_keys, partial_events
+from assets.flights.events import EPOCH, INSTANT, FlightHistory, Kind, Rows, flight_keys, partial_events
 from assets.flights.instants import MINUTES_A_DAY, Minutes
 from assets.flights.source import FlightsSource
 
@@ -19,7 +19,7 @@ WEATHER_COLUMNS = ("temp", "wind_speed", "precip", "visib")
 COUNTERS = ("scheduled", "departed", "cancelled", "arrived")
 
 
-def status_rows(past: History, source: FlightsSource, batch: date) -> pa.Table:
+def status_rows(past: FlightHistory, source: FlightsSource, batch: date) -> pa.Table:
     """What became known on the day, by flight: its schedule, its departure or cancellation, its arrival, its weather.
 
     The weather is that of the scheduled hour at the airport of origin, known when the hour begins.
@@ -29,7 +29,7 @@ def status_rows(past: History, source: FlightsSource, batch: date) -> pa.Table:
     return pa.concat_tables([news, weather], promote_options="default")
 
 
-def counted_events(past: History, events: Rows) -> pa.Table:
+def counted_events(past: FlightHistory, events: Rows) -> pa.Table:
     """One row an event, 1 in the counter of its kind and the delay that it tells; a diversion counts for nothing."""
     row, kind = past.row[events], past.kind[events]
     arrived = kind == Kind.ARRIVED
@@ -48,7 +48,7 @@ def counted_events(past: History, events: Rows) -> pa.Table:
     )
 
 
-def observed_flights(past: History, source: FlightsSource) -> tuple[Rows, Rows, Minutes]:
+def observed_flights(past: FlightHistory, source: FlightsSource) -> tuple[Rows, Rows, Minutes]:
     """Return the flights that have a weather observation, its row in the source, and its hour in minutes since 1970."""
     hour = _hours(past.flights)
     names = np.unique(past.flights["origin"].to_numpy(zero_copy_only=False))
@@ -60,7 +60,7 @@ def observed_flights(past: History, source: FlightsSource) -> tuple[Rows, Rows, 
     return flights, order[place[flights]], hour[flights]
 
 
-def _event_news(past: History, events: Rows) -> pa.Table:
+def _event_news(past: FlightHistory, events: Rows) -> pa.Table:
     kind = past.kind[events]
     told = partial_events(past, events)
     moved = (kind == Kind.DEPARTED) | (kind == Kind.CANCELLED)
@@ -80,7 +80,7 @@ def _event_news(past: History, events: Rows) -> pa.Table:
     )
 
 
-def _weather_news(past: History, source: FlightsSource, batch: date) -> pa.Table:
+def _weather_news(past: FlightHistory, source: FlightsSource, batch: date) -> pa.Table:
     flights, observation, hour = observed_flights(past, source)
     today = hour // MINUTES_A_DAY == (batch - EPOCH).days
     seen = source.weather.select(list(WEATHER_COLUMNS)).take(pa.array(observation[today]))

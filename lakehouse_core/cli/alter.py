@@ -38,7 +38,7 @@ from lakehouse_core.table.schema import TableSchema
 Make: TypeAlias = Callable[[TableSchema], SchemaChange]
 
 
-class Step(Verb):
+class AlterVerb(Verb):
     """A verb that takes exactly its own arguments; the words after them are the next step."""
 
     def make_context(
@@ -76,7 +76,7 @@ class Step(Verb):
 class Steps(VerbGroup):
     """The steps of one alteration. Options may also follow the table."""
 
-    command_class = Step
+    command_class = AlterVerb
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         count = next((index for index, word in enumerate(args[1:], 1) if not word.startswith("-")), len(args))

@@ -21,7 +21,7 @@ Flags: TypeAlias = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
-class KeyColumn:
+class SearchColumn:
     """One column of keys. `text`: the values as binary, None if `words` hold the whole values.
 
     Words of text begin after `prefix`, which all values of the column share.
@@ -31,20 +31,20 @@ class KeyColumn:
     text: pa.Array | None = None
     prefix: bytes = b""
 
-    def slice(self, start: int, stop: int) -> "KeyColumn":
+    def slice(self, start: int, stop: int) -> "SearchColumn":
         text = None if self.text is None else self.text.slice(start, stop - start)
-        return KeyColumn(tuple(word[start:stop] for word in self.words), text, self.prefix)
+        return SearchColumn(tuple(word[start:stop] for word in self.words), text, self.prefix)
 
-    def taken(self, rows: Rows) -> "KeyColumn":
+    def taken(self, rows: Rows) -> "SearchColumn":
         text = None if self.text is None else take(self.text, rows)
-        return KeyColumn(tuple(word[rows] for word in self.words), text, self.prefix)
+        return SearchColumn(tuple(word[rows] for word in self.words), text, self.prefix)
 
 
 @dataclass(frozen=True, slots=True)
 class SortedKeys:
     """Distinct keys in key order: those of a file's rows, or looked-up keys."""
 
-    columns: tuple[KeyColumn, ...]
+    columns: tuple[SearchColumn, ...]
     row_count: int
 
     def slice(self, start: int, stop: int) -> "SortedKeys":
@@ -67,9 +67,9 @@ def sorted_keys(columns: Sequence[pa.Array], words: Sequence[Words] | None = Non
         own, found = tuple(found[:count]), found[count:]
         if _is_text(column.type):
             text = _binary(column)
-            made.append(KeyColumn(own, text, _common_prefix(text) if count else b""))
+            made.append(SearchColumn(own, text, _common_prefix(text) if count else b""))
         else:
-            made.append(KeyColumn(own))
+            made.append(SearchColumn(own))
     return SortedKeys(tuple(made), len(columns[0]))
 
 
@@ -144,7 +144,7 @@ def _narrowed_by_word(word: Words, values: Words, low: Rows, high: Rows, *, deci
 
 
 def _narrowed_by_text(
-    column: KeyColumn, sought: KeyColumn, low: Rows, high: Rows, *, decides: bool
+    column: SearchColumn, sought: SearchColumn, low: Rows, high: Rows, *, decides: bool
 ) -> tuple[Rows, Rows]:
     rows, values = column.text, sought.text
     assert rows is not None

@@ -23,7 +23,7 @@ from lakehouse_dagster.lineage import StepLineage
 from lakehouse_dagster.metadata import Metadata, batch_metadata, column_lineage, commit_metadata, definition_metadata
 from lakehouse_dagster.page import last_maintenance, page_metadata, show_state
 from lakehouse_dagster.pipeline import (
-    Committed,
+    CommittedBatch,
     Committer,
     JointCommit,
     TableState,
@@ -93,12 +93,12 @@ class _CommittedStep:
     has_staged: bool
 
     @property
-    def own(self) -> list[Committed]:
+    def own(self) -> list[CommittedBatch]:
         """The committed batches of the run."""
         return [part for part in self.joint.committed if part.batch in self.wanted]
 
     @property
-    def others(self) -> list[Committed]:
+    def others(self) -> list[CommittedBatch]:
         """The committed batches that other runs have staged."""
         return [part for part in self.joint.committed if part.batch not in self.wanted]
 
@@ -145,7 +145,7 @@ class _CommittedStep:
         version = dg.DataVersion(self.state.content_version)
         return dg.MaterializeResult(data_version=version, metadata=self.metadata())
 
-    def observations(self, others: Sequence[Committed], *, is_known: bool) -> dg.MaterializeResult[Any]:
+    def observations(self, others: Sequence[CommittedBatch], *, is_known: bool) -> dg.MaterializeResult[Any]:
         """Observe the batches for which nothing was committed; `others` are reported apart."""
         notes: list[tuple[str | None, str, Metadata]] = [(key, text, {}) for key, text in self.held]
         if is_known:

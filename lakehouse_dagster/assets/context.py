@@ -18,9 +18,9 @@ from lakehouse_dagster.feed import Batch
 from lakehouse_dagster.instance.dagster_internals import NO_EVENT
 from lakehouse_dagster.lake import Lake
 from lakehouse_dagster.lateness import freshness_policy
-from lakehouse_dagster.lineage import Dataset, Step, StepLineage, emitted_lineage, table_dataset
+from lakehouse_dagster.lineage import Dataset, StepAttempt, StepLineage, emitted_lineage, table_dataset
 from lakehouse_dagster.metadata import batch_metadata, input_snapshots
-from lakehouse_dagster.pipeline import Committed, Staged, TableState
+from lakehouse_dagster.pipeline import CommittedBatch, Staged, TableState
 from lakehouse_dagster.resources import LakehouseResource, spark_job
 from lakehouse_dagster.run_tags import root_run_id, table_tags
 from lakehouse_dagster.sources import Delivery, RowSource, row_source
@@ -113,7 +113,7 @@ class TableAssets:
         """Return the Dagster partition of a batch, None for assets without partitions."""
         return batch.key if "partitions_def" in self.source.batching else None
 
-    def partitions_of(self, committed: Iterable[Committed]) -> dict[str, Committed]:
+    def partitions_of(self, committed: Iterable[CommittedBatch]) -> dict[str, CommittedBatch]:
         """Return the batches that are partitions, by their keys."""
         return {key: part for part in committed if (key := self.partition_of(part.batch)) is not None}
 
@@ -137,7 +137,7 @@ class TableAssets:
     def lineage(self, context: dg.AssetExecutionContext, operation: str) -> AbstractContextManager[StepLineage]:
         """Tell of the lineage of an operation of the table."""
         run, lakehouse = context.run, self.lakehouse(context)
-        step = Step(
+        step = StepAttempt(
             namespace=self.lake.name,
             job=f"{self.spec.identifier}.{operation}",
             run_id=run.run_id,
@@ -208,7 +208,7 @@ def report_versions(context: dg.AssetExecutionContext, key: dg.AssetKey, version
 def report_batches(
     context: dg.AssetExecutionContext,
     assets: TableAssets,
-    batches: Sequence[Committed],
+    batches: Sequence[CommittedBatch],
     state: TableState,
     metadata: Mapping[str, Any],
 ) -> None:
@@ -275,7 +275,7 @@ def defined_asset(**arguments: Any) -> Callable[[Callable[..., Any]], dg.AssetsD
     return decorator
 
 
-def batch_count(before: str, parts: Sequence[Staged | Committed]) -> str:
+def batch_count(before: str, parts: Sequence[Staged | CommittedBatch]) -> str:
     """Return the number of batches as text for the log. A whole load is not a batch."""
     count = sum(part.batch.key is not None for part in parts)
     return "" if not count else f"{before} {count} batch{'es' if count > 1 else ''}"

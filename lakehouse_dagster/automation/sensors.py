@@ -24,7 +24,7 @@ CURSOR_VERSION = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
+class TableLook:
     """The state of one table at a tick; `snapshot_id` None: the table does not exist yet."""
 
     spec: TableSpec
@@ -69,16 +69,16 @@ def maintenance_sensor(lake: Lake, job: AssetJob) -> dg.SensorDefinition:
     return maintenance
 
 
-def look_at(catalog: lc.Catalog, spec: TableSpec) -> Look:
+def look_at(catalog: lc.Catalog, spec: TableSpec) -> TableLook:
     """Read the figures of one table."""
     table = open_table(catalog, spec.identifier)
     if table is None:
-        return Look(spec=spec, snapshot_id=None, figures=())
+        return TableLook(spec=spec, snapshot_id=None, figures=())
     state = read_state(table, recent=0)
-    return Look(spec=spec, snapshot_id=state.snapshot_id, figures=figures(state, spec.maintenance))
+    return TableLook(spec=spec, snapshot_id=state.snapshot_id, figures=figures(state, spec.maintenance))
 
 
-def run_requests(lake: Lake, looks: Sequence[Look], *, now: datetime) -> list[dg.RunRequest]:
+def run_requests(lake: Lake, looks: Sequence[TableLook], *, now: datetime) -> list[dg.RunRequest]:
     """Return one run for each table that needs maintenance, the worst tables first.
 
     The key of a run has the snapshot and the hour, so the same need is requested once an hour until a run has met it.
@@ -107,7 +107,7 @@ def _seen(cursor: str | None) -> Mapping[str, str]:
         return {}
 
 
-def _cursor(seen: Mapping[str, str], looks: Sequence[Look], *, now: datetime) -> str:
+def _cursor(seen: Mapping[str, str], looks: Sequence[TableLook], *, now: datetime) -> str:
     stamp = now.isoformat(timespec="seconds")
     tables = {**seen, **{look.spec.identifier: stamp for look in looks}}
     return json.dumps({"version": CURSOR_VERSION, "tables": tables}, sort_keys=True)

@@ -1,6 +1,6 @@
 """The pipeline of one table, without Dagster: set-up, staging, committing, its state, what maintenance is due."""
 
-from lakehouse_dagster.pipeline.committing import Committed, commit_batches, original_of, partition_versions
+from lakehouse_dagster.pipeline.committing import CommittedBatch, commit_batches, original_of, partition_versions
 from lakehouse_dagster.pipeline.cursors import (
     CURSOR,
     Cursor,
@@ -62,7 +62,7 @@ __all__ = [
     "CURSOR",
     "OPERATIONS",
     "RUN_ID",
-    "Committed",
+    "CommittedBatch",
     "Committer",
     "Cursor",
     "Figure",

@@ -17,7 +17,7 @@ from lakehouse_dagster.pipeline.table_state import (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Committed:
+class CommittedBatch:
     """A batch and the report of its commit; None when the batch was committed before and nothing is pending.
 
     `original` is the snapshot that an earlier commit made of the batch; None when there was no earlier commit, when it
@@ -60,7 +60,7 @@ def commit_batches(
     run_id: str,
     tag_batches: bool,
     progress: Callable[[lc.Progress], None] | None = None,
-) -> Iterator[Committed]:
+) -> Iterator[CommittedBatch]:
     """Commit each staged batch, oldest first, and tag the table after it.
 
     Safe to repeat at any point: a committed batch is not committed again. Staged commits are removed after the last
@@ -73,12 +73,12 @@ def commit_batches(
         staged = table.pending(commit_user, batch.identifier)
         if staged is None and done is not None and batch.identifier <= done:
             earlier = committed_snapshots(table, commit_user) if earlier is None else earlier
-            yield Committed(batch=batch, report=None, original=earlier.get(batch.identifier))
+            yield CommittedBatch(batch=batch, report=None, original=earlier.get(batch.identifier))
             continue
         if staged is not None and not staged.messages and done is not None and batch.identifier < done:
             # A batch without rows leaves no snapshot: the table cannot tell that it was committed, and need not.
             finished.append(staged)
-            yield Committed(batch=batch, report=None)
+            yield CommittedBatch(batch=batch, report=None)
             continue
         if staged is None:
             raise lc.NotFound(
@@ -90,12 +90,12 @@ def commit_batches(
             # The compaction's, if there was one: where readers pass over level 0, it shows the rows.
             tag_batch(table, batch.key, report.snapshot_ids[-1])
         finished.append(staged)
-        yield Committed(batch=batch, report=report, original=original_of(table, report))
+        yield CommittedBatch(batch=batch, report=report, original=original_of(table, report))
     for staged in finished:
         table.forget_pending(staged)
 
 
-def partition_versions(state: TableState, committed: Mapping[str, Committed]) -> dict[str, str]:
+def partition_versions(state: TableState, committed: Mapping[str, CommittedBatch]) -> dict[str, str]:
     """Return the data versions of the partitions that have another one than the table: the snapshot of their batch.
 
     A later batch of the same step changes the table, and not the partitions before it. A batch without rows has

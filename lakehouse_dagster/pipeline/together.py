@@ -11,7 +11,7 @@ from itertools import accumulate, pairwise
 
 import lakehouse_core as lc
 from lakehouse_dagster.feed import Batch
-from lakehouse_dagster.pipeline.committing import Committed, tag_batch
+from lakehouse_dagster.pipeline.committing import CommittedBatch, tag_batch
 from lakehouse_dagster.pipeline.groups import (
     GroupedBatch,
     Groups,
@@ -30,7 +30,7 @@ _MOST_RACES = 10
 class JointCommit:
     """What a committer has committed or found committed, oldest first, and the reasons of the batches that wait."""
 
-    committed: Sequence[Committed]
+    committed: Sequence[CommittedBatch]
     waiting: Mapping[Batch, str] = field(default_factory=dict)
     # To be removed once the result is told.
     staged: Sequence[lc.StagedCommit] = ()
@@ -61,7 +61,7 @@ class Committer:
         """
         groups, staged = self._checked(wanted)
         at_first, found = staged, dict(staged)
-        told: dict[int, Committed] = {}
+        told: dict[int, CommittedBatch] = {}
         waiting: Mapping[int, str] = {}
         refused: dict[int, str] = {}
         lost = 0
@@ -149,7 +149,7 @@ class Committer:
         }
 
     def _finish(
-        self, groups: Groups, staged: Mapping[int, lc.StagedCommit], told: dict[int, Committed]
+        self, groups: Groups, staged: Mapping[int, lc.StagedCommit], told: dict[int, CommittedBatch]
     ) -> Groups | None:
         """Commit the groups that are recorded and not committed, in the order of their numbers; add them to `told`.
 
@@ -166,7 +166,7 @@ class Committer:
             groups = replace(groups, done=number)
         return groups
 
-    def _commit_group(self, number: int, parts: Sequence[lc.StagedCommit]) -> dict[int, Committed]:
+    def _commit_group(self, number: int, parts: Sequence[lc.StagedCommit]) -> dict[int, CommittedBatch]:
         """Commit the batches of a group as one snapshot. Raises StaleCommit if a later group is committed already."""
         batches = [batch_of(part) for part in parts]
         keys = [batch.key or "" for batch in batches]
@@ -180,7 +180,7 @@ class Committer:
         if self.tag_batches and report.snapshot_ids:
             tag_batch(self.table, keys[-1], report.snapshot_ids[-1])
         return {
-            batch.identifier: Committed(
+            batch.identifier: CommittedBatch(
                 batch=batch,
                 report=share,
                 original=self._original(number, batch, _rows(part)) if report.replayed else None,
@@ -200,7 +200,7 @@ class Committer:
             if facts is not None:
                 tag_batch(self.table, of_group[number].key or "", facts.id)
 
-    def _found(self, groups: Groups, batches: Iterable[Batch], *, but: Container[int]) -> dict[int, Committed]:
+    def _found(self, groups: Groups, batches: Iterable[Batch], *, but: Container[int]) -> dict[int, CommittedBatch]:
         """Return the batches that were committed before, without those that are told of already."""
         return {
             batch.identifier: self._committed_before(groups, batch)
@@ -208,12 +208,12 @@ class Committer:
             if batch.identifier not in but and groups.is_committed(batch.identifier)
         }
 
-    def _committed_before(self, groups: Groups, batch: Batch) -> Committed:
+    def _committed_before(self, groups: Groups, batch: Batch) -> CommittedBatch:
         found = groups.batches.get(batch.identifier)
         if found is None:
             alone = committed_snapshots(self.table, self.commit_user)
-            return Committed(batch=batch, report=None, original=alone.get(batch.identifier))
-        return Committed(batch=batch, report=None, original=self._original(found.group, batch, found.rows))
+            return CommittedBatch(batch=batch, report=None, original=alone.get(batch.identifier))
+        return CommittedBatch(batch=batch, report=None, original=self._original(found.group, batch, found.rows))
 
     def _original(self, number: int, batch: Batch, rows: int) -> SnapshotFacts | None:
         """Return the snapshot of a group, with the rows of one batch; None for a batch without rows."""

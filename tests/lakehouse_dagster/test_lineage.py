@@ -25,7 +25,7 @@ from lakehouse_dagster import (
     lake_definitions,
     table_metadata,
 )
-from lakehouse_dagster.lineage import Step, emitted_lineage, unended_steps
+from lakehouse_dagster.lineage import StepAttempt, emitted_lineage, unended_steps
 from tests.lakehouse_dagster.shop import ShopFeed, orders, shop_lake
 
 pytestmark = pytest.mark.dagster
@@ -311,7 +311,7 @@ def test_the_snapshots_of_a_run_that_failed_later_are_found(instance, tmp_path):
 def begun_step(instance, attempt):
     """A step of a run that the instance knows."""
     run = instance.create_run_for_job(dg.GraphDefinition(name="ingest").to_job())
-    return Step(
+    return StepAttempt(
         namespace="mine",
         job="a.b.commit",
         run_id=run.run_id,

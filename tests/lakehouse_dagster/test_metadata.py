@@ -22,7 +22,7 @@ from lakehouse_dagster.metadata import (
     staged_metadata,
     state_metadata,
 )
-from lakehouse_dagster.pipeline.committing import Committed
+from lakehouse_dagster.pipeline.committing import CommittedBatch
 from lakehouse_dagster.pipeline.staging import Staged
 from lakehouse_dagster.pipeline.table_state import SnapshotFacts, TableState, read_state
 
@@ -104,8 +104,10 @@ def test_compactions_that_came_along_are_told_apart_from_the_rows():
     batches = [Batch(key=f"2013-01-0{n}", identifier=n) for n in (1, 2)]
     reports = [replace(DONE, compaction=compaction), DONE]
 
-    shown = commit_metadata([Committed(batch=one, report=report) for one, report in zip(batches, reports, strict=True)])
-    alone = commit_metadata([Committed(batch=batches[1], report=DONE)])
+    shown = commit_metadata(
+        [CommittedBatch(batch=one, report=report) for one, report in zip(batches, reports, strict=True)]
+    )
+    alone = commit_metadata([CommittedBatch(batch=batches[1], report=DONE)])
 
     assert (shown["paimon/rows_added"], shown["paimon/files_removed"], shown["paimon/snapshot_id"]) == (20, 0, 5)
     assert (shown["paimon/compaction_snapshot_id"], shown["paimon/compaction_files_removed"]) == ("7", 2)
@@ -116,9 +118,9 @@ def test_compactions_that_came_along_are_told_apart_from_the_rows():
 def test_a_batch_that_was_committed_before_counts_as_replayed():
     batches = [Batch(key=f"2013-01-0{n}", identifier=n) for n in (1, 2, 3)]
     committed = [
-        Committed(batch=batches[0], report=DONE),
-        Committed(batch=batches[1], report=replace(DONE, replayed=True)),
-        Committed(batch=batches[2], report=None),
+        CommittedBatch(batch=batches[0], report=DONE),
+        CommittedBatch(batch=batches[1], report=replace(DONE, replayed=True)),
+        CommittedBatch(batch=batches[2], report=None),
     ]
 
     metadata = commit_metadata(committed)
@@ -146,8 +148,8 @@ def test_a_replay_shows_the_snapshot_and_the_rows_of_the_original_commit():
         batch="2013-01-02",
     )
     batch = Batch(key="2013-01-02", identifier=1)
-    appended = Committed(batch=batch, report=None, original=original)
-    replaced = Committed(batch=batch, report=None, original=replace(original, kind="OVERWRITE"))
+    appended = CommittedBatch(batch=batch, report=None, original=original)
+    replaced = CommittedBatch(batch=batch, report=None, original=replace(original, kind="OVERWRITE"))
 
     shown = batch_metadata(appended)
 

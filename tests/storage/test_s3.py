@@ -17,7 +17,7 @@ from lakehouse_core.errors import InvalidRequest, StorageUnavailable
 from lakehouse_core.storage import ObjectStore, StoreSpec, open_store, with_storage
 from lakehouse_core.storage.remote import files as remote_files
 from lakehouse_core.storage.remote import store as remote_store
-from lakehouse_core.storage.remote.answers import Answers
+from lakehouse_core.storage.remote.answers import ServiceAnswers
 from lakehouse_core.storage.remote.requests import Requests
 from lakehouse_core.storage.remote.s3 import SERVICE
 from lakehouse_core.storage.remote.s3_settings import S3Settings
@@ -184,7 +184,7 @@ def test_what_a_store_answers_comes_with_what_to_do(store: ObjectStore, code: st
     assert isinstance(store, RemoteStore)
     error = OSError(f"Generic S3 error\n<Error><Code>{code}</Code></Error>")
 
-    text = Answers(SERVICE, store.settings, "wh").text("a", error)
+    text = ServiceAnswers(SERVICE, store.settings, "wh").text("a", error)
     assert f"the store answers {code}: " in text
     assert advice in text
 

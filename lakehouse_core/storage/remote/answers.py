@@ -37,11 +37,11 @@ _CLIENT_ADVICE: Final = {
 _FOUND_BUCKETS: Final[set[RemoteSettings]] = set()
 
 
-class Refused(Exception):
+class ConditionRefused(Exception):
     """A conditional request was refused: the key is taken, or has another version."""
 
 
-class Answers:
+class ServiceAnswers:
     """The meaning of a service's answers about the objects below a prefix of one bucket."""
 
     def __init__(self, service: Service, settings: RemoteSettings, prefix: str) -> None:
@@ -62,11 +62,11 @@ class Answers:
 
     @contextmanager
     def writing(self, key: str) -> Iterator[None]:
-        """Raise the core's errors for those of a writing request, and Refused for a refused condition."""
+        """Raise the core's errors for those of a writing request, and ConditionRefused for a refused condition."""
         try:
             yield
         except (exceptions.AlreadyExistsError, exceptions.PreconditionError):
-            raise Refused from None
+            raise ConditionRefused from None
         except (FileNotFoundError, exceptions.NotFoundError) as error:
             self._missing(key, error)
         except (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError, exceptions.NotSupportedError) as no:

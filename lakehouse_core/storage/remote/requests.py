@@ -16,7 +16,7 @@ from lakehouse_core.errors import InvalidRequest, NotFound, StorageUnavailable
 from lakehouse_core.storage.keys import joined
 from lakehouse_core.storage.object_store import ObjectInfo
 from lakehouse_core.storage.remote import clients
-from lakehouse_core.storage.remote.answers import Answers, Refused, has_no_answer
+from lakehouse_core.storage.remote.answers import ConditionRefused, ServiceAnswers, has_no_answer
 from lakehouse_core.storage.remote.service import Service
 from lakehouse_core.storage.remote.settings import RemoteSettings
 
@@ -32,7 +32,7 @@ class Requests:
     def __init__(self, service: Service, settings: RemoteSettings, prefix: str) -> None:
         self.service = service
         self.settings = settings
-        self.answers = Answers(service, settings, prefix)
+        self.answers = ServiceAnswers(service, settings, prefix)
         self._prefix = prefix
 
     def uri(self, key: str) -> str:
@@ -107,7 +107,7 @@ class Requests:
         try:
             with self.answers.writing(key):
                 obstore.put(self._client(is_repeated=False), self.path(key), data, mode=mode, use_multipart=False)
-        except Refused:
+        except ConditionRefused:
             return False
         return True
 

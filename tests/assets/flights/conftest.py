@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from assets.flights.events import History, history
+from assets.flights.events import FlightHistory, history
 from assets.flights.source import FlightsSource, load_source
 
 EXTRACT = Path(__file__).parent.parent.parent / "data" / "flights"
@@ -21,5 +21,5 @@ def two_weeks() -> FlightsSource:
 
 
 @pytest.fixture(scope="session")
-def past(two_weeks: FlightsSource) -> History:
+def past(two_weeks: FlightsSource) -> FlightHistory:
     return history(two_weeks)

@@ -7,7 +7,7 @@ import pyarrow.compute as pc
 import pytest
 
 from assets.flights.answers import CarrierDay, answers_at, board_at, changes_between, weather_count
-from assets.flights.events import History, full_cdc
+from assets.flights.events import FlightHistory, full_cdc
 from assets.flights.source import FlightsSource
 
 START, CLOSED = date(2013, 2, 1), date(2013, 2, 15)
@@ -68,7 +68,7 @@ def test_the_night_of_the_blizzard(two_weeks: FlightsSource):
 
 
 @pytest.mark.parametrize("evening", [date(2013, 2, 1), date(2013, 2, 8), CLOSED])
-def test_the_feed_folds_to_the_same_answers(two_weeks: FlightsSource, past: History, evening: date):
+def test_the_feed_folds_to_the_same_answers(two_weeks: FlightsSource, past: FlightHistory, evening: date):
     answers = answers_at(two_weeks, start=START, through=evening)
     changes = full_cdc(
         past, np.arange(past.events_of(evening)[-1] + 1 if len(past.events_of(evening)) else len(past.row))
@@ -92,7 +92,7 @@ def test_the_board_counts_what_is_open(two_weeks: FlightsSource):
     assert sum(count for (_, status), count in shown.items() if status == "departed") == 35
 
 
-def test_changes_between_two_evenings_are_the_events_between(two_weeks: FlightsSource, past: History):
+def test_changes_between_two_evenings_are_the_events_between(two_weeks: FlightsSource, past: FlightHistory):
     changes = changes_between(two_weeks, start=START, after=date(2013, 2, 7), until=date(2013, 2, 8))
     cdc = full_cdc(past, past.events_of(date(2013, 2, 8)))
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from assets.flights.events import (
-    History,
+    FlightHistory,
     Kind,
     batch_ordinal,
     batches,
@@ -30,7 +30,7 @@ def key(row: dict[str, Any]) -> tuple[Any, ...]:
     return tuple(row[name] for name in KEY)
 
 
-def everything(past: History) -> np.ndarray:
+def everything(past: FlightHistory) -> np.ndarray:
     return np.arange(len(past.row))
 
 
@@ -49,14 +49,14 @@ def fold(changes: pa.Table) -> dict[tuple[Any, ...], dict[str, Any]]:
     return rows
 
 
-def test_every_flight_has_the_events_of_its_outcome(past: History):
+def test_every_flight_has_the_events_of_its_outcome(past: FlightHistory):
     counts = Counter(Kind(kind).name for kind in past.kind.tolist())
 
     assert counts == {"SCHEDULED": 12_222, "DEPARTED": 11_161, "CANCELLED": 1_061, "ARRIVED": 11_123, "DIVERTED": 23}
     assert sum(counts.values()) == 35_590
 
 
-def test_events_are_in_order_of_time_and_strictly_so_within_a_flight(past: History):
+def test_events_are_in_order_of_time_and_strictly_so_within_a_flight(past: FlightHistory):
     assert (np.diff(past.minute) >= 0).all()
     by_flight: dict[int, list[int]] = {}
     for row, minute in zip(past.row.tolist(), past.minute.tolist(), strict=True):
@@ -64,7 +64,7 @@ def test_events_are_in_order_of_time_and_strictly_so_within_a_flight(past: Histo
     assert all(earlier < later for minutes in by_flight.values() for earlier, later in pairwise(minutes))
 
 
-def test_the_order_does_not_depend_on_the_order_of_the_source(two_weeks: FlightsSource, past: History):
+def test_the_order_does_not_depend_on_the_order_of_the_source(two_weeks: FlightsSource, past: FlightHistory):
     backwards = pa.array(np.arange(two_weeks.flights.num_rows)[::-1])
     shuffled = FlightsSource(
         flights=two_weeks.flights.take(backwards),
@@ -79,7 +79,7 @@ def test_the_order_does_not_depend_on_the_order_of_the_source(two_weeks: Flights
     assert full_cdc(again, everything(again)).equals(full_cdc(past, everything(past)))
 
 
-def test_each_batch_is_a_day_of_utc_and_all_batches_are_all_events(past: History):
+def test_each_batch_is_a_day_of_utc_and_all_batches_are_all_events(past: FlightHistory):
     parts = [past.events_of(day) for day in batches()]
 
     assert np.concatenate(parts).tolist() == everything(past).tolist()
@@ -87,7 +87,7 @@ def test_each_batch_is_a_day_of_utc_and_all_batches_are_all_events(past: History
         assert set(partial_events(past, events)["batch"].to_pylist()) <= {day}
 
 
-def test_the_partial_feed_brings_only_what_the_event_tells(past: History):
+def test_the_partial_feed_brings_only_what_the_event_tells(past: FlightHistory):
     filled: dict[str, set[str]] = {}
     for row in partial_events(past, everything(past)).to_pylist():
         filled.setdefault(row["kind"], set()).update(name for name, value in row.items() if value is not None)
@@ -102,7 +102,7 @@ def test_the_partial_feed_brings_only_what_the_event_tells(past: History):
     }
 
 
-def test_folding_the_full_feed_gives_back_the_source(two_weeks: FlightsSource, past: History):
+def test_folding_the_full_feed_gives_back_the_source(two_weeks: FlightsSource, past: FlightHistory):
     changes = full_cdc(past, everything(past))
     rows = fold(changes)
 
@@ -117,20 +117,20 @@ def test_folding_the_full_feed_gives_back_the_source(two_weeks: FlightsSource, p
         assert row["tailnum"] == flight["tailnum"]
 
 
-def test_sequence_numbers_of_the_full_feed_rise_and_never_repeat(past: History):
+def test_sequence_numbers_of_the_full_feed_rise_and_never_repeat(past: FlightHistory):
     sequence = full_cdc(past, everything(past))["seq"].to_numpy()
 
     assert (np.diff(sequence) > 0).all()
 
 
-def test_only_flights_never_heard_of_again_stay_on_the_board(past: History):
+def test_only_flights_never_heard_of_again_stay_on_the_board(past: FlightHistory):
     left = fold(board(past, everything(past)))
 
     assert len(left) == 15
     assert {row["status"] for row in left.values()} == {"departed"}
 
 
-def test_the_board_shows_what_the_full_feed_calls_open(past: History):
+def test_the_board_shows_what_the_full_feed_calls_open(past: FlightHistory):
     evening = past.events_of(date(2013, 2, 8))[-1] + 1
     known = np.arange(evening)
 
@@ -138,7 +138,7 @@ def test_the_board_shows_what_the_full_feed_calls_open(past: History):
     assert fold(board(past, known)).keys() == of_full
 
 
-def test_a_start_date_leaves_out_flights_and_changes_no_sequence_number(past: History):
+def test_a_start_date_leaves_out_flights_and_changes_no_sequence_number(past: FlightHistory):
     events = past.events_of(date(2013, 2, 8))
     kept = past.from_day(events, date(2013, 2, 8))
     late = set(events.tolist()) - set(kept.tolist())

@@ -6,7 +6,7 @@ import dagster as dg
 import pytest
 
 from lakehouse_dagster.automation.requests import MOST_REQUESTS, first_requests
-from lakehouse_dagster.automation.sensors import Look, run_requests
+from lakehouse_dagster.automation.sensors import TableLook, run_requests
 from lakehouse_dagster.pipeline.maintenance import Figure
 from tests.lakehouse_dagster.shop import orders, shop_lake
 
@@ -15,8 +15,8 @@ NAMES = ("orders", *(f"t{n}" for n in range(30)))
 LAKE = shop_lake(*(orders(database="ops", name=name) for name in NAMES))
 
 
-def look(name: str, *found: Figure) -> Look:
-    return Look(spec=LAKE.table(f"ops.{name}"), snapshot_id=7, figures=found)
+def look(name: str, *found: Figure) -> TableLook:
+    return TableLook(spec=LAKE.table(f"ops.{name}"), snapshot_id=7, figures=found)
 
 
 def small_files(found: int) -> Figure:
