@@ -91,12 +91,7 @@ class Committer:
                 if found_bad := self._refused(ready):
                     refused |= found_bad
                     continue
-            # Batches without rows make no snapshot, so they need no group of their own.
-            number = groups.next_number if any(map(_rows, ready)) else groups.done
-            members = [
-                *groups.outlived,
-                *(GroupedBatch(batch=batch_of(each), group=number, rows=_rows(each)) for each in ready),
-            ]
+            number, members = _next_group(groups, ready)
             if not record_group(self.catalog, self.table, groups, members, undone=undone, commit_user=self.commit_user):
                 lost += 1
             elif ready and number == groups.done:
@@ -111,11 +106,10 @@ class Committer:
                 "again."
             )
         told |= self._found(groups, wanted, but=told)
+        held = {batch_of(staged[number]): reason for number, reason in sorted(waiting.items()) if number in staged}
         return JointCommit(
             committed=[told[number] for number in sorted(told)],
-            waiting={
-                batch_of(staged[number]): reason for number, reason in sorted(waiting.items()) if number in staged
-            },
+            waiting=held,
             staged=[each for number, each in found.items() if number in told],
         )
 
@@ -232,6 +226,15 @@ def forget_committed(table: lc.Table, joint: JointCommit) -> None:
 def batch_of(staged: lc.StagedCommit) -> Batch:
     """Return the batch that was staged."""
     return Batch(key=staged.properties.get(BATCH), identifier=staged.commit_identifier)
+
+
+def _next_group(groups: Groups, ready: Sequence[lc.StagedCommit]) -> tuple[int, list[GroupedBatch]]:
+    """Return the number of the next group and its members. Batches without rows make no snapshot, so they need no group
+    of their own.
+    """
+    number = groups.next_number if any(map(_rows, ready)) else groups.done
+    own = (GroupedBatch(batch=batch_of(each), group=number, rows=_rows(each)) for each in ready)
+    return number, [*groups.outlived, *own]
 
 
 def _unfinished(groups: Groups) -> dict[int, GroupedBatch]:
