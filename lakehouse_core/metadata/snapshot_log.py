@@ -95,7 +95,7 @@ class SnapshotLog:
         boundary = self._boundary.first_id(look)
         self._newest = self._probed(look, boundary)
         if self._newest is None:
-            ids = self.ids_from(boundary)
+            ids = self._ids_from(boundary)
             self._newest = ids[-1] if ids else None
         return self._newest
 
@@ -150,7 +150,7 @@ class SnapshotLog:
             is_first = candidate <= max(boundary, 1) or self._layout.snapshot(candidate - 1) not in there
             if is_first and self._layout.snapshot(candidate) in there:
                 return candidate
-        ids = self.ids_from(boundary)
+        ids = self._ids_from(boundary)
         return ids[0] if ids else None
 
     def found(self, snapshot_id: int, look: Look | None = None) -> Snapshot | None:
@@ -199,32 +199,10 @@ class SnapshotLog:
                 return kept
         raise self._restless("a snapshot")
 
-    def ids_from(self, boundary: int) -> list[int]:
-        """Return the ids of the snapshots from `boundary` on, rising, by listing them.
-
-        Raises CorruptTable if there is none: expiry keeps the latest, so a table with a boundary is never empty.
-        """
-        every: list[int] = []
-        for _ in LISTING.attempts():
-            every = snapshot_ids(self._store, self._layout)
-            ids = [snapshot_id for snapshot_id in every if snapshot_id >= boundary]
-            # A listing during commits and an expiry may lack both the new and the old latest snapshot.
-            if ids or not boundary:
-                return ids
-        if not every:
-            raise CorruptTable(
-                f"{self._store.uri('')}: its boundary is {boundary}, but its snapshots are missing. "
-                "Restore them from a copy of the table."
-            )
-        raise CorruptTable(
-            f"{self._store.uri('')}: its latest snapshot is {every[-1]}, below its boundary {boundary}: another engine "
-            f"rolled it back. Nothing was changed; write {every[0]} into lakehouse/boundary if that was meant."
-        )
-
     def boundary_and_ids(self) -> tuple[int, list[int]]:
         """Return the smallest id that has not expired, and the ids of the snapshots from there on, rising.
 
-        Raises CorruptTable as `ids_from` does.
+        Raises CorruptTable if there is none although the table has a boundary.
         """
         boundary, every = both(
             self._boundary.first_id,
@@ -232,7 +210,7 @@ class SnapshotLog:
             at_once=self._store.requests_at_once,
         )
         ids = [snapshot_id for snapshot_id in every if snapshot_id >= boundary]
-        return boundary, ids if ids or not boundary else self.ids_from(boundary)
+        return boundary, ids if ids or not boundary else self._ids_from(boundary)
 
     def since(self, after_id: int, until_id: int) -> list[Snapshot]:
         """Return the snapshots (after_id, until_id], oldest first. Raises as `snapshot` does for each."""
@@ -269,10 +247,6 @@ class SnapshotLog:
             self._newest = snapshot.id
         return created
 
-    def write_latest_hint(self, snapshot_id: int) -> None:
-        """Write the LATEST hint. A failure is ignored, and costs the next reader a few requests."""
-        write_hint(self._store, self._layout.latest_hint, snapshot_id)
-
     def write_earliest_hint(self, snapshot_id: int) -> None:
         """Write the EARLIEST hint; correct a LATEST hint that names an older snapshot.
 
@@ -285,6 +259,28 @@ class SnapshotLog:
         )
         if latest is not None and latest < snapshot_id:
             write_hint(self._store, self._layout.latest_hint, self.latest_id() or snapshot_id)
+
+    def _ids_from(self, boundary: int) -> list[int]:
+        """Return the ids of the snapshots from `boundary` on, rising, by listing them.
+
+        Raises CorruptTable if there is none: expiry keeps the latest, so a table with a boundary is never empty.
+        """
+        every: list[int] = []
+        for _ in LISTING.attempts():
+            every = snapshot_ids(self._store, self._layout)
+            ids = [snapshot_id for snapshot_id in every if snapshot_id >= boundary]
+            # A listing during commits and an expiry may lack both the new and the old latest snapshot.
+            if ids or not boundary:
+                return ids
+        if not every:
+            raise CorruptTable(
+                f"{self._store.uri('')}: its boundary is {boundary}, but its snapshots are missing. "
+                "Restore them from a copy of the table."
+            )
+        raise CorruptTable(
+            f"{self._store.uri('')}: its latest snapshot is {every[-1]}, below its boundary {boundary}: another engine "
+            f"rolled it back. Nothing was changed; write {every[0]} into lakehouse/boundary if that was meant."
+        )
 
     def _load(self, snapshot_id: int, look: Look | None = None) -> Snapshot | None:
         key = self._layout.snapshot(snapshot_id)

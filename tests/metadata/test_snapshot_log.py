@@ -14,6 +14,7 @@ from lakehouse_core.errors import (
     StorageUnavailable,
 )
 from lakehouse_core.execution.context import TableContext
+from lakehouse_core.metadata.hints import write_hint
 from lakehouse_core.metadata.manifest_reader import ManifestReader
 from lakehouse_core.storage import Fault, FaultKind, FaultyStore, MemoryStore
 from lakehouse_core.storage.faulty import Call
@@ -124,7 +125,7 @@ class TestHints:
     def test_a_hint_that_cannot_be_written_fails_nobody(self) -> None:
         log = log_of(1)
         broken = FaultyStore(log.store, [Fault(at=1, kind=FaultKind.EACCES, count=10)])
-        context_of(broken, VirtualClock()).snapshots.write_latest_hint(1)
+        write_hint(broken, log.snapshots.layout.latest_hint, 1)
 
         assert log.snapshots.latest_id() == 1
 

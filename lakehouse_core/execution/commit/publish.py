@@ -20,6 +20,7 @@ from lakehouse_core.errors import (
 from lakehouse_core.execution.commit.outcome import LostRace, Published
 from lakehouse_core.execution.commit.replay import ledger_at
 from lakehouse_core.execution.context import TableContext
+from lakehouse_core.metadata.hints import write_hint
 from lakehouse_core.metadata.read_ahead import both
 from lakehouse_core.planning.commit.ledger import NONCE_PROPERTY, LedgerAnswer, ledger_answer
 from lakehouse_core.retry import Attempt, Retry
@@ -59,7 +60,8 @@ def publish(
     claim = _Claim(table, snapshot, attempt.deadline)
     if not _is_created(claim) or not _counts(claim):
         return LostRace()
-    both(lambda: table.snapshots.write_latest_hint(snapshot.id), when_done, at_once=table.store.requests_at_once)
+    latest_hint = table.snapshots.layout.latest_hint
+    both(lambda: write_hint(table.store, latest_hint, snapshot.id), when_done, at_once=table.store.requests_at_once)
     return Published()
 
 
