@@ -486,6 +486,19 @@ class Table:
         """Delete a tag and the files that only the tag keeps. Raises NotFound."""
         return table_maintenance.delete_tag(self._context, name, dry_run=dry_run)
 
+    def set_consumer(self, name: str, next_snapshot_id: int) -> None:
+        """Say what a reader of the changes reads next: an expiry keeps this snapshot and those after it.
+
+        Replaces an earlier position of the same name. Write it before the changes are read, and again after each step
+        of the reader: with the option `consumer.expiration-time` an expiry removes what was not written for so long.
+        `system("consumers")` lists them. Raises InvalidRequest.
+        """
+        table_maintenance.set_consumer(self._context, name, next_snapshot_id)
+
+    def delete_consumer(self, name: str) -> None:
+        """Remove a consumer whose reader has ended. Raises NotFound."""
+        table_maintenance.delete_consumer(self._context, name)
+
     def verify(self, *, data: bool = False, progress: Listener | None = None) -> reports.VerifyReport:
         """Check the invariants of the table, in metadata and files. A finding is part of the report, not an error.
 

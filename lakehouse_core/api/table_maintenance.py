@@ -22,6 +22,7 @@ from lakehouse_core.execution.expiry.tags import create_tag as make_tag
 from lakehouse_core.execution.expiry.tags import delete_tag as drop_tag
 from lakehouse_core.execution.read.state import state_at
 from lakehouse_core.execution.verify.verify import verify as verify_table
+from lakehouse_core.metadata import consumers
 from lakehouse_core.planning.partitions import partition_condition
 from lakehouse_core.planning.read.read_point import AtSnapshot, AtTag, Latest, ReadPoint, checked_point
 from lakehouse_core.progress import Listener, Watch
@@ -117,6 +118,16 @@ def delete_tag(table: TableContext, name: str, *, dry_run: bool) -> TagReport:
     tag, latest_id = table.tags.tag(AtTag(name).name), table.snapshots.latest_id()
     result = drop_tag(table, name, dry_run=dry_run)
     return answers.tag_report(table.name, name, tag, latest_id, deleted=result, dry_run=dry_run)
+
+
+@names_table
+def set_consumer(table: TableContext, name: str, next_snapshot_id: int) -> None:
+    consumers.set_consumer(table.store, table.layout, name, next_snapshot_id)
+
+
+@names_table
+def delete_consumer(table: TableContext, name: str) -> None:
+    consumers.delete_consumer(table.store, table.layout, name)
 
 
 @names_table

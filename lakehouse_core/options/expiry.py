@@ -28,6 +28,8 @@ class ExpiryOptions:
     max_skew_millis: int = 600_000
     # Snapshots that a consumer has yet to read stay; else only their changelogs do.
     consumers_hold_snapshots: bool = True
+    # Consumers that were not written for longer are removed; None: never.
+    consumer_max_age_millis: int | None = None
     # Tags are deleted once their retention time has passed.
     tags_expire: bool = True
     clean_empty_folders: bool = False
@@ -41,6 +43,7 @@ def expiry_options(source: Source) -> ExpiryOptions:
         limit=source.whole("snapshot.expire.limit"),
         max_skew_millis=source.millis("lakehouse.expire.max-skew"),
         consumers_hold_snapshots=not source.flag("consumer.changelog-only"),
+        consumer_max_age_millis=source.millis_if_set("consumer.expiration-time"),
         tags_expire=source.flag("tag.time-expire-enabled"),
         clean_empty_folders=source.flag("snapshot.clean-empty-directories"),
     )

@@ -13,6 +13,7 @@ from lakehouse_core.execution.context import TableContext
 from lakehouse_core.execution.expiry.deletion import Deleted, DryRun, finish_deletions, preview, storage_now_millis
 from lakehouse_core.execution.expiry.history import Dates, History, Resumed, load_history, resume_interrupted
 from lakehouse_core.execution.expiry.unlinking import deleting, interrupted, make_changelogs, unlink
+from lakehouse_core.metadata.consumers import outdated_consumers, remove_consumers
 from lakehouse_core.metadata.deletion_plans import begin
 from lakehouse_core.metadata.read_ahead import both
 from lakehouse_core.options import ChangelogExpiryOptions, ExpiryOptions, TableOptions, option_of_unknown_roots
@@ -87,6 +88,8 @@ def expire(
         planned = _dry_run(table.layout, state, plan, resumed, deletions)
         deleted = preview(table, schema, planned, boundary=max(plan.first_kept_id, state.boundary))
     else:
+        with deleting():
+            remove_consumers(table.store, table.layout, state.outdated_consumers)
         deleted = _carried_out(table, schema, resumed, deletions, watch)
     return _result(state, plan, resumed, deletions, deleted)
 
@@ -120,6 +123,7 @@ def _outlook(
         lambda: both(lambda: storage_now_millis(table), lambda: _tags(table, schema), at_once=at_once),
         at_once=at_once,
     )
+    state = _without_outdated(table, schema, state, storage_millis)
     skew = schema.table_options.expiry.max_skew_millis
     now_millis = believed_now(table.clock.now_millis(), storage_millis, max_skew_millis=skew)
     dates = Dates(table.store, now_millis=now_millis, max_skew_millis=skew)
@@ -128,6 +132,17 @@ def _outlook(
     local_now_millis = table.clock.local_now_millis() + now_millis - table.clock.now_millis()
     expired = _expired_tags(table, tags, local_now_millis=local_now_millis)
     return ExpiryOutlook(history=state, plan=plan, tags=expired)
+
+
+def _without_outdated(table: TableContext, schema: TableSchema, state: History, storage_millis: int) -> History:
+    """Return the history without the consumers that were not written for longer than the table lets them live."""
+    max_age = schema.table_options.expiry.consumer_max_age_millis
+    if max_age is None or not (state.consumers.next_ids or state.consumers.faults):
+        return state
+    names = outdated_consumers(
+        table.store, table.layout, state.consumers, max_age_millis=max_age, now_millis=storage_millis
+    )
+    return replace(state, consumers=state.consumers.without(names), outdated_consumers=names)
 
 
 def _dry_run(
@@ -239,9 +254,12 @@ def _plan(state: History, schema: TableSchema, snapshots: Retention, changelogs:
         snapshot_retention=snapshots,
         changelog_retention=changelogs,
         now_millis=dates.now_millis,
-        consumers=state.consumers,
+        consumers=state.consumers.next_ids,
         consumers_hold_snapshots=schema.table_options.expiry.consumers_hold_snapshots,
     )
+    if state.outdated_consumers:
+        names = ", ".join(state.outdated_consumers)
+        plan = replace(plan, reason=f"{plan.reason}; removed by consumer.expiration-time: consumer {names}")
     if not dates.is_ahead(state.latest):
         return plan
     ahead = (state.latest.time_millis - dates.now_millis) / 1000
@@ -288,9 +306,10 @@ def _result(
     state: History, plan: ExpiryPlan, resumed: Resumed, deletions: Sequence[DeletionPlan], deleted: Deleted
 ) -> ExpiryResult:
     gone = deletion_result(deletions, deleted)
+    outdated = {state.layout.consumer(name) for name in state.outdated_consumers}
     result = replace(
         gone,
-        deleted_keys=tuple(sorted({*gone.deleted_keys, *resumed.root_keys})),
+        deleted_keys=tuple(sorted({*gone.deleted_keys, *resumed.root_keys, *outdated})),
         snapshot_ids=plan.snapshot_ids,
         made_changelog_ids=plan.made_changelog_ids,
         changelog_ids=plan.changelog_ids,

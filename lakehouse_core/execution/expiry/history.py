@@ -6,9 +6,10 @@ Source: docs/semantics/maintenance.md#snapshot-expiry.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from lakehouse_core.errors import CorruptTable, NotFound, StorageUnavailable
+from lakehouse_core.errors import NotFound, StorageUnavailable
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.execution.expiry.unlinking import deleting, existing_roots, resume
+from lakehouse_core.metadata.consumers import Consumers, read_consumers
 from lakehouse_core.metadata.ids import changelog_ids
 from lakehouse_core.metadata.read_ahead import both
 from lakehouse_core.planning.expiry.retention import Retention, asked_ids
@@ -16,8 +17,8 @@ from lakehouse_core.planning.timestamps import Dated, believed
 from lakehouse_core.retry import LISTING
 from lakehouse_core.storage.object_store import StoreReader
 from lakehouse_core.table.deletion_plan import DeletionPlan
-from lakehouse_core.table.layout import CONSUMER_PREFIX, TableLayout
-from lakehouse_core.table.snapshot import Snapshot, parse_consumer, parse_snapshot
+from lakehouse_core.table.layout import TableLayout
+from lakehouse_core.table.snapshot import Snapshot, parse_snapshot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,8 +32,14 @@ class History:
     latest: Snapshot | None
     changelog_ids: Sequence[int]
     changelogs: Mapping[int, Snapshot]
-    consumers: Mapping[str, int]
-    unreadable_consumer: str | None
+    consumers: Consumers
+    # Consumers that were not written for longer than the table lets them live; not among `consumers`.
+    outdated_consumers: tuple[str, ...] = ()
+
+    @property
+    def unreadable_consumer(self) -> str | None:
+        """The fault of a consumer that cannot be read, if there is one."""
+        return next(iter(self.consumers.faults.values()), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,10 +95,10 @@ def _read_history(table: TableContext, snapshots: Retention, changelogs: Retenti
     # The result names the first and the last snapshot that stay.
     needed = {*asked_ids(ids, latest_id, snapshots), *ids[:1], *ids[-1:]}
     # A snapshot that another run makes a changelog is listed above or here.
-    read, (every_changelog_id, (consumers, unreadable)) = both(
+    read, (every_changelog_id, consumers) = both(
         lambda: _read(store, {id: layout.snapshot(id) for id in needed}),
         lambda: both(
-            lambda: changelog_ids(store, layout), lambda: _consumers(store, layout), at_once=store.requests_at_once
+            lambda: changelog_ids(store, layout), lambda: read_consumers(store, layout), at_once=store.requests_at_once
         ),
         at_once=store.requests_at_once,
     )
@@ -109,7 +116,6 @@ def _read_history(table: TableContext, snapshots: Retention, changelogs: Retenti
         changelog_ids=kept_changelog_ids,
         changelogs={id: made[id] if id in made else there[id] for id in asked},
         consumers=consumers,
-        unreadable_consumer=unreadable,
     )
 
 
@@ -117,22 +123,6 @@ def _read(store: StoreReader, keys: Mapping[int, str]) -> dict[int, Snapshot]:
     """Return the snapshots of these files by id. Raises NotFound if one is missing."""
     files = zip(keys.items(), store.read_all(keys.values()), strict=True)
     return {id: parse_snapshot(data, key) for (id, key), data in files}
-
-
-def _consumers(store: StoreReader, layout: TableLayout) -> tuple[dict[str, int], str | None]:
-    """Return the next snapshot id of each consumer, and the error of a consumer that cannot be read, if there is
-    one.
-    """
-    found: dict[str, int] = {}
-    unreadable = None
-    files = store.children(layout.consumer_folder).files
-    names = [file.removeprefix(CONSUMER_PREFIX) for file in files if file.startswith(CONSUMER_PREFIX)]
-    for name, data in zip(names, store.read_all(map(layout.consumer, names)), strict=True):
-        try:
-            found[name] = parse_consumer(data, layout.consumer(name))
-        except CorruptTable as error:
-            unreadable = str(error)
-    return found, unreadable
 
 
 class Dates:

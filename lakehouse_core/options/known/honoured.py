@@ -140,6 +140,7 @@ deletion-vectors.merge-on-read bool false
 deletion-vectors.bitmap64 bool false
 snapshot.clean-empty-directories bool false
 consumer.changelog-only bool false
+consumer.expiration-time duration - 1ms..
 tag.time-expire-enabled bool true
 lakehouse.read.grace duration 1h 0..3650d
 lakehouse.read.verify bool true

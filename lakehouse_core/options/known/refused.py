@@ -35,7 +35,6 @@ streaming-read-append-overwrite bool false
 partition.end-input-to-done bool false
 scan.plan-sort-partition bool false
 consumer-id text -
-consumer.expiration-time duration -
 end-input.check-partition-expire bool false
 commit.callbacks text ''
 tag.callbacks text ''
