@@ -20,6 +20,8 @@ class Batch:
 
 
 WHOLE = Batch(key=None, identifier=0)
+# The first part of the commit users of what runs load. Stored in snapshots: never change it.
+RUN_USERS = "run/"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,4 +108,4 @@ def commit_user(*, table: str, feed: str, version: str, root_run_id: str, is_bat
 
 def run_user(table: str, root_run_id: str) -> str:
     """Return the commit user of what a run loads as a whole: the same in each re-execution of the run."""
-    return f"run/{root_run_id}/{table}"
+    return f"{RUN_USERS}{root_run_id}/{table}"

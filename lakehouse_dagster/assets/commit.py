@@ -16,7 +16,7 @@ from lakehouse_dagster.assets.context import (
     report_batches,
     report_versions,
 )
-from lakehouse_dagster.assets.staging import report_staged, stage, stages_itself
+from lakehouse_dagster.assets.staging import report_staged, rereads, stage, stages_itself
 from lakehouse_dagster.feed import Batch
 from lakehouse_dagster.lake import Lake
 from lakehouse_dagster.lineage import StepLineage
@@ -164,15 +164,16 @@ class _CommittedStep:
 def _committed(context: dg.AssetExecutionContext, assets: TableAssets, lineage: StepLineage) -> _CommittedStep:
     """Stage the batches where the step does that itself, and commit what is staged."""
     staged = stage(context, assets, lineage, {}) if stages_itself(context, assets) else None
-    if staged is not None:
-        report_staged(context, assets, staged)
-        table, delivery = staged.table, staged.delivery
-    else:
+    if staged is None:
         table = assets.catalog(context).table(assets.spec.identifier)
         delivery = assets.source.delivery(context, in_spark=assets.in_spark, inputs={})
         lineage.reads(lambda: assets.source_dataset(context, delivery))
+        staged = stage(context, assets, lineage, {}) if rereads(assets, table, delivery) else None
+    if staged is not None:
+        report_staged(context, assets, staged)
+        table, delivery = staged.table, staged.delivery
     wanted = delivery.batches_to_commit(table)
-    joint = _joint_commit(context, assets, table, delivery.user, wanted)
+    joint = _joint_commit(context, assets, table, delivery, wanted)
     state = read_state(table)
     reports = [part.report for part in joint.committed if part.report is not None and not part.is_replay]
     if any(report.snapshot_id is not None for report in reports):
@@ -190,7 +191,7 @@ def _committed(context: dg.AssetExecutionContext, assets: TableAssets, lineage: 
 
 
 def _joint_commit(
-    context: dg.AssetExecutionContext, assets: TableAssets, table: lc.Table, user: str, wanted: Sequence[Batch]
+    context: dg.AssetExecutionContext, assets: TableAssets, table: lc.Table, delivery: Delivery, wanted: Sequence[Batch]
 ) -> JointCommit:
     """Commit the wanted batches, each in a snapshot of its own, or all that are staged together."""
     spec, progress = assets.spec, logged_progress(context.log.info)
@@ -198,9 +199,10 @@ def _joint_commit(
         committed = commit_batches(
             table,
             wanted,
-            commit_user=user,
+            commit_user=delivery.user,
             run_id=context.run.run_id,
             tag_batches=spec.tag_batches,
+            by_run=delivery.by_run,
             progress=progress,
         )
         return _warned(context, JointCommit(committed=list(committed)))
@@ -208,7 +210,7 @@ def _joint_commit(
         # The record of groups is small, also where Spark writes the table.
         catalog=assets.lakehouse(context).local_catalog(),
         table=table,
-        commit_user=user,
+        commit_user=delivery.user,
         run_id=context.run.run_id,
         most_batches=spec.commit.most_batches,
         tag_batches=spec.tag_batches,

@@ -18,6 +18,7 @@ from lakehouse_dagster.pipeline import (
     create_table,
     differences,
     logged_progress,
+    overtaken,
     recorded_groups,
     stage_batches,
     stage_mode,
@@ -69,6 +70,7 @@ def stage(
         rowkind_column=delivery.rowkind_column or spec.rowkind_column,
         properties=delivery.properties,
         groups=groups,
+        by_run=delivery.by_run,
         progress=logged_progress(context.log.info),
     )
     return StagedStep(table=table, delivery=delivery, staged=list(staged), before=before)
@@ -82,6 +84,15 @@ def stages_itself(context: dg.AssetExecutionContext, assets: TableAssets) -> boo
     ingest = assets.operation("ingest").to_python_identifier()
     runs_ingest = any(node.name == ingest for node in context.job_def.nodes)
     return not (runs_ingest or assets.source.inputs or assets.spec.commit.is_together)
+
+
+def rereads(assets: TableAssets, table: lc.Table, delivery: Delivery) -> bool:
+    """Return whether the step of a table reads batches again that the run has staged, because another run has loaded
+    them since. Values of assets are loaded by the ingest alone.
+    """
+    if assets.source.inputs or not delivery.by_run:
+        return False
+    return bool(overtaken(table, delivery.batches_to_commit(table), commit_user=delivery.user))
 
 
 def report_staged(context: dg.AssetExecutionContext, assets: TableAssets, step: StagedStep) -> None:

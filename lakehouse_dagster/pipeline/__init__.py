@@ -30,6 +30,7 @@ from lakehouse_dagster.pipeline.groups import (
     recorded_groups,
 )
 from lakehouse_dagster.pipeline.maintenance import OPERATIONS, Figure, figures
+from lakehouse_dagster.pipeline.overtaking import overtaken
 from lakehouse_dagster.pipeline.progress import logged_progress
 from lakehouse_dagster.pipeline.staging import (
     Staged,
@@ -98,6 +99,7 @@ __all__ = [
     "newest_grouped",
     "open_table",
     "original_of",
+    "overtaken",
     "partition_versions",
     "position",
     "read_groups",

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 import lakehouse_core as lc
 from lakehouse_dagster.feed import Batch
 from lakehouse_dagster.pipeline.cursors import CURSOR
+from lakehouse_dagster.pipeline.overtaking import READ_AFTER, overtaken
 from lakehouse_dagster.pipeline.table_state import (
     AFTER,
     RUN_ID,
@@ -59,13 +60,21 @@ def commit_batches(
     commit_user: str,
     run_id: str,
     tag_batches: bool,
+    by_run: bool = False,
     progress: Callable[[lc.Progress], None] | None = None,
 ) -> Iterator[CommittedBatch]:
     """Commit each staged batch, oldest first, and tag the table after it.
 
     Safe to repeat at any point: a committed batch is not committed again. Staged commits are removed after the last
-    batch. Raises NotFound for a batch that is neither staged nor committed.
+    batch. Raises NotFound for a batch that is neither staged nor committed, and, `by_run`, InvalidRequest when another
+    run has overtaken one: then none is committed.
     """
+    batches = list(batches)
+    for batch, why in overtaken(table, batches, commit_user=commit_user).items() if by_run else ():
+        raise lc.InvalidRequest(
+            f"{table.name}: {batch.key or 'whole load'}: found rows that would replace newer ones: {why}. Nothing was "
+            "committed. Execute the run again with its ingest, which reads them anew."
+        )
     done = committed_identifier(table, commit_user)
     earlier: dict[int, SnapshotFacts] | None = None
     finished = []
@@ -121,7 +130,7 @@ def commit_staged(
     progress: Callable[[lc.Progress], None] | None = None,
 ) -> lc.CommitReport:
     """Commit with the id of the run in the snapshot's properties, which link the run and the snapshot."""
-    properties = {name: value for name, value in staged.properties.items() if name not in (CURSOR, AFTER)}
+    properties = {name: value for name, value in staged.properties.items() if name not in (CURSOR, AFTER, READ_AFTER)}
     return table.commit(replace(staged, properties={**properties, RUN_ID: run_id}), progress=progress)
 
 

@@ -10,6 +10,7 @@ from typing import TypeAlias
 import lakehouse_core as lc
 from lakehouse_dagster.feed import Batch, Feed
 from lakehouse_dagster.pipeline.groups import Groups, group_user, late_reason
+from lakehouse_dagster.pipeline.overtaking import overtaken_by, read_after
 from lakehouse_dagster.pipeline.table_state import BATCH, committed_identifier
 from lakehouse_dagster.specs import TableSpec
 
@@ -123,14 +124,15 @@ def stage_batches(
     rowkind_column: str | None = None,
     properties: Callable[[Batch], Mapping[str, str]] = lambda _: {},
     groups: Groups | None = None,
+    by_run: bool = False,
     progress: Callable[[lc.Progress], None] | None = None,
 ) -> Iterator[Staged]:
     """Write the files of each batch and keep its staged commit in the table's folder, one batch after the other.
 
     Batches that an earlier attempt of the same user has staged or committed are not written again, unless what was
-    staged cannot be committed any more. `properties` is
-    asked for more properties of a staged commit after the rows of its batch were read. With `groups`, other runs may
-    stage other batches at the same time, and the committer puts them in order.
+    staged cannot be committed any more. `properties` is asked for more properties of a staged commit after the rows of
+    its batch were read. With `groups`, other runs may stage other batches at the same time, and the committer puts them
+    in order. `by_run`: each run reads anew, so rows that another run has overtaken are read again.
     """
     done = committed_identifier(table, commit_user)
     # Without them a batch would number its rows as if those before it did not exist, and not win over them.
@@ -140,7 +142,11 @@ def stage_batches(
             yield Staged(batch=batch, is_committed=True)
             continue
         staged = _usable(table, commit_user, batch.identifier)
+        if by_run and staged is not None and overtaken_by(table, staged) is not None:
+            staged = None
         if staged is None:
+            # Before its rows are read: what comes meanwhile may be newer.
+            known = read_after(table) if by_run else {}
             staged = table.stage(
                 read(batch),
                 commit_user=commit_user,
@@ -151,7 +157,7 @@ def stage_batches(
                 behind=uncommitted,
                 progress=progress,
             )
-            staged = replace(staged, properties={**staged.properties, **properties(batch)})
+            staged = replace(staged, properties={**staged.properties, **known, **properties(batch)})
             table.keep_pending(staged)
         if groups is None:
             uncommitted.append(staged)

@@ -103,6 +103,7 @@ class FeedSource(RowSource):
             batches_to_stage=batches_to_stage,
             batches_to_commit=lambda _: batches,
             read=read,
+            by_run=not self.spec.batches,
         )
 
     def staging_user(self, resources: Any) -> str:

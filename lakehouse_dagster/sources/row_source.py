@@ -34,6 +34,8 @@ class Delivery:
     # None: as the specification says.
     rowkind_column: str | None = None
     mode: Callable[[Batch], StageMode] | None = None
+    # Each run reads its batches anew, so one that another run has loaded since is read again.
+    by_run: bool = False
     # Properties of the staged commit of a batch, known once its rows were read.
     properties: Callable[[Batch], Mapping[str, str]] = lambda _: {}
 

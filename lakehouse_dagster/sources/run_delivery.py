@@ -1,6 +1,7 @@
 """Run delivery: what a run loads as a whole, or the partitions that it is for, each in a commit of its own.
 
-Rule: a new run loads anew; a re-execution of a run commits what the run has staged.
+Rule: a new run loads anew; a re-execution of a run commits what the run has staged, unless another run has loaded the
+same since.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -141,4 +142,5 @@ def _delivery(
         batches_to_commit=lambda _: batches,
         read=read,
         mode=mode,
+        by_run=True,
     )
