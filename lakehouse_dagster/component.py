@@ -3,6 +3,7 @@
 Rule: its attributes are those of a table specification, which checks them.
 """
 
+import re
 from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
@@ -74,6 +75,10 @@ class TableScaffolder(dg.Scaffolder[ScaffoldAttributes]):
 
     def scaffold(self, request: dg.ScaffoldRequest[ScaffoldAttributes]) -> None:
         dg.scaffold_component(request, {**_EXAMPLE, **_SOURCES[request.params.source]})
+        if request.params.source == "sql":
+            made = Path(request.target_path) / _FILE
+            advice = "# A number or a time that only rises; the order of texts is that of the database's collation."
+            made.write_text(re.sub(r"( +)(cursor: )", rf"\1{advice}\n\1\2", made.read_text()))
         if request.params.source == "files":
             incoming = Path(request.target_path) / "incoming"
             incoming.mkdir(parents=True, exist_ok=True)

@@ -92,6 +92,7 @@ def inputs_check(key: dg.AssetKey, spec: TableSpec, behind: Behind, *, now: date
             "paimon/input": dg.MetadataValue.text(behind.source),
             "paimon/input_newest": dg.MetadataValue.text(behind.newest),
             "paimon/input_taken": dg.MetadataValue.text(behind.taken),
+            **({"paimon/input_held": dg.MetadataValue.text(behind.held)} if behind.held else {}),
             _OLDEST: dg.MetadataValue.text(behind.waiting[0] if count else ""),
             **({_SINCE: dg.MetadataValue.timestamp(behind.since)} if behind.since is not None and count else {}),
             "paimon/limit": dg.MetadataValue.text(

@@ -244,6 +244,7 @@ def state_metadata(state: TableState) -> Metadata:
         "paimon/changelogs_retained": state.changelogs_retained,
         "paimon/earliest_snapshot_id": state.earliest_snapshot_id or 0,
         "paimon/tags": state.tags,
+        **({"paimon/consumers": "; ".join(state.consumers)} if state.consumers else {}),
         "paimon/last_run": _last_run(state),
         "paimon/recent_snapshots": records(
             # More columns, or longer ids of runs, would not fit the page, and would widen all values beyond it.

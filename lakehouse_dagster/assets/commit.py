@@ -70,6 +70,7 @@ def commit_asset(lake: Lake, table: TableSpec) -> dg.AssetsDefinition:
             # compaction may have overtaken it.
             done = f"{'found' if is_known else 'commit'} by run {context.run.run_id[:8]}"
             show_state(context.instance, lake, table, step.table, done=done)
+            step.delivery.committed(step.table)
             # Last: what was not told because the run was killed, the next one finds.
             forget_committed(step.table, step.joint)
 

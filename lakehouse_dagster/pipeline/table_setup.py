@@ -11,17 +11,21 @@ from lakehouse_dagster.specs import TableSpec
 # Maintenance is an asset of its own, with a run, a page and a report: an ingest leaves it to that. A table whose
 # readers or changelog need the compaction with the write says so in its specification.
 PIPELINE_DEFAULTS: Mapping[str, str] = {"write-only": "true"}
+# A table that followed the changes and is gone holds them no longer.
+CHANGELOG_DEFAULTS: Mapping[str, str] = {"consumer.expiration-time": "7 d"}
 
 
 def create_table(catalog: lc.Catalog, spec: TableSpec, defaults: Mapping[str, str]) -> lc.Table:
     """Return the table of the specification. Creates it if it does not exist; leaves an existing one unchanged."""
     catalog.create_database(spec.database, exist_ok=True)
+    own = {**PIPELINE_DEFAULTS, **defaults, **spec.options}
+    has_changes = own.get("changelog-producer", "none") != "none"
     return catalog.create_table(
         spec.identifier,
         {name: column.type for name, column in spec.columns.items()},
         partition_keys=list(spec.partition_by),
         primary_keys=list(spec.primary_key),
-        options={**PIPELINE_DEFAULTS, **defaults, **spec.options},
+        options={**CHANGELOG_DEFAULTS, **own} if has_changes else own,
         comment=spec.comment,
         exist_ok=True,
     )

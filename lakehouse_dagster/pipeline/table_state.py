@@ -75,6 +75,8 @@ class TableState:
     sorted_runs: int
     manifests_total: int
     recent: tuple[SnapshotFacts, ...]
+    # The readers that hold snapshots, and what each of them reads next.
+    consumers: tuple[str, ...] = ()
 
     @property
     def content_version(self) -> str:
@@ -112,7 +114,16 @@ def read_state(table: lc.Table, *, recent: int = 5) -> TableState:
         sorted_runs=max((b.sorted_run_count for b in buckets), default=0),
         manifests_total=len(table.manifests()),
         recent=tuple(_facts(s) for s in islice(reversed(snapshots), recent)),
+        consumers=tuple(_consumers(table)),
     )
+
+
+def _consumers(table: lc.Table) -> list[str]:
+    try:
+        rows = table.system("consumers").to_arrow().to_pylist()
+    except lc.CorruptTable as error:
+        return [str(error)]
+    return [f"{row['consumer_id']} reads snapshot {row['next_snapshot_id']} next" for row in rows]
 
 
 def position(state: TableState) -> Mapping[str, Any]:

@@ -69,6 +69,8 @@ class ChangelogSource(RowSource):
                 for staged in table.all_pending(user):
                     table.forget_pending(staged)
             found = unapplied(followed, table, commit_user=user) if state is None else [state]
+            # Before they are read: an expiry that comes first is seen by the reading.
+            hold_changes(followed, table, self.key, commit_user=user)
             numbers = [batch.identifier for batch in found]
             after.update(zip(numbers, [committed_identifier(table, user) or 0, *numbers], strict=False))
             return found
@@ -86,6 +88,7 @@ class ChangelogSource(RowSource):
             read=read,
             rowkind_column=ROWKIND,
             properties=lambda batch: {AFTER: str(after[batch.identifier])},
+            committed=lambda table: hold_changes(followed, table, self.key, commit_user=user),
         )
 
     def expected_rows(self, table: lc.Table, resources: Any) -> Expected:
@@ -124,15 +127,50 @@ class ChangelogSource(RowSource):
             source=self.spec.table,
             unit=unit,
             waiting=tuple(map(str, waiting)),
+            held="" if table is None else self._held(followed, table, user),
             since=_time(followed, waiting[0]) if waiting else None,
             newest=str(waiting[-1]) if waiting else taken,
             taken=taken,
         )
 
+    def _held(self, followed: lc.Table, table: lc.Table, user: str) -> str:
+        """Return from which snapshot on the changes are held for the table; they are held again if they are not."""
+        name, done = consumer_name(self.key), committed_identifier(table, user)
+        if done is None:
+            return ""
+        if (next_id := next_of_consumer(followed, name)) is None:
+            # It was removed because nothing had come for long, or the run that took changes was killed.
+            hold_changes(followed, table, self.key, commit_user=user)
+            next_id = done + 1
+        return f"from snapshot {next_id} on, by consumer {name}"
+
 
 def changes_user(followed: lc.Table, key: dg.AssetKey) -> str:
     """Return the commit user of the changes for the table of asset `key`: the same in each run."""
     return f"{_CHANGES}/{followed.name}@{incarnation(followed)}/{'/'.join(key.path)}"
+
+
+def consumer_name(key: dg.AssetKey) -> str:
+    """Return the name of the consumer by which the table of asset `key` holds the changes that it has yet to take."""
+    return f"{_CHANGES}.{'.'.join(key.path)}"
+
+
+def hold_changes(followed: lc.Table, table: lc.Table, key: dg.AssetKey, *, commit_user: str) -> None:
+    """Let expiries of `followed` keep the changes after those that `table` has committed.
+
+    The position is written after a commit, never before it, so a run that dies holds too much and never too little. It
+    is written again when it is the same, because a table may remove consumers that are not written for long.
+    """
+    followed.set_consumer(consumer_name(key), (committed_identifier(table, commit_user) or 0) + 1)
+
+
+def next_of_consumer(followed: lc.Table, name: str) -> int | None:
+    """Return the snapshot that a consumer reads next; None without it, and where it cannot be read."""
+    try:
+        rows = followed.system("consumers").to_arrow().to_pylist()
+    except lc.CorruptTable:
+        return None
+    return next((row["next_snapshot_id"] for row in rows if row["consumer_id"] == name), None)
 
 
 def unapplied(followed: lc.Table, table: lc.Table | None, *, commit_user: str) -> list[Batch]:

@@ -36,6 +36,8 @@ class Delivery:
     mode: Callable[[Batch], StageMode] | None = None
     # Each run reads its batches anew, so one that another run has loaded since is read again.
     by_run: bool = False
+    # Called with the table after the commits of a step.
+    committed: Callable[[lc.Table], None] = lambda _: None
     # Properties of the staged commit of a batch, known once its rows were read.
     properties: Callable[[Batch], Mapping[str, str]] = lambda _: {}
 
@@ -69,6 +71,8 @@ class Behind:
     unit: str
     waiting: tuple[str, ...] = ()
     partitions: Sequence[str] | None = None
+    # What the source keeps for the table, in words; empty where it keeps nothing for it.
+    held: str = ""
     since: datetime | None = None
     newest: str = ""
     taken: str = ""

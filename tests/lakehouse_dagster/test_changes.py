@@ -1,6 +1,9 @@
 """A table that follows another one: it has all changes or says that it cannot, whatever expires meanwhile."""
 
+import os
+import time
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import dagster as dg
 import pyarrow as pa
@@ -8,7 +11,8 @@ import pytest
 
 import lakehouse_core as lc
 from lakehouse_dagster import Lake, TableSpec, commit_asset, ingest_asset
-from lakehouse_dagster.pipeline import create_table
+from lakehouse_dagster.pipeline import create_table, read_state
+from lakehouse_dagster.sources import Behind, row_source
 from lakehouse_dagster.testing import ReadyLake, ready_lake
 
 pytestmark = pytest.mark.dagster
@@ -19,6 +23,8 @@ COMMON = {
     "primary_key": ["id"],
     "runs_on": "process",
 }
+# By which the table holds the changes that it has yet to take.
+CONSUMER = "changes.lake.d.open_orders"
 FOLLOWED = {"bucket": "1", "changelog-producer": "input", "write-only": "true"}
 
 
@@ -54,8 +60,17 @@ def write(ready: ReadyLake, *orders: tuple[int, str | None]) -> None:
         ready.table("d.orders").write([{"id": number, "closed": closed}])
 
 
-def expire(ready: ReadyLake, retained: int) -> None:
-    ready.table("d.orders").expire_snapshots(retain_max=retained, retain_min=1)
+def consumers(ready: ReadyLake) -> dict[str, int]:
+    rows = ready.table("d.orders").system("consumers").to_arrow().to_pylist()
+    return {row["consumer_id"]: row["next_snapshot_id"] for row in rows}
+
+
+def expire(ready: ReadyLake, retained: int, *, held: bool = False) -> None:
+    """Expire snapshots of the followed table; without `held`, as if its consumers had not been written for long."""
+    table = ready.table("d.orders")
+    for name in () if held else consumers(ready):
+        table.delete_consumer(name)
+    table.expire_snapshots(retain_max=retained, retain_min=1)
 
 
 def run(ready: ReadyLake, *, commit: bool = True) -> dg.ExecuteInProcessResult:
@@ -169,3 +184,67 @@ def test_staged_changes_are_not_committed_without_those_before_them(
     assert "the changes of d.orders in snapshot 3 are staged, and those of snapshot 2 before them are neither" in told
     assert run(ready).success
     assert open_orders(ready) == [0]
+
+
+def behind(ready: ReadyLake) -> Behind:
+    """What the check `inputs_current` finds."""
+    lakehouse = (ready.definitions.resources or {})["lakehouse"]
+    source = row_source(ready.lake, SPECS[1])
+    return source.behind(ready.table("d.open_orders"), SimpleNamespace(lakehouse=lakehouse), ready.instance)
+
+
+def test_an_expiry_keeps_the_changes_that_a_table_has_yet_to_take(ready: ReadyLake) -> None:
+    write(ready, (0, None))
+    assert run(ready).success
+    assert consumers(ready) == {CONSUMER: 2}
+    write(ready, (1, None), (2, None), (0, "yes"))
+    expire(ready, 1, held=True)
+    assert behind(ready).held == f"from snapshot 2 on, by consumer {CONSUMER}"
+    assert read_state(ready.table("d.orders")).consumers == (f"{CONSUMER} reads snapshot 2 next",)
+
+    assert run(ready).success
+
+    assert open_orders(ready) == [1, 2]
+    assert consumers(ready) == {CONSUMER: 5}
+    expire(ready, 1, held=True)
+    assert [each.id for each in ready.table("d.orders").snapshots()] == [4]
+
+
+def test_changes_are_held_before_they_are_read_and_until_they_are_committed(
+    ready: ReadyLake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(ready, (0, None))
+    assert run(ready, commit=False).success
+    assert consumers(ready) == {CONSUMER: 1}
+    write(ready, (1, None))
+    expire(ready, 1, held=True)
+    # Killed after its commit, before it said so.
+    with monkeypatch.context() as patched:
+        patched.setattr("lakehouse_dagster.assets.commit.read_state", killed)
+        assert not run(ready).success
+
+    assert open_orders(ready) == [0, 1]
+    assert consumers(ready) == {CONSUMER: 1}
+    assert run(ready).success
+    assert consumers(ready) == {CONSUMER: 3}
+
+
+def killed(*_: object) -> None:
+    raise RuntimeError("the process is gone")
+
+
+def test_a_table_that_is_gone_holds_nothing_for_ever_and_one_that_waited_for_long_is_held_for_again(
+    ready: ReadyLake,
+) -> None:
+    write(ready, (0, None), (1, None))
+    assert run(ready).success
+    assert ready.table("d.orders").schema.options["consumer.expiration-time"] == "7 d"
+    eight_days_ago = time.time() - 8 * 86400
+    os.utime(ready.warehouse / "d.db" / "orders" / "consumer" / f"consumer-{CONSUMER}", (eight_days_ago,) * 2)
+    write(ready, (2, None), (3, None))
+
+    expire(ready, 2, held=True)
+
+    assert consumers(ready) == {}
+    assert behind(ready).waiting == ("3", "4")
+    assert consumers(ready) == {CONSUMER: 3}

@@ -131,6 +131,7 @@ def test_a_component_of_each_source_is_scaffolded_and_can_be_loaded(sandbox: Any
 @pytest.mark.dagster
 def test_a_component_takes_the_rows_of_a_query(sandbox: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     folder = sandbox.scaffold_component(component_cls=LakehouseTableComponent, scaffold_params={"source": "sql"})
+    assert "    # A number or a time that only rises; the order of texts is" in (Path(folder) / "defs.yaml").read_text()
     database = sqlite3.connect(tmp_path / "shop.sqlite")
     with database:
         database.execute("CREATE TABLE orders AS SELECT 1 AS id, 'new' AS status")

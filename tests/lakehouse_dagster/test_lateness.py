@@ -23,6 +23,8 @@ from tests.lakehouse_dagster.table_states import STATE
 
 ORDERS, OPEN = "sales.orders", "sales.open_orders"
 FOLLOWED = orders(options={"bucket": "1", "changelog-producer": "input", "lakehouse.read.grace": "0 s"})
+# By which the follower holds the changes that it has yet to take.
+CONSUMER = "changes.mine.sales.open_orders"
 NOW = datetime(2026, 11, 23, 12, tzinfo=UTC)
 
 
@@ -81,6 +83,7 @@ def test_a_table_11_snapshots_behind_is_not_green_and_says_how_far_and_how_long(
         "input_newest": "13",
         "input_taken": "2",
         "input_oldest": "3",
+        "input_held": f"from snapshot 3 on, by consumer {CONSUMER}",
         "limit": "warns above 0, fails above 10 or after 1 h",
     }
 
@@ -125,6 +128,7 @@ def test_compactions_of_the_source_are_no_news_and_maintenance_of_the_table_keep
 def test_changes_that_expired_unread_fail_the_check_with_the_reason(ready: ReadyLake):
     for number in range(3):
         ready.table(ORDERS).write([{"id": 100 + number}])
+    ready.table(ORDERS).delete_consumer(CONSUMER)
     ready.table(ORDERS).expire_snapshots(retain_max=1, retain_min=1, older_than=timedelta())
 
     tick(ready)
@@ -145,6 +149,7 @@ def test_changes_wait_since_their_snapshot_also_when_only_its_changelog_is_left(
         for number in range(3):
             ready.table(ORDERS).write([{"id": 100 + number}])
         waits_since = ready.table(ORDERS).snapshot(2).time_millis
+        ready.table(ORDERS).delete_consumer(CONSUMER)
         ready.table(ORDERS).expire_snapshots(retain_max=1, retain_min=1, older_than=timedelta())
         assert [each.id for each in ready.table(ORDERS).snapshots()] == [4]
 
