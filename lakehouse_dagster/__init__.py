@@ -62,6 +62,7 @@ from lakehouse_dagster.io_manager import LakehouseIOManager, table_metadata
 from lakehouse_dagster.lake import Lake
 from lakehouse_dagster.partition_maps import Dimensions, KeyColumn, TimeColumns
 from lakehouse_dagster.pipeline import TableState, last_identifier, open_table, read_state
+from lakehouse_dagster.reads import reads_per_day, record_read
 from lakehouse_dagster.resources import FeedResource, LakehouseResource, SparkRuntime
 from lakehouse_dagster.sources import changes_user, unapplied
 from lakehouse_dagster.specs import TableSpec, load_specs
@@ -121,6 +122,8 @@ __all__ = [
     "open_table",
     "progress_logger",
     "read_state",
+    "reads_per_day",
+    "record_read",
     "state_sensor",
     "table_checks",
     "table_definitions",

@@ -17,6 +17,8 @@ from lakehouse_dagster.specs import TableSpec
 
 Metadata: TypeAlias = dict[str, Any]
 # The tag of an event with the version of the rows, which Dagster sets for materializations of a run.
+# The snapshot that was read: only events of reads have it.
+SNAPSHOT_READ = "paimon/snapshot_read"
 # What an operation did, or why it did nothing.
 OUTCOME = "paimon/outcome"
 
@@ -334,6 +336,7 @@ def read_metadata(
         "paimon/where": where,
         "paimon/partitions_read": partitions,
         "paimon/files_read": files,
+        SNAPSHOT_READ: str(snapshot_id),
     }
 
 

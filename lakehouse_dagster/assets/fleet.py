@@ -8,6 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from itertools import groupby
 from typing import Any
 
@@ -21,6 +22,7 @@ from lakehouse_dagster.lake import Lake
 from lakehouse_dagster.lineage import StepLineage, table_dataset
 from lakehouse_dagster.metadata import Metadata, fleet_metadata
 from lakehouse_dagster.pipeline import RUN_ID, TableState, open_table, read_state
+from lakehouse_dagster.reads import reads_per_day
 from lakehouse_dagster.resources import LakehouseResource
 
 # The strategy's compaction is shown with the full one.
@@ -39,7 +41,8 @@ class FleetConfig(dg.Config):
     """The settings of one run. Without a limit of its own a run has the budget of the asset.
 
     `tables` are `database.table`, none means all. `reads` says how often a day tables are read, before the figures of
-    the asset; others count as read once. `operations` are those to choose from, none means those of the asset.
+    the asset; for others the reads count that Dagster has seen in the last week, at least one a day. `operations` are
+    those to choose from, none means those of the asset.
     """
 
     bytes: int | None = None
@@ -69,8 +72,9 @@ def fleet_asset(
     """Return the asset that spends a budget of maintenance on the tables of a lake, where it saves most reading.
 
     The tables are not upstream of it: each load would make it out of date. `reads`: how often a day tables are read, by
-    `database.table`. `operations`: those to choose from, None means all. `rates`: the speeds of machine and store, None
-    means those of a local disk. Raises InvalidRequest for a table that is not of the lake.
+    `database.table`, instead of what Dagster has seen. `operations`: those to choose from, None means all. `rates`: the
+    speeds of machine and store, None means those of a local disk. Raises InvalidRequest for a table that is not of the
+    lake.
     """
     known = {lake.table(name).identifier: count for name, count in (reads or {}).items()}
 
@@ -90,11 +94,10 @@ def fleet_asset(
         lakehouse: LakehouseResource = getattr(context.resources, lake.resource)
         catalog = lakehouse.local_catalog()
         names = _created(catalog, lake, config.tables)
-        asked = {**known, **config.reads}
         plan = catalog.plan_maintenance(
             names,
             budget=config.budget(budget),
-            reads={name: count for name, count in asked.items() if lake.table(name).identifier in names},
+            reads=_reads(context.instance, lake, names, given={**known, **config.reads}),
             **_given(operations=config.operations or operations, rates=rates),
             only_urgent=config.only_urgent,
         )
@@ -133,6 +136,22 @@ def _metadata(
 def _given(**arguments: Any) -> dict[str, Any]:
     """Return the arguments that are given; the others keep the defaults of the core."""
     return {name: value for name, value in arguments.items() if value}
+
+
+def _reads(
+    instance: dg.DagsterInstance, lake: Lake, names: Sequence[str], *, given: Mapping[str, float]
+) -> dict[str, float]:
+    """Return how often a day tables are read: as it is `given`, or as Dagster has seen it in the last week.
+
+    What is seen less than once a day counts as one read: others may read too.
+    """
+    of_lake = {lake.table(name).identifier: count for name, count in given.items()}
+    unknown = [lake.table(name) for name in names if name not in of_lake]
+    seen = reads_per_day(instance, lake, unknown, now=datetime.now(UTC))
+    return {
+        **{name: max(often, 1.0) for name, often in seen.items()},
+        **{name: count for name, count in of_lake.items() if name in names},
+    }
 
 
 def _created(catalog: lc.Catalog, lake: Lake, names: Sequence[str]) -> list[str]:

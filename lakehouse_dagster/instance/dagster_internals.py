@@ -75,10 +75,12 @@ def asset_tags(context: SubmitRunContext) -> list[dict[str, str]]:
 
 
 def add_input_metadata(context: dg.InputContext, metadata: Mapping[str, Any]) -> None:
-    """Add metadata to the event of the input, and to an observation of the asset unless it is of many partitions."""
+    """Add metadata to the event of the input, and to an observation of the asset, one also of many partitions."""
     # Dagster has no observation of many partitions: it adds the metadata to the event first, and then raises.
     with suppress(CheckError):
         context.add_input_metadata(metadata)
+        return
+    context.instance.report_runless_asset_event(dg.AssetObservation(context.asset_key, metadata=metadata))
 
 
 def check_target(

@@ -153,6 +153,7 @@ def test_an_input_becomes_what_its_annotation_names_of_the_columns_and_rows_aske
         "paimon/where": "id >= 3 AND dt = DATE '2013-01-02'",
         "paimon/partitions_read": 0,
         "paimon/files_read": 1,
+        "paimon/snapshot_read": "1",
     }
 
 

@@ -223,8 +223,8 @@ def choice_of(candidate: Candidate, incarnation: int, snapshot_id: int | None) -
         runs_saved=benefit.runs,
         bytes_freed=benefit.freed_bytes,
         reason=(
-            f"{urgent}{candidate.sentence}; {cost} for {benefit.seconds_per_day:.3g} s saved a day, which "
-            f"{_pays(candidate)}"
+            f"{urgent}{candidate.sentence}; {cost} for {benefit.seconds_per_day:.3g} s saved a day"
+            f"{candidate.in_reads}, which {_pays(candidate)}"
         ),
         urgent=candidate.urgent,
     )

@@ -70,11 +70,19 @@ class Candidate:
     sentence: str
     urgent: str | None = None
     bucket: int | None = None
+    # How often a day its table is read; None where reads do not count.
+    reads_per_day: float | None = None
 
     @property
     def name(self) -> str:
         """The operation and its partition, as in `compact --full dt=2013-01-05`."""
         return verb_text(self.operation, self.partition, self.bucket)
+
+    @property
+    def in_reads(self) -> str:
+        """How often a day its table is read, after what is saved a day; empty where reads do not count."""
+        often = self.reads_per_day
+        return "" if often is None else f" in {'one read' if often == 1 else f'{often:,.6g} reads'}"
 
     @property
     def days_to_pay(self) -> float:
@@ -152,6 +160,7 @@ def _compaction(
             f"{_work_text(outlook.work)}; a read then {_reads(now, after)}"
         ),
         urgent=partition.urgent,
+        reads_per_day=reads,
     )
 
 
@@ -182,6 +191,7 @@ def _pieces(
                 f"budget: {_work_text(piece.work)}; a read of the bucket then {_reads(piece.now, piece.after)}"
             ),
             urgent=piece.urgent,
+            reads_per_day=reads,
         )
 
 
@@ -254,6 +264,7 @@ def _manifests(survey: TableSurvey, found: ManifestSurvey, reads: float, rates: 
             f"merges {count_text(found.merged_count, 'manifest')} of {size_text(found.merged_bytes)}; the plan of a "
             f"read then opens {found.count_after:,} instead of {found.count:,}"
         ),
+        reads_per_day=reads,
     )
 
 

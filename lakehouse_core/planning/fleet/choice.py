@@ -33,8 +33,8 @@ class _NotWorth:
     def __call__(self, each: Candidate) -> str:
         pays = "never pays" if each.benefit.seconds_per_day <= 0 else f"pays after {each.days_to_pay:,.0f} days"
         return (
-            f"it would take {each.cost.seconds:.3g} s and save {each.benefit.seconds_per_day:.2g} s a day, so it "
-            f"{pays}, and the limit is {DAYS_TO_PAY:g}"
+            f"it would take {each.cost.seconds:.3g} s and save {each.benefit.seconds_per_day:.2g} s a day"
+            f"{each.in_reads}, so it {pays}, and the limit is {DAYS_TO_PAY:g}"
         )
 
 
@@ -56,7 +56,7 @@ class _LeftOut:
     spent: Cost
 
     def __call__(self, each: Candidate) -> str:
-        saves = f"it would save {each.benefit.seconds_per_day:.2g} s a day for {each.cost}"
+        saves = f"it would save {each.benefit.seconds_per_day:.2g} s a day{each.in_reads} for {each.cost}"
         if self.chosen is not None:
             return f"{saves}; {self.chosen.name}, which takes {self.chosen.cost}, is chosen instead"
         return f"{saves}, and of the budget of {self.budget} the choices of more worth took {self.spent}"
