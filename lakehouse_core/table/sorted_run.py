@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from math import isnan, nan
 from typing import Any, TypeAlias
 
@@ -62,12 +63,13 @@ def keyed_files(files: Iterable[DataFile], key_types: Sequence[DataType]) -> tup
     """Return the files with their decoded key ranges. Raises CorruptTable if one cannot be decoded, or ends before it
     begins.
     """
-    return tuple(_keyed(file, key_types) for file in files)
+    types = tuple(key_types)
+    return tuple(_keyed(file, types) for file in files)
 
 
-def _keyed(file: DataFile, key_types: Sequence[DataType]) -> KeyedFile:
+def _keyed(file: DataFile, key_types: tuple[DataType, ...]) -> KeyedFile:
     try:
-        low, high = (_comparable(deserialize_row(key, key_types)) for key in (file.min_key, file.max_key))
+        low, high = _key(file.min_key, key_types), _key(file.max_key, key_types)
     except CorruptTable as error:
         raise CorruptTable(f"{file.file_name}: its smallest or greatest key cannot be decoded: {error}") from error
     if low > high:
@@ -76,6 +78,12 @@ def _keyed(file: DataFile, key_types: Sequence[DataType]) -> KeyedFile:
             "Do not compact or expire; run `lakehouse verify` and keep its report."
         )
     return KeyedFile(file, low, high)
+
+
+# The files of a bucket are looked at several times while it is planned.
+@lru_cache(maxsize=4096)
+def _key(data: bytes, key_types: tuple[DataType, ...]) -> Key:
+    return _comparable(deserialize_row(data, key_types))
 
 
 def _comparable(key: Key) -> Key:

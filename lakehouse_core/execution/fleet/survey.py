@@ -4,7 +4,8 @@ Rule: nothing is written, no data file is opened, and the entries of a table are
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from functools import lru_cache
 
 from lakehouse_core.errors import CorruptTable, UnsupportedFeature
 from lakehouse_core.execution.compaction.plan import CompactionBase, compaction_base, live_buckets
@@ -88,7 +89,7 @@ def _partitions(table: TableContext, base: CompactionBase) -> tuple[PartitionSur
     counts = manifest_counts(base.manifests, buckets, types)
     return tuple(
         survey_partition(
-            named_values(deserialize_row(partition, types), schema),
+            _shared(tuple(named_values(deserialize_row(partition, types), schema).items())),
             found,
             schema,
             manifests=counts[partition],
@@ -96,6 +97,12 @@ def _partitions(table: TableContext, base: CompactionBase) -> tuple[PartitionSur
         )
         for partition, found in buckets.items()
     )
+
+
+@lru_cache(maxsize=8_192)
+def _shared(values: tuple[tuple[str, str | None], ...]) -> Mapping[str, str | None]:
+    """Return the values of a partition: one mapping for all tables that have the same, which is most of a fleet."""
+    return dict(values)
 
 
 def _manifests(base: CompactionBase) -> ManifestSurvey:

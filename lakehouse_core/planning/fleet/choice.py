@@ -5,9 +5,9 @@ the seconds that readers save for each part of the budget decide. Of the compact
 Source: docs/decisions/0019-value-of-maintenance.md.
 """
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import Final, TypeAlias
 
 from lakehouse_core.planning.fleet.candidates import Candidate, total
@@ -17,9 +17,11 @@ from lakehouse_core.planning.fleet.operations import COMPACTIONS, OPERATIONS
 # An operation that readers repay later than this is not worth its wear: the table will be another by then.
 DAYS_TO_PAY: Final = 30.0
 
-_Group: TypeAlias = tuple[str, str, str, tuple[tuple[str, str | None], ...], int | None]
-_Groups: TypeAlias = Mapping[_Group, Sequence[Candidate]]
-_Taken: TypeAlias = dict[_Group, Candidate]
+# The candidates of which one can be chosen, and what is chosen by the place of its group. A fleet has a million groups,
+# so a group is no more than its candidates.
+_Groups: TypeAlias = Sequence[Sequence[Candidate]]
+_Taken: TypeAlias = dict[int, Candidate]
+_Group: TypeAlias = tuple[str, str, str, tuple[str, ...], int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,22 +98,20 @@ def choose(candidates: Iterable[Candidate], budget: Budget, *, only_urgent: bool
     The value of the chosen ones is at least half of the highest possible, if one figure is limited and nothing is
     urgent. Raises nothing: a candidate that does not fit is refused.
     """
-    worth, refused = parted(sorted(candidates, key=_name), only_urgent=only_urgent)
-    fitting: dict[_Group, list[Candidate]] = defaultdict(list)
-    for each in worth:
-        if budget.holds(each.cost):
-            fitting[_group(each)].append(each)
-        else:
-            refused.append(Refused(candidate=each, why=_TooLarge(budget)))
+    worth, refused = parted(_in_places(candidates), only_urgent=only_urgent)
+    too_large = _TooLarge(budget)
+    refused += [Refused(candidate=each, why=too_large) for each in worth if not budget.holds(each.cost)]
+    fitting = [tuple(found) for _, found in groupby((one for one in worth if budget.holds(one.cost)), key=_group)]
     taken = _chosen(fitting, budget)
-    spare = _chosen({group: found for group, found in fitting.items() if group not in taken}, budget)
-    left = total(taken.values())
-    for group, found in fitting.items():
-        chosen = taken.get(group)
-        for each in found:
-            if each is not chosen and not _is_surpassed(each, chosen):
-                refused.append(Refused(candidate=each, why=_LeftOut(chosen, budget, left)))
-    refused.sort(key=lambda one: (-one.candidate.benefit.seconds_per_day, _name(one.candidate)))
+    spare = _chosen([found for place, found in enumerate(fitting) if place not in taken], budget)
+    left_out = _LeftOut(None, budget, total(taken.values()))
+    for place, found in enumerate(fitting):
+        chosen = taken.get(place)
+        why = left_out if chosen is None else replace(left_out, chosen=chosen)
+        refused += [
+            Refused(candidate=each, why=why) for each in found if each is not chosen and not _is_surpassed(each, chosen)
+        ]
+    refused.sort(key=lambda one: -one.candidate.benefit.seconds_per_day)
     return Choice(
         chosen=_in_order(taken.values(), budget), refused=tuple(refused), reserve=_in_order(spare.values(), budget)
     )
@@ -121,10 +121,10 @@ def _chosen(groups: _Groups, budget: Budget) -> _Taken:
     """Return what is chosen of `groups`: the least that helps each urgent one, then what saves most with the rest."""
     taken: _Taken = {}
     spent = NOTHING
-    urgent = [each for found in groups.values() for each in found if each.urgent is not None]
-    for each in sorted(urgent, key=lambda one: (budget.share(one.cost), -_value(one), _name(one))):
-        if _group(each) not in taken and budget.holds(spent + each.cost):
-            taken[_group(each)], spent = each, spent + each.cost
+    urgent = [(place, each) for place, found in enumerate(groups) for each in found if each.urgent is not None]
+    for place, each in sorted(urgent, key=lambda one: (budget.share(one[1].cost), -_value(one[1]))):
+        if place not in taken and budget.holds(spent + each.cost):
+            taken[place], spent = each, spent + each.cost
     return _best(groups, budget, taken)
 
 
@@ -136,18 +136,18 @@ def _best(groups: _Groups, budget: Budget, before: _Taken) -> _Taken:
     greedy = _greedy(groups, budget, before)
     single = max(
         (
-            each
-            for group, found in groups.items()
-            if group not in before
+            (place, each)
+            for place, found in enumerate(groups)
+            if place not in before
             for each in found
             if budget.holds(spent + each.cost)
         ),
-        key=_value,
+        key=lambda one: _value(one[1]),
         default=None,
     )
     if single is None:
         return greedy
-    other = _greedy(groups, budget, {**before, _group(single): single})
+    other = _greedy(groups, budget, {**before, single[0]: single[1]})
     return max(greedy, other, key=lambda taken: sum(map(_value, taken.values())))
 
 
@@ -159,24 +159,28 @@ def _greedy(groups: _Groups, budget: Budget, before: _Taken) -> _Taken:
     spent = total(taken.values())
     steps = sorted(
         (
-            (-_worth(now, then, budget), _name(then), group, now, then)
-            for group, found in groups.items()
-            for now, then in _steps(found, budget, before.get(group))
+            (-_worth(now, then, budget), place, now, then)
+            for place, found in enumerate(groups)
+            for now, then in _steps(found, budget, before.get(place))
         ),
-        key=lambda step: step[:2],
+        # Of steps of one worth the first group's comes first.
+        key=lambda step: step[0],
     )
-    for _, _, group, now, then in steps:
-        if taken.get(group) is not now:
+    for _, place, now, then in steps:
+        if taken.get(place) is not now:
             # An earlier step of the group did not fit.
             continue
         after = spent - (NOTHING if now is None else now.cost) + then.cost
         if budget.holds(after):
-            taken[group], spent = then, after
+            taken[place], spent = then, after
     # Of groups whose best value for the share does not fit any more, another candidate may.
-    for group, found in groups.items():
-        for each in sorted(found, key=lambda one: (-_value(one), _name(one))):
-            if group not in taken and budget.holds(spent + each.cost):
-                taken[group], spent = each, spent + each.cost
+    for place, found in enumerate(groups):
+        if place in taken:
+            continue
+        for each in sorted(found, key=_value, reverse=True):
+            if budget.holds(spent + each.cost):
+                taken[place], spent = each, spent + each.cost
+                break
     return taken
 
 
@@ -244,9 +248,21 @@ def _in_order(taken: Iterable[Candidate], budget: Budget) -> tuple[Candidate, ..
     return tuple(each for _, _, _, each in sorted(positions, key=lambda found: found[:3]))
 
 
+def _in_places(candidates: Iterable[Candidate]) -> Iterator[Candidate]:
+    """Yield the candidates in an order of their own, those of a group one after the other."""
+
+    def table(each: Candidate) -> tuple[str, str]:
+        return each.warehouse, each.table
+
+    # Table by table: the keys of all candidates at once would take as much room as they do.
+    for _, found in groupby(sorted(candidates, key=table), key=table):
+        yield from sorted(found, key=lambda each: (_group(each), each.operation))
+
+
 def _group(each: Candidate) -> _Group:
     kind = "files" if each.operation in COMPACTIONS else each.operation
-    return each.warehouse, each.table, kind, tuple((each.partition or {}).items()), each.bucket
+    values = tuple("" if value is None else f"={value}" for value in (each.partition or {}).values())
+    return each.warehouse, each.table, kind, values, -1 if each.bucket is None else each.bucket
 
 
 def _name(each: Candidate) -> tuple[str, str, str]:
