@@ -13,12 +13,13 @@ from typing import TypeVar
 from lakehouse_core.data_files.deletion_vectors import read_vectors
 from lakehouse_core.data_files.file_index import check_indexes
 from lakehouse_core.errors import CorruptTable, InvalidRequest, NotFound, UnsupportedFeature
-from lakehouse_core.execution.tasks.merge_scan import BucketFiles
+from lakehouse_core.execution.tasks.merge_scan import BucketFiles, objects_of
 from lakehouse_core.metadata.manifest_reader import ManifestReader
 from lakehouse_core.planning.findings import Finding, Invariant, manifest_findings, unreadable, vector_findings
 from lakehouse_core.planning.readable import READABLE_FORMATS
 from lakehouse_core.progress import NOBODY, Watch
 from lakehouse_core.storage.object_store import StoreReader
+from lakehouse_core.storage.overlap import reading_ahead
 from lakehouse_core.table.data_file import DataFile
 from lakehouse_core.table.file_index import index_file_name
 from lakehouse_core.table.file_refs import FileRef
@@ -58,6 +59,26 @@ class Rooted:
         return snapshot_checksums(self.snapshot, self.root.key)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Content:
+    """A data file that is to be read whole, and the root that names it."""
+
+    folder: str
+    file: DataFile
+    schemas: Mapping[int, TableSchema]
+    root_key: str
+
+    @property
+    def key(self) -> str:
+        return f"{self.folder}/{self.file.file_name}"
+
+    @property
+    def index_key(self) -> str:
+        """The key of the object that holds the file's index, if it has one: a side file, or the file's entry."""
+        name = index_file_name(self.file)
+        return self.key if name is None else f"{self.folder}/{name}"
+
+
 class Inspection:
     """One pass over a table. Each damaged object is reported once, for the first root that names it."""
 
@@ -69,7 +90,9 @@ class Inspection:
         self._manifests = ManifestReader(store, MAIN)
         self._store = store
         self._reads_data = reads_data
-        self._data_read: set[str] = set()
+        self._data_asked: set[str] = set()
+        self._data_unread: list[_Content] = []
+        self._data_files_read = 0
         self._found: dict[tuple[Invariant, str], tuple[Finding, str | None]] = {}
         self._files: Mapping[str, int] = {}
         # By key, the times at which snapshot files were written, by the storage's clock.
@@ -97,6 +120,7 @@ class Inspection:
 
     def end(self) -> Sequence[tuple[Finding, str | None]]:
         """Return the findings in order, each with the key of its root, and end the inspection."""
+        self._read_data()
         if not self._reads_data:
             self._watch.at("checking", self._root_count, self._root_count, "snapshots")
         return tuple(self._found.values())
@@ -231,25 +255,42 @@ class Inspection:
             )
 
     def content(self, folder: str, file: DataFile, schemas: Mapping[int, TableSchema], root_key: str) -> None:
-        """Read a whole data file once, if reading was requested and its format is known."""
-        key = f"{folder}/{file.file_name}"
-        if not self._reads_data or key in self._data_read or not self._is_whole(key, file):
+        """Read a whole data file once, if reading was requested and its format is known: with the next ones, at the
+        latest at the end.
+        """
+        content = _Content(folder=folder, file=file, schemas=schemas, root_key=root_key)
+        if not self._reads_data or content.key in self._data_asked or not self._is_whole(content.key, file):
             return
-        self._watch.at("reading the data", len(self._data_read), None, "files")
-        self._data_read.add(key)
-        if file.schema_id in schemas and file.format in READABLE_FORMATS:
-            files = BucketFiles(store=self._store, folder=folder, schemas=schemas)
-            self.read(Invariant.NAMED_FILES, key, partial(_decode, files, file), root_key)
+        self._data_asked.add(content.key)
         if file.schema_id in schemas:
-            self._indexes(folder, file, schemas[file.schema_id], root_key)
+            self._data_unread.append(content)
+        # A disk is fastest one by one.
+        if len(self._data_unread) >= self._store.requests_at_once:
+            self._read_data()
 
-    def _indexes(self, folder: str, file: DataFile, schema: TableSchema, root_key: str) -> None:
-        """Read the indexes of a data file; a missing one was reported before."""
-        name = index_file_name(file)
-        key = f"{folder}/{file.file_name if name is None else name}"
-        if key in self._files:
-            check = partial(check_indexes, self._store, folder, file, schema)
-            self.read(Invariant.NAMED_FILES, key, check, root_key)
+    def _read_data(self) -> None:
+        """Read the files that `content` was asked for; while one is decoded, the next ones are fetched."""
+        contents, self._data_unread = self._data_unread, []
+        with reading_ahead(self._store, self._objects_of(contents)) as opener:
+            for content in contents:
+                self._watch.at("reading the data", self._data_files_read, None, "files")
+                self._data_files_read += 1
+                file, schemas = content.file, content.schemas
+                if file.format in READABLE_FORMATS:
+                    files = BucketFiles(store=opener, folder=content.folder, schemas=schemas)
+                    self.read(Invariant.NAMED_FILES, content.key, partial(_decode, files, file), content.root_key)
+                # A missing index was reported before.
+                if content.index_key in self._files:
+                    check = partial(check_indexes, opener, content.folder, file, schemas[file.schema_id])
+                    self.read(Invariant.NAMED_FILES, content.index_key, check, content.root_key)
+
+    def _objects_of(self, contents: Iterable[_Content]) -> Iterator[tuple[str, int]]:
+        """Yield the key and the size in bytes of each object that holds data files or their indexes."""
+        for content in contents:
+            if content.file.format in READABLE_FORMATS:
+                yield from objects_of(content.folder, [content.file])
+            if index_file_name(content.file) is not None and content.index_key in self._files:
+                yield content.index_key, self._files[content.index_key]
 
     def _is_whole(self, key: str, file: DataFile) -> bool:
         segment = segment_of(key)
