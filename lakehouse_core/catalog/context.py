@@ -53,12 +53,14 @@ class CatalogContext:
     def check_database(self, name: str) -> None:
         """Raise NotFound, naming near matches, if a database does not exist."""
         if not self.has_database(name):
-            raise self._no_database(name)
+            raise self.no_database(name)
 
-    def tables(self, database: str) -> list[str]:
-        """Return the names of the tables of a database, sorted. Raises NotFound."""
+    def tables(self, database: str, *, like: str | None = None) -> list[str]:
+        """Return the names of the tables of a database, sorted; with `like` only those that differ from it by case, if at
+        all. Raises NotFound.
+        """
         self.check_database(database)
-        return self.metastore.tables(database)
+        return self.metastore.tables(database, like=like)
 
     def find(self, name: str) -> FoundTable:
         """Return where `database.table` lies. Raises NotFound, CorruptTable for a listed table without a schema."""
@@ -94,10 +96,10 @@ class CatalogContext:
                 "compact takes the pattern itself."
             )
         if not self.has_database(name.database):
-            return self._no_database(name.database)
+            return self.no_database(name.database)
         advice = self.metastore.hint(name) or near(name.table, self.metastore.tables(name.database))
         return NotFound(f"Table {full} does not exist. {advice}")
 
-    def _no_database(self, name: str) -> NotFound:
+    def no_database(self, name: str) -> NotFound:
         known = self.metastore.databases()
         return NotFound(f"Database {shown(name)} does not exist in {self.uri}. {near(name, known)}")

@@ -37,7 +37,7 @@ def copy_table(
     choice = checked_choice(checked_source(source).name, snapshots=snapshots, tags=tags, branches=branches)
     name = source.name if name is None else name
     database, table = split_name(name)
-    known = catalog.tables(database)
+    known = catalog.tables(database, like=table)
     if table not in known:
         check_new_name(table, "table")
         check_no_twin(table, known, "table")

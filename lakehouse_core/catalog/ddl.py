@@ -65,7 +65,8 @@ def create_table(
 ) -> Table:
     """Create a table and return it; see `Catalog.create_table`."""
     database, table = split_name(name)
-    known = catalog.metastore.tables(database) if catalog.has_database(database) else []
+    has_database = catalog.has_database(database)
+    known = catalog.metastore.tables(database, like=table) if has_database else []
     if table in known:
         return _existing(catalog, name, exist_ok=exist_ok)
     check_new_name(table, "table")
@@ -80,8 +81,9 @@ def create_table(
             nullable=nullable,
             now_millis=catalog.clock.now_millis(),
         )
-    # The database is checked last, so that a user who creates a missing one can create the table then.
-    catalog.check_database(database)
+    # A missing database is told last, so that a user who creates it can create the table then.
+    if not has_database:
+        raise catalog.no_database(database)
     full_name = TableName(database, table)
     place = catalog.metastore.place(full_name)
     schemas = place.schemas()
@@ -105,7 +107,7 @@ def rename_table(catalog: CatalogContext, source: str, target: str) -> Table:
     """Rename a table and return it; see `Catalog.rename_table`."""
     database, table = split_name(target)
     found = catalog.find(source)
-    others = [name for name in catalog.tables(database) if f"{database}.{name}" != source]
+    others = [name for name in catalog.tables(database, like=table) if f"{database}.{name}" != source]
     check_new_name(table, "table")
     check_no_twin(table, others, "table")
     # The place is looked up first, because after the move nothing may fail.

@@ -46,8 +46,8 @@ class FileSystemMetastore:
                 f"Database {shown(name)}: found {others}, so its folder stays. Check the files, then remove the folder."
             )
 
-    def tables(self, database: str) -> list[str]:
-        return self._files.tables(database)
+    def tables(self, database: str, *, like: str | None = None) -> list[str]:
+        return self._files.tables(database, like=like)
 
     def place(self, name: TableName) -> TablePlace:
         return TablePlace(self._files.at(name), CREATE_IF_ABSENT)

@@ -67,8 +67,10 @@ class Metastore(Protocol):
         """Drop a database that had no tables a moment ago. Raises InvalidRequest if it holds anything else."""
         ...
 
-    def tables(self, database: str) -> list[str]:
-        """Return the names of the tables of an existing database, sorted."""
+    def tables(self, database: str, *, like: str | None = None) -> list[str]:
+        """Return the names of the tables of an existing database, sorted. `like`: only this one and those that differ
+        from it by case alone.
+        """
         ...
 
     def place(self, name: TableName) -> TablePlace:

@@ -70,12 +70,17 @@ def check_no_twin(name: str, existing: Iterable[str], noun: str) -> None:
     """Raise InvalidRequest for a name that differs from an existing one only by case: some file systems keep one folder
     for both.
     """
-    for other in existing:
-        if other != name and other.casefold() == name.casefold():
+    for other in twins(existing, name):
+        if other != name:
             raise InvalidRequest(
                 f"Invalid {noun} name {shown(name)}: the {noun} {shown(other)} differs only by case. Choose "
                 "another name."
             )
+
+
+def twins(names: Iterable[str], name: str | None) -> list[str]:
+    """Return those of `names` that are `name` or differ from it by case alone; None: all of them."""
+    return [other for other in names if name is None or other.casefold() == name.casefold()]
 
 
 def near(name: str, existing: Iterable[str]) -> str:

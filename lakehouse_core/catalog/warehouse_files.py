@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from typing import Final
 
 from lakehouse_core.catalog.metastore import TableName
-from lakehouse_core.catalog.names import DATABASE_SUFFIX
+from lakehouse_core.catalog.names import DATABASE_SUFFIX, twins
 from lakehouse_core.clock import Clock
 from lakehouse_core.errors import InvalidRequest, StorageUnavailable, UnsupportedFeature, WriteOutcomeUnknown, shown
 from lakehouse_core.metadata.read_ahead import in_order
@@ -64,9 +64,9 @@ class WarehouseFiles:
             )
         return None
 
-    def tables(self, database: str) -> list[str]:
-        """Return the names of the folders of a database that hold a schema, sorted."""
-        names = self._store.children(_folder(database)).folders
+    def tables(self, database: str, *, like: str | None = None) -> list[str]:
+        """Return the names of the folders of a database that hold a schema, sorted. `like`: see `Metastore.tables`."""
+        names = twins(self._store.children(_folder(database)).folders, like)
         are_tables = in_order(
             lambda name: self.has_schema(TableName(database, name)),
             names,

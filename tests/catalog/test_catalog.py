@@ -55,17 +55,17 @@ def test_what_exists_is_taken_as_it_is_only_where_that_is_asked_for(catalog):
 
 def test_a_table_that_another_process_makes_meanwhile_is_the_one_that_exists(catalog, tmp_path, monkeypatch):
     other = lc.connect(tmp_path / "lake")
-    has_database, calls = CatalogContext.has_database, []
+    metastore = type(catalog._context.metastore)
+    place, calls = metastore.place, []
 
     def interrupted(self, name):
-        if self is catalog._context:
+        if self is catalog._context.metastore and not calls:
+            # The place is asked for when the names that exist are known.
             calls.append(name)
-            # The second look at the database comes after the list of its tables.
-            if len(calls) == 2:
-                made(other)
-        return has_database(self, name)
+            made(other)
+        return place(self, name)
 
-    monkeypatch.setattr(CatalogContext, "has_database", interrupted)
+    monkeypatch.setattr(metastore, "place", interrupted)
     found = catalog.create_table("sales.orders", {"k": "INT"}, exist_ok=True)
 
     assert found.scan().count() == 1

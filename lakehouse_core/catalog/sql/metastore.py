@@ -11,6 +11,7 @@ from typing import Any, Final
 import sqlalchemy as sa
 
 from lakehouse_core.catalog.metastore import TableName, TablePlace
+from lakehouse_core.catalog.names import twins
 from lakehouse_core.catalog.sql.address import sql_address
 from lakehouse_core.catalog.sql.database import RowExists, SqlDatabase
 from lakehouse_core.catalog.sql.lock import SqlLock
@@ -124,8 +125,8 @@ class SqlMetastore:
         # Files of no table stay: the database is dropped without them.
         self._files.drop_database(name)
 
-    def tables(self, database: str) -> list[str]:
-        return self._read_names(database, TABLES.c.table_name)
+    def tables(self, database: str, *, like: str | None = None) -> list[str]:
+        return twins(self._read_names(database, TABLES.c.table_name), like)
 
     def place(self, name: TableName) -> TablePlace:
         return TablePlace(self._files.at(name), self._arbiter(name))

@@ -6,6 +6,7 @@ Source: docs/semantics/maintenance.md#snapshot-expiry, docs/reliability/deletion
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from lakehouse_core.clock import Clock
 from lakehouse_core.errors import UnsupportedFeature
@@ -164,11 +165,13 @@ def _carried_out(
     with deleting():
         for deletion in deletions:
             begin(table.store, deletion)
-            if deletion.kind is RootKind.SNAPSHOT:
-                make_changelogs(table, deletion)
-                table.snapshots.boundary.advance(deletion.first_kept_id)
-                table.snapshots.write_earliest_hint(deletion.first_kept_id)
-            unlink(table, deletion, unlinked)
+            if deletion.kind is not RootKind.SNAPSHOT:
+                unlink(table, deletion, unlinked)
+                continue
+            make_changelogs(table, deletion)
+            table.snapshots.boundary.advance(deletion.first_kept_id)
+            hint = partial(table.snapshots.write_earliest_hint, deletion.first_kept_id)
+            unlink(table, deletion, unlinked, hint=hint)
         return finish_deletions(
             table,
             schema,

@@ -54,14 +54,23 @@ def make_changelogs(table: TableContext, plan: DeletionPlan) -> None:
         _write_changelog_hints(table, first_kept_id=0)
 
 
-def unlink(table: TableContext, plan: DeletionPlan, unlinked: Callable[[int], None] | None = None) -> None:
+def unlink(
+    table: TableContext,
+    plan: DeletionPlan,
+    unlinked: Callable[[int], None] | None = None,
+    *,
+    hint: Callable[[], None] | None = None,
+) -> None:
     """Delete the roots of `plan`, in rising order. Safe to repeat: a file with another state under the name of a root
     stays.
 
-    REQUIRES: the changelogs of the plan are made. `unlinked` is called after each deleted root.
+    REQUIRES: the changelogs of the plan are made. `unlinked` is called after each deleted root. `hint` writes a hint
+    before the first one is deleted.
     """
     store = table.store
-    there = list(existing_roots(store, plan.roots))
+    _, there = both(
+        hint or (lambda: None), lambda: list(existing_roots(store, plan.roots)), at_once=store.requests_at_once
+    )
     # An earlier run may have ended before its deletions were durable.
     store.make_last([root.key for root in plan.roots if root not in there])
     if plan.kind is RootKind.CHANGELOG:
