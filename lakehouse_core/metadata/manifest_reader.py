@@ -39,6 +39,9 @@ _COLUMN_READERS: Final = 2
 # At most some 20 MB: an entry with statistics takes 1 to 2 KB, a manifest's line in a list 1 KB.
 _REMEMBERED_MANIFESTS: Final = 256
 _REMEMBERED_LISTS: Final = 64
+# At most some 8 MB: an entry without statistics takes 250 bytes in columns.
+_REMEMBERED_COLUMNS: Final = 4
+_MOST_COLUMN_ENTRIES: Final = 8_192
 _LONGEST_LIST: Final = 64
 _MOST_FETCHED_BYTES: Final = 32 << 20
 
@@ -63,6 +66,7 @@ class ManifestReader:
         self._missing = missing
         self._lists: Recent[Sequence[ManifestFile]] = Recent(_REMEMBERED_LISTS)
         self._small: Recent[Sequence[ManifestEntry]] = Recent(_REMEMBERED_MANIFESTS)
+        self._columns: Recent[EntryColumns] = Recent(_REMEMBERED_COLUMNS)
         self._own: Recent[bytes] = Recent(_REMEMBERED_LISTS)
         self._fetched: dict[str, bytes] = {}
 
@@ -213,8 +217,15 @@ class ManifestReader:
         self, manifests: Iterator[ManifestFile], keep: Keep | None, with_stats: bool
     ) -> Iterator[EntryColumns]:
         def read(manifest: ManifestFile) -> EntryColumns:
+            is_kept = keep is None and not with_stats and _entry_count(manifest) <= _MOST_COLUMN_ENTRIES
+            key = _key(manifest, with_stats)
+            if is_kept and (known := self._columns.get(key)) is not None:
+                return known
             data = self.bytes_of(manifest)
-            return decode_manifest_columns(data, manifest.file_name, keep=keep, with_stats=with_stats)
+            columns = decode_manifest_columns(data, manifest.file_name, keep=keep, with_stats=with_stats)
+            if is_kept:
+                self._columns.put(key, columns)
+            return columns
 
         return in_order(read, manifests, ahead=_COLUMN_READERS)
 
@@ -244,7 +255,11 @@ class ManifestReader:
 
 
 def _is_small(manifest: ManifestFile) -> bool:
-    return manifest.num_added_files + manifest.num_deleted_files < FEW_ENTRIES
+    return _entry_count(manifest) < FEW_ENTRIES
+
+
+def _entry_count(manifest: ManifestFile) -> int:
+    return manifest.num_added_files + manifest.num_deleted_files
 
 
 def _key(manifest: ManifestFile, with_stats: bool) -> Hashable:

@@ -6,7 +6,6 @@ Source: docs/reliability/commit.md#steps, docs/semantics/writing.md#sequence-num
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import chain
 from typing import assert_never
 
 from lakehouse_core.errors import InvalidRequest, shown
@@ -21,11 +20,11 @@ from lakehouse_core.planning.commit.ledger import ledger_of
 from lakehouse_core.planning.commit.overwrites import overwritten
 from lakehouse_core.planning.commit.steps import commit_steps
 from lakehouse_core.planning.partitions import partition_name
+from lakehouse_core.planning.write_base import NOTHING_WRITTEN, WriteBase, write_base
 from lakehouse_core.progress import NOBODY, Watch
 from lakehouse_core.storage.outcomes import named_by_nobody
 from lakehouse_core.table.bucketing import Dynamic, Fixed, Postpone, Unaware
 from lakehouse_core.table.commit_message import BATCH_IDENTIFIER, Append, CommitMessage, Missing, WriteMode
-from lakehouse_core.table.manifest import ManifestEntry
 from lakehouse_core.table.partition_time import check_partition_time
 from lakehouse_core.table.schema import TableSchema, write_supported
 from lakehouse_core.table.snapshot import Snapshot
@@ -57,10 +56,13 @@ def stage(
     write_supported(schema, table=table.name)
     # An overwrite replaces all earlier rows; without buckets or keys rows have no order.
     continues_sequence = isinstance(mode, Append) and _has_order(schema)
-    base, live = table.snapshots.of_latest(
-        lambda base: (base, table.manifests.live_entries(base) if base is not None and continues_sequence else []),
-        look,
-    )
+
+    def read(base: Snapshot | None) -> tuple[Snapshot | None, WriteBase]:
+        if base is None or not continues_sequence:
+            return base, NOTHING_WRITTEN
+        return base, write_base(table.manifests.columns(table.manifests.of(base)))
+
+    base, written = table.snapshots.of_latest(read, look)
     staged = StagedCommit(
         table=table.name,
         commit_user=commit_user,
@@ -81,13 +83,13 @@ def stage(
     task = WriteTask(
         store=table.store.spec,
         schema=schema,
-        next_sequence_numbers=_next_numbers(live, behind),
+        next_sequence_numbers=written.after(message for one in behind for message in one.messages).next_numbers,
         rowkind_column=rowkind_column,
         missing=missing,
         # An overwrite has no changelog. Java writes one and never commits it.
         emits_changelog=isinstance(mode, Append),
     )
-    return _written(table, task, data, staged, live, watch=watch)
+    return _written(table, task, data, staged, written.bucket_counts, watch=watch)
 
 
 def _written(
@@ -95,7 +97,7 @@ def _written(
     task: WriteTask,
     data: object,
     staged: StagedCommit,
-    live: Sequence[ManifestEntry],
+    bucket_counts: Mapping[bytes, int],
     *,
     watch: Watch,
 ) -> StagedCommit:
@@ -107,7 +109,7 @@ def _written(
             for message in table.engine().write(task, data, watch):
                 messages.append(message)
         staged = replace(staged, messages=tuple(messages))
-        _check_bucket_counts(table.name, schema, live, messages)
+        _check_bucket_counts(table.name, schema, bucket_counts, messages)
         _check_partition_times(schema, messages)
         overwritten(staged, schema)
         with named_by_nobody():
@@ -154,29 +156,15 @@ def _was_committed(table: TableContext, base: Snapshot | None, staged: StagedCom
     return applied_snapshot_ids(table.snapshots, base, ledger, staged, first.kind) is not None
 
 
-def _next_numbers(live: Iterable[ManifestEntry], behind: Iterable[StagedCommit]) -> dict[tuple[bytes, int], int]:
-    """Return, by bucket, the first sequence number above those of all its files, including staged ones."""
-    messages = (message for staged in behind for message in staged.messages)
-    files = chain(
-        ((entry.partition, entry.bucket, entry.file) for entry in live),
-        ((message.partition, message.bucket, file) for message in messages for file in message.new_files),
-    )
-    numbers: dict[tuple[bytes, int], int] = {}
-    for partition, bucket, file in files:
-        numbers[partition, bucket] = max(numbers.get((partition, bucket), 0), file.max_sequence_number + 1)
-    return numbers
-
-
 def _check_bucket_counts(
-    table: str, schema: TableSchema, live: Iterable[ManifestEntry], messages: Iterable[CommitMessage]
+    table: str, schema: TableSchema, bucket_counts: Mapping[bytes, int], messages: Iterable[CommitMessage]
 ) -> None:
     """Raise InvalidRequest for rows of a partition that has another bucket count, because reads would search other
     buckets.
     """
-    counts = {entry.partition: entry.total_buckets for entry in live if entry.total_buckets > 0}
     wrong = {}
     for message in messages:
-        found = counts.get(message.partition, message.total_buckets)
+        found = bucket_counts.get(message.partition, message.total_buckets)
         if found != message.total_buckets:
             wrong[partition_name(message.partition, schema)] = (found, message.total_buckets)
     if wrong:
