@@ -7,6 +7,7 @@ import logging
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from lakehouse_core.api.answer import Answer
 from lakehouse_core.api.health.facts import HealthFacts
 from lakehouse_core.api.health.page import health_page
 from lakehouse_core.api.lookups import Lookups
@@ -102,6 +103,7 @@ __version__ = "0.1.0"
 __all__ = [
     "RUN_ID",
     "AddColumn",
+    "Answer",
     "Append",
     "AsOf",
     "AtSnapshot",

@@ -30,6 +30,7 @@ PAGES = (
     "maintenance.md",
     "quick-start.md",
     "runbook.md",
+    "sql.md",
     "table-kinds.md",
     "time-travel.md",
 )

@@ -31,6 +31,7 @@ from lakehouse_core.storage import ObjectStore
 from lakehouse_core.table.schema import ColumnDeclarations
 
 if TYPE_CHECKING:
+    from lakehouse_core.api.answer import Answer
     from lakehouse_core.api.fleet.plan import MaintenanceChoice, MaintenancePlan
     from lakehouse_core.api.fleet.run import MaintenanceOutcome, MaintenanceReport
 
@@ -352,6 +353,37 @@ class Catalog:
             progress=None if progress is None else unfailing(progress),
             before=before,
             after=after,
+        )
+
+    def sql(
+        self,
+        text: str,
+        parameters: Mapping[str, Any] | None = None,
+        *,
+        tables: Mapping[str, Any] | None = None,
+        database: str | None = None,
+        settings: Mapping[str, str] | None = None,
+    ) -> "Answer":
+        """Run one statement of Spark's SQL: on Spark where the catalog has a session, else in this process by DuckDB.
+
+        `parameters` are the values of `:name`. `tables` are data by name: anything with an Arrow stream, a pandas
+        frame, a list of dicts, a Spark frame. `database` is where names of one part are looked up. `settings`: of the
+        statement, `spark.sql.sources.partitionOverwriteMode`. The rows of a query are read when the answer is asked for
+        them, from the snapshots of this call. Raises InvalidRequest with line and column for a wrong text,
+        UnsupportedFeature for what is known and not carried out, NotFound, and the errors of the verbs.
+        """
+        # Programs that ask nothing in SQL need not load its parser.
+        from lakehouse_core.catalog.statements.run import run_statement  # noqa: PLC0415
+
+        return run_statement(
+            self,
+            text,
+            context=self._context.table_context,
+            engine=self._context.engine,
+            parameters=parameters,
+            tables=tables,
+            database=database,
+            settings=settings,
         )
 
 

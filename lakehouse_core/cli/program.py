@@ -32,6 +32,7 @@ _VERBS: Final = {
     "lookup": "rows",
     "changes": "rows",
     "diff": "rows",
+    "sql": "sql",
     "snapshots": "records",
     "partitions": "records",
     "files": "records",

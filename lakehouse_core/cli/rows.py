@@ -149,7 +149,7 @@ def read(
                 f"{table}: a system table takes only --option, --limit and -o. Leave the other options out."
             )
         system = open_catalog(context).system_table(table, options=options)
-        _put(system.to_batches(), system.schema(), limit=limit, output=output, context=context)
+        put_rows(system.to_batches(), system.schema(), limit=limit, output=output, context=context)
         return
     scan = open_table(context, table).scan(
         columns=None if columns is None else [name.strip() for name in columns.split(",")],
@@ -160,7 +160,7 @@ def read(
         read_optimized=read_optimized,
         options=options,
     )
-    _put(scan.to_batches(), scan.schema(), limit=limit, output=output, context=context)
+    put_rows(scan.to_batches(), scan.schema(), limit=limit, output=output, context=context)
 
 
 @click.command("count", cls=Verb, epilog="lakehouse count sales.orders --where 'amount > 10'")
@@ -239,7 +239,7 @@ def lookup(
         at=read_point(snapshot, tag, as_of),
         cache=cache,
     )
-    _put(found.to_batches(), found.schema, limit=found.num_rows, output=output, context=context)
+    put_rows(found.to_batches(), found.schema, limit=found.num_rows, output=output, context=context)
 
 
 @click.command("changes", cls=Verb, epilog="lakehouse changes sales.orders --after 12 --until 15")
@@ -259,7 +259,7 @@ def changes(
 ) -> None:
     """Read the changes of TABLE in the snapshots after N. The first column is the row kind."""
     found = open_table(context, table).changes(after, until)
-    _put(found.to_batches(), found.schema(), limit=limit, output=output, context=context)
+    put_rows(found.to_batches(), found.schema(), limit=limit, output=output, context=context)
 
 
 @click.command("diff", cls=Verb, epilog="lakehouse diff sales.orders --after 12 --until 15")
@@ -277,7 +277,7 @@ def diff(context: click.Context, *, table: str, after: str, until: str, limit: i
     opened = open_table(context, table)
     ids = after.isdecimal() and until.isdecimal() and not {after, until} <= {tag.name for tag in opened.tags()}
     found = opened.diff(int(after), int(until)) if ids else opened.diff(after, until)
-    _put(found.to_batches(), found.schema(), limit=limit, output=output, context=context)
+    put_rows(found.to_batches(), found.schema(), limit=limit, output=output, context=context)
 
 
 def _key(text: str, names: Sequence[str]) -> dict[str, Any]:
@@ -314,7 +314,7 @@ def _settings(texts: Iterable[str]) -> dict[str, str]:
     return settings
 
 
-def _put(
+def put_rows(
     batches: Iterable[pa.RecordBatch],
     schema: pa.Schema,
     *,

@@ -14,7 +14,7 @@ from lakehouse_core.cli.program import cli
 
 VERBS = [
     *("tables", "describe", "create", "alter", "rename", "copy", "drop"),
-    *("write", "read", "count", "lookup", "changes", "diff"),
+    *("write", "read", "count", "lookup", "changes", "diff", "sql"),
     *("snapshots", "partitions", "files", "manifests", "tags", "schemas", "trace", "report", "fleet"),
     *("compact", "compact-manifests", "expire", "tag", "pending", "verify", "completion"),
 ]

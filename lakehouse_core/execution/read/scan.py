@@ -20,6 +20,7 @@ from lakehouse_core.execution.read.state import ReadState, expiry_behind, read_a
 from lakehouse_core.execution.tasks.read import ROW_KIND_COLUMN, ReadTask, read_split, split_objects, split_rows
 from lakehouse_core.format.data_types import arrow_type
 from lakehouse_core.format.stored import is_int64
+from lakehouse_core.metadata.look import Look
 from lakehouse_core.options import SCAN_KEYS
 from lakehouse_core.planning.read.lazy_splits import LazySplits, totals_of
 from lakehouse_core.planning.read.limit import first_rows, needed_splits
@@ -140,11 +141,13 @@ class ScanPlan:
         return totals_of(self.splits).size_bytes
 
 
-def plan_read(table: TableContext, request: ReadRequest) -> ScanPlan:
-    """Plan a read. Raises NotFound, SnapshotExpired, InvalidRequest for a request that does not fit the table,
-    UnsupportedFeature, CorruptTable.
+def plan_read(table: TableContext, request: ReadRequest, look: Look | None = None) -> ScanPlan:
+    """Plan a read. `look`: the look that answers the latest snapshot and schema; None reads now.
+
+    Raises NotFound, SnapshotExpired, InvalidRequest for a request that does not fit the table, UnsupportedFeature,
+    CorruptTable.
     """
-    look = table.look()
+    look = table.look() if look is None else look
     latest = table.schemas.latest(look)
     point = read_point(latest, request.table, request.point, request.options)
     if isinstance(point, LatestDelta | Between | BetweenTimes | ToAutoTag):

@@ -1,0 +1,106 @@
+"""CREATE, ALTER, DROP: statements about databases and tables, by the verbs of the catalog."""
+
+import pyarrow as pa
+
+from lakehouse_core.api.answer import Answer, answer_of
+from lakehouse_core.catalog.statements.inserts import renamed_rows
+from lakehouse_core.catalog.statements.names import Call
+from lakehouse_core.catalog.statements.queries import engine_query, plan_query
+from lakehouse_core.errors import InvalidRequest, LakehouseError, shown
+from lakehouse_core.format.data_types import field_from_arrow
+from lakehouse_core.planning.alter.schema_change import RemoveOption
+from lakehouse_core.planning.sql.statement import (
+    AlterTable,
+    CreateDatabase,
+    CreateTable,
+    DropDatabase,
+    DropTable,
+    RenameTable,
+)
+from lakehouse_core.planning.sql.tokens import Name
+
+
+def create_database(call: Call, statement: CreateDatabase) -> Answer:
+    name = _one_part(call, statement.name)
+    call.catalog.create_database(name, properties=dict(statement.properties) or None, exist_ok=statement.exist_ok)
+    return _done(call)
+
+
+def drop_database(call: Call, statement: DropDatabase) -> Answer:
+    name = call.database_name(statement.name)
+    call.catalog.drop_database(name, cascade=statement.cascade, missing_ok=statement.missing_ok)
+    return _done(call)
+
+
+def create_table(call: Call, statement: CreateTable) -> Answer:
+    """Create a table; with a query write its rows. A table whose rows cannot be written is dropped again."""
+    name = call.new_table(statement.name)
+    database, _, table = name.partition(".")
+    if statement.exist_ok and database in call.catalog.databases() and table in call.catalog.tables(database):
+        return _done(call)
+    found = None
+    fields = list(statement.columns)
+    if statement.query is not None:
+        found = engine_query(plan_query(call, statement.query), call)
+        fields = [field_from_arrow(each) for each in found.schema]
+    created = call.catalog.create_table(
+        name,
+        fields,
+        partition_keys=statement.partition_keys,
+        primary_keys=statement.primary_keys,
+        options=statement.options,
+        comment=statement.comment,
+        nullable=found is not None,
+    )
+    if found is None:
+        return _done(call)
+    try:
+        report = created.write(renamed_rows(call, found, created.schema.fields, {}))
+    except LakehouseError:
+        call.catalog.drop_table(name, missing_ok=True)
+        raise
+    return answer_of(call.sql.text, pa.table({}), [report])
+
+
+def drop_table(call: Call, statement: DropTable) -> Answer:
+    try:
+        call.catalog.drop_table(call.table(statement.name), missing_ok=statement.missing_ok)
+    except LakehouseError as error:
+        raise call.at(statement.name, error) from None
+    return _done(call)
+
+
+def alter_table(call: Call, statement: AlterTable) -> Answer:
+    try:
+        table = call.catalog.table(call.table(statement.name))
+    except LakehouseError as error:
+        raise call.at(statement.name, error) from None
+    for key in statement.known_options:
+        if key not in table.schema.options:
+            raise InvalidRequest(
+                f"{table.name}: property {shown(key)} is not set. Write UNSET TBLPROPERTIES IF EXISTS."
+            )
+    unset = {one for one in statement.changes if isinstance(one, RemoveOption) and one.key not in table.schema.options}
+    changes = [one for one in statement.changes if one not in unset]
+    return answer_of(call.sql.text, pa.table({}), [table.alter(*changes)] if changes else ())
+
+
+def rename_table(call: Call, statement: RenameTable) -> Answer:
+    source = call.table(statement.name)
+    target = statement.target
+    new = f"{source.partition('.')[0]}.{target.parts[0]}" if len(target.parts) == 1 else call.new_table(target)
+    try:
+        call.catalog.rename_table(source, new)
+    except LakehouseError as error:
+        raise call.at(statement.name, error) from None
+    return _done(call)
+
+
+def _one_part(call: Call, name: Name) -> str:
+    if len(name.parts) > 1:
+        raise call.sql.invalid(name.start, f"{name} has {len(name.parts)} parts, expected the name of a database")
+    return name.parts[0]
+
+
+def _done(call: Call) -> Answer:
+    return answer_of(call.sql.text, pa.table({}))

@@ -1,0 +1,138 @@
+"""INSERT: the rows of a query into a table, by the writing verbs of the table.
+
+Rule: columns are matched by position, as in Spark, or by name where the statement says so; OVERWRITE is static.
+"""
+
+import difflib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakehouse_core.api.answer import Answer, answer_of
+from lakehouse_core.api.reports import CommitReport
+from lakehouse_core.api.table import Table
+from lakehouse_core.catalog.statements.names import Call
+from lakehouse_core.catalog.statements.queries import engine_query, plan_query, session_of
+from lakehouse_core.display import count_text
+from lakehouse_core.errors import LakehouseError, shown
+from lakehouse_core.format.data_types import AtomicType, DataField, TypeRoot, arrow_type, to_internal
+from lakehouse_core.interchange.arrow_rows import ArrowRows
+from lakehouse_core.planning.sql.statement import Insert
+from lakehouse_core.table.predicate import scalar
+
+_MODE = "spark.sql.sources.partitionOverwriteMode"
+_FLOATING = (TypeRoot.FLOAT, TypeRoot.DOUBLE)
+
+
+def insert(call: Call, statement: Insert) -> Answer:
+    """Write the rows of the query. Raises the errors of `Table.write` and `Table.overwrite`."""
+    full = call.table(statement.table)
+    try:
+        table = call.catalog.table(full)
+    except LakehouseError as error:
+        raise call.at(statement.table, error) from None
+    found = engine_query(plan_query(call, statement.query), call)
+    fixed = {_column(call, statement, table, name): value for name, value in statement.partition.items()}
+    for name in [*statement.partition, *statement.dynamic]:
+        if _column(call, statement, table, name) not in table.schema.partition_keys:
+            raise call.sql.invalid(
+                statement.table.start, f"PARTITION names {name}, which is not a partition column of {full}"
+            )
+    targets = _targets(call, statement, table, found.schema.names, fixed)
+    data = renamed_rows(call, found, targets, {table.schema.field(name): value for name, value in fixed.items()})
+    report = _write(call, statement, table, data, fixed)
+    return answer_of(call.sql.text, pa.table({}), [report])
+
+
+def renamed_rows(call: Call, found: Any, fields: Sequence[DataField], constants: Mapping[DataField, Any]) -> Any:
+    """Return the rows of a query under the names of the fields, with constant columns, as the verbs take them."""
+    if session_of(call) is not None:
+        from lakehouse_core.execution.engines.spark.sql.query import named_frame  # noqa: PLC0415
+
+        return named_frame(found.frame, fields, constants)
+    return _Renamed(found, fields, constants)
+
+
+def _write(call: Call, statement: Insert, table: Table, data: Any, fixed: Mapping[str, Any]) -> CommitReport:
+    if not statement.overwrites:
+        return table.write(data)
+    if call.settings.get(_MODE) == "dynamic":
+        return table.overwrite(data, dynamic=True)
+    return table.overwrite(data, partition=fixed) if fixed else table.overwrite(data, dynamic=False)
+
+
+def _targets(
+    call: Call, statement: Insert, table: Table, given: Sequence[str], fixed: Mapping[str, Any]
+) -> list[DataField]:
+    """Return the column that each column of the query is written to."""
+    names = [name for name in table.schema.column_names if name not in fixed]
+    if statement.by_name:
+        names = [_column(call, statement, table, name) for name in given]
+    elif statement.columns is not None:
+        names = [_column(call, statement, table, name) for name in statement.columns]
+    twice = [name for name in dict.fromkeys(names) if names.count(name) > 1 or name in fixed]
+    if twice:
+        raise call.sql.invalid(statement.table.start, f"column {twice[0]} is given twice. Give each column once")
+    if len(names) != len(given):
+        raise call.sql.invalid(
+            statement.query.start,
+            f"the query has {count_text(len(given), 'column')}, expected {len(names)}: {', '.join(names)}. Name the "
+            "columns that it has behind the table",
+        )
+    return [table.schema.field(name) for name in names]
+
+
+def _column(call: Call, statement: Insert, table: Table, name: str) -> str:
+    known = table.schema.column_names
+    matches = [one for one in known if one == name] or [one for one in known if one.casefold() == name.casefold()]
+    if len(matches) == 1:
+        return str(matches[0])
+    near = difflib.get_close_matches(name, known, n=2, cutoff=0.5)
+    hint = f"Did you mean {' or '.join(near)}?" if near else f"Columns: {', '.join(known)}."
+    raise call.sql.invalid(statement.table.start, f"{table.name} has no column {shown(name)}. {hint}")
+
+
+class _Renamed(ArrowRows):
+    """Rows under other names, with constant columns behind them."""
+
+    def __init__(self, found: Any, fields: Sequence[DataField], constants: Mapping[DataField, Any]) -> None:
+        self._found = found
+        self._targets = [arrow_type(field.type) if _is_floating(field) else None for field in fields]
+        self._constants = [scalar_of(field, value) for field, value in constants.items()]
+        kinds = [
+            target if target is not None and _is_exact(source.type) else source.type
+            for target, source in zip(self._targets, found.schema, strict=True)
+        ]
+        columns = [pa.field(field.name, kind) for field, kind in zip(fields, kinds, strict=True)]
+        columns += [pa.field(field.name, one.type) for field, one in zip(constants, self._constants, strict=True)]
+        self._schema = pa.schema(columns)
+
+    def schema(self) -> pa.Schema:
+        return self._schema
+
+    def to_batches(self) -> Iterator[pa.RecordBatch]:
+        for batch in self._found.batches():
+            columns = [
+                # As Spark stores a number in a floating-point column.
+                pc.cast(column, field.type) if column.type != field.type else column
+                for column, field in zip(batch.columns, self._schema, strict=False)
+            ]
+            columns += [pa.repeat(one, batch.num_rows) for one in self._constants]
+            yield pa.RecordBatch.from_arrays(columns, schema=self._schema)
+
+
+def scalar_of(field: DataField, value: Any) -> pa.Scalar:
+    """Return a constant of a column. Raises InvalidRequest for a value that the column cannot hold."""
+    if value is None or not isinstance(field.type, AtomicType):
+        return pa.scalar(None, arrow_type(field.type))
+    return scalar(to_internal(value, field.type), field.type)
+
+
+def _is_floating(field: DataField) -> bool:
+    return isinstance(field.type, AtomicType) and field.type.root in _FLOATING
+
+
+def _is_exact(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_decimal(kind))

@@ -1,0 +1,269 @@
+"""Queries: resolve the tables, pin and plan them, and hand the query to Spark or to DuckDB."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any, Final, Protocol
+
+import pyarrow as pa
+
+from lakehouse_core.api.answer import Answer, answer_of
+from lakehouse_core.api.scan import Scan
+from lakehouse_core.catalog.statements.names import Call
+from lakehouse_core.errors import InvalidRequest, LakehouseError, shown
+from lakehouse_core.execution.read.scan import ScanPlan
+from lakehouse_core.execution.sql.pinning import PinnedTable, pin
+from lakehouse_core.execution.sql.relation import Relation
+from lakehouse_core.format.data_types import DataField, field_from_arrow
+from lakehouse_core.interchange.arrow_rows import ArrowRows
+from lakehouse_core.planning.read.read_point import AsOf, AtVersion, ReadPoint
+from lakehouse_core.planning.sql.pushing import AnalysedQuery, QueryTable, analyse
+from lakehouse_core.planning.sql.query import Query, TableReference, parse_query
+from lakehouse_core.planning.sql.spark_text import spark_query
+from lakehouse_core.planning.sql.statement import QueryText
+
+# Names of views, which are unique in a session of Spark.
+_NUMBERS: Final = count()
+
+
+class EngineQuery(Protocol):
+    """A query that an engine has accepted. `frame`: on Spark."""
+
+    @property
+    def schema(self) -> pa.Schema: ...
+
+    def batches(self) -> Iterator[pa.RecordBatch]: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedQuery:
+    """A query with pinned and planned tables. `engine`: spark or duckdb; `text`: what the engine gets."""
+
+    query: Query
+    analysed: AnalysedQuery
+    references: Mapping[int, TableReference]
+    relations: Mapping[int, Relation]
+    tables: Mapping[int, QueryTable]
+    session: Any = None
+    text: str = field(default="")
+
+    @property
+    def engine(self) -> str:
+        return "duckdb" if self.session is None else "spark"
+
+
+def select(call: Call, text: QueryText) -> Answer:
+    """Return the answer of a query, whose rows are read when they are asked for."""
+    found = engine_query(plan_query(call, text), call)
+    return Answer(call.sql.text, found.schema, found.batches, frame=getattr(found, "frame", None))
+
+
+def explain(call: Call, text: QueryText) -> Answer:
+    """Return what a query would read, as lines."""
+    planned = plan_query(call, text)
+    engine_query(planned, call)
+    lines = [f"engine: {planned.engine}"]
+    for start, reference in planned.references.items():
+        lines += _explained(reference, planned.relations[start], planned)
+    lines.append(f"query: {planned.text}")
+    return answer_of(call.sql.text, pa.table({"plan": pa.array(lines, pa.string())}))
+
+
+def plan_query(call: Call, text: QueryText) -> PlannedQuery:
+    """Resolve, analyse and plan a query. Raises NotFound with the place of a name, InvalidRequest, UnsupportedFeature,
+    and the errors of scans.
+    """
+    query = parse_query(text, call.parameters)
+    session = session_of(call)
+    sources: dict[tuple[Any, ...], Any] = {}
+    resolved: dict[int, _Source] = {}
+    tables: dict[int, QueryTable] = {}
+    for start, reference in query.references.items():
+        foreign = None if reference.options else call.foreign(reference.name)
+        key = (foreign,) if foreign else (*reference.name.parts, reference.point, *reference.options.items())
+        if key not in sources:
+            sources[key] = _resolved(call, reference)
+        resolved[start] = sources[key]
+        view = f"lakehouse_sql_{next(_NUMBERS)}"
+        tables[start] = QueryTable(view=view, fields=resolved[start].fields, prunes=resolved[start].pinned is not None)
+    analysed = analyse(query, tables, in_utc=_is_in_utc(session))
+    relations = {start: _relation(tables[start].view, resolved[start], analysed, start) for start in tables}
+    return PlannedQuery(
+        query=query,
+        analysed=analysed,
+        references=query.references,
+        relations=relations,
+        tables=tables,
+        session=session,
+        text=spark_query(query, tables) if session is not None else _duckdb_text(analysed),
+    )
+
+
+def engine_query(planned: PlannedQuery, call: Call) -> Any:
+    """Hand the query to its engine. Raises InvalidRequest for a query that the engine refuses."""
+    relations = list(planned.relations.values())
+    if planned.session is not None:
+        from lakehouse_core.execution.engines.spark.sql.query import SparkQuery  # noqa: PLC0415
+
+        return SparkQuery(planned.session, planned.text, relations, call.parameters)
+    from lakehouse_core.execution.engines.duckdb.query import DuckdbQuery  # noqa: PLC0415
+
+    return DuckdbQuery(planned.text, relations, planned.analysed.names)
+
+
+def session_of(call: Call) -> Any:
+    """Return the Spark session of the catalog, None for a catalog whose tasks run in this process."""
+    engine: Any = call.engine()
+    return engine.session if engine.is_remote else None
+
+
+def _duckdb_text(analysed: AnalysedQuery) -> str:
+    from lakehouse_core.execution.engines.duckdb.dialect import duckdb_text  # noqa: PLC0415
+
+    return duckdb_text(analysed.tree, analysed.schema)
+
+
+def _is_in_utc(session: Any) -> bool:
+    return session is None or session.conf.get("spark.sql.session.timeZone") in ("UTC", "Etc/UTC", "Z", "GMT")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Source:
+    """What a reference means: a pinned table, or rows, or a frame of Spark."""
+
+    title: str
+    fields: tuple[DataField, ...]
+    pinned: PinnedTable | None = None
+    rows: ArrowRows | None = None
+    frame: Any = None
+
+
+def _resolved(call: Call, reference: TableReference) -> _Source:
+    name = reference.name
+    if not reference.options and (key := call.foreign(name)) is not None:
+        if reference.point is not None:
+            raise call.sql.invalid(
+                name.start, f"time travel needs a table of the catalog, and {key} is data of the call"
+            )
+        return _foreign(key, call.tables[key], session_of(call))
+    try:
+        full = call.table(name)
+        if "$" in full:
+            system = call.catalog.system_table(full, options=_system_options(reference.point))
+            return _Source(title=full, fields=_fields(system.schema()), rows=system)
+        context = call.context(full)
+        pinned = pin(context, reference.point, reference.options)
+        return _Source(title=full, fields=pinned.schema.fields, pinned=pinned)
+    except LakehouseError as error:
+        raise call.at(name, error) from None
+
+
+def _system_options(point: ReadPoint | None) -> dict[str, str]:
+    match point:
+        case AtVersion(version):
+            return {"scan.version": version}
+        case AsOf():
+            return {"scan.timestamp-millis": str(point.time_millis)}
+    return {}
+
+
+def _foreign(key: str, data: Any, session: Any) -> _Source:
+    if type(data).__module__.startswith("pyspark."):
+        if session is None:
+            rows: ArrowRows = _Table(data.toArrow())
+            return _Source(title=key, fields=_fields(rows.schema()), rows=rows)
+        from lakehouse_core.execution.engines.spark.types import fields_from_spark  # noqa: PLC0415
+
+        return _Source(title=key, fields=fields_from_spark(data.schema), frame=data)
+    if isinstance(data, ArrowRows):
+        return _Source(title=key, fields=_fields(data.schema()), rows=data)
+    rows = _Table(_arrow_table(key, data))
+    return _Source(title=key, fields=_fields(rows.schema()), rows=rows)
+
+
+def _arrow_table(key: str, data: Any) -> pa.Table:
+    try:
+        if isinstance(data, list):
+            return pa.Table.from_pylist(data)
+        if type(data).__module__.startswith("pandas."):
+            return pa.Table.from_pandas(data, preserve_index=False)
+        return pa.table(data)
+    except (pa.ArrowException, TypeError, ValueError, AttributeError) as error:
+        raise InvalidRequest(
+            f"tables={{{key!r}: {shown(data)}}}: expected an object with an Arrow stream, a pandas frame, a list of "
+            f"dicts, or a Spark frame ({error})."
+        ) from error
+
+
+class _Table(ArrowRows):
+    """Rows that are in memory."""
+
+    def __init__(self, table: pa.Table) -> None:
+        self._table = table
+
+    def schema(self) -> pa.Schema:
+        schema: pa.Schema = self._table.schema
+        return schema
+
+    def to_batches(self) -> Iterator[pa.RecordBatch]:
+        yield from self._table.to_batches()
+
+
+def _fields(schema: pa.Schema) -> tuple[DataField, ...]:
+    return tuple(field_from_arrow(each) for each in schema)
+
+
+def _relation(view: str, source: _Source, analysed: AnalysedQuery, start: int) -> Relation:
+    if source.pinned is None:
+        return Relation(view=view, title=source.title, rows=source.rows, frame=source.frame)
+    pushed = analysed.pushed[start]
+    plan = source.pinned.plan(pushed.columns, pushed.condition)
+    return Relation(view=view, title=source.title, rows=Scan(lambda: plan, source.pinned.context), plan=plan)
+
+
+def _explained(reference: TableReference, relation: Relation, planned: PlannedQuery) -> Iterator[str]:
+    alias = "" if reference.alias is None else f" as {reference.alias}"
+    plan = relation.plan
+    if plan is None:
+        yield f"table {relation.title}{alias}: all columns, no condition is pushed"
+        return
+    merged = sum(not split.raw for split in plan.splits)
+    native, how = len(plan.splits) - merged, "need no merge"
+    if planned.session is not None:
+        from lakehouse_core.execution.engines.spark.sql.query import native_count  # noqa: PLC0415
+
+        native, how = native_count(planned.session, plan), "are read by Spark itself"
+    yield f"table {relation.title}{alias}: snapshot {plan.snapshot_id}, schema {plan.schema.id}"
+    yield f"  columns: {', '.join(plan.columns)}"
+    pushed = next(one for start, one in planned.analysed.pushed.items() if planned.tables[start].view == relation.view)
+    yield f"  condition: {'none' if pushed.condition is None else condition_text(pushed.condition)}"
+    yield (
+        f"  files: {plan.file_count} of {_bytes(plan)} in {len(plan.splits)} splits; {native} splits {how}, "
+        f"{len(plan.splits) - native} are read here; {plan.manifests_read} of {plan.manifests_total} manifests"
+    )
+
+
+def _bytes(plan: ScanPlan) -> str:
+    return f"{plan.size_bytes:,} bytes"
+
+
+def condition_text(condition: Any) -> str:
+    """Return a condition as SQL, for people."""
+    from lakehouse_core.table.predicate import And, Compare, In, IsNull, Not, Or, StartsWith  # noqa: PLC0415
+
+    match condition:
+        case Compare(column, comparison, value):
+            return f"{column} {comparison} {value!r}" if isinstance(value, str) else f"{column} {comparison} {value}"
+        case In(column, values):
+            return f"{column} IN ({', '.join(map(repr, values[:10]))}{', …' if len(values) > 10 else ''})"
+        case IsNull(column):
+            return f"{column} IS NULL"
+        case StartsWith(column, prefix):
+            return f"{column} LIKE {prefix + '%'!r}"
+        case Not(part):
+            return f"NOT ({condition_text(part)})"
+        case And(parts):
+            return " AND ".join(map(condition_text, parts))
+        case Or(parts):
+            return f"({' OR '.join(map(condition_text, parts))})"
+    return str(condition)

@@ -1,0 +1,134 @@
+"""Statements: the text of one statement → its answer, by the verbs of the catalog and its tables."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, assert_never
+
+from lakehouse_core.api.answer import Answer
+from lakehouse_core.api.arguments import mapping_of, texts_of
+from lakehouse_core.catalog.statements.definitions import (
+    alter_table,
+    create_database,
+    create_table,
+    drop_database,
+    drop_table,
+    rename_table,
+)
+from lakehouse_core.catalog.statements.inserts import insert
+from lakehouse_core.catalog.statements.names import Call, Verbs
+from lakehouse_core.catalog.statements.procedures import call_procedure
+from lakehouse_core.catalog.statements.queries import explain, select
+from lakehouse_core.catalog.statements.shows import describe, show
+from lakehouse_core.errors import InvalidRequest, shown
+from lakehouse_core.execution.context import TableContext
+from lakehouse_core.execution.engine import Engine
+from lakehouse_core.planning.sql.parse import parse_statement
+from lakehouse_core.planning.sql.statement import (
+    AlterTable,
+    CreateDatabase,
+    CreateTable,
+    Describe,
+    DropDatabase,
+    DropTable,
+    Explain,
+    Insert,
+    RenameTable,
+    Select,
+    Show,
+    Statement,
+)
+from lakehouse_core.planning.sql.statement import Call as CallStatement
+from lakehouse_core.planning.sql.tokens import SqlText
+
+_SETTINGS: Final[Mapping[str, tuple[str, ...]]] = {
+    "spark.sql.sources.partitionOverwriteMode": ("static", "dynamic"),
+}
+_WORDS: Final = {
+    "Pass exist_ok=True to accept that": "Write IF NOT EXISTS to accept that",
+    "pass cascade=True": "write CASCADE",
+}
+
+
+def run_statement(
+    catalog: Verbs,
+    text: str,
+    *,
+    context: Callable[[str], TableContext],
+    engine: Callable[[], Engine],
+    parameters: Mapping[str, Any] | None,
+    tables: Mapping[str, Any] | None,
+    database: str | None,
+    settings: Mapping[str, str] | None,
+) -> Answer:
+    """Run a statement. Raises as `Catalog.sql` says."""
+    sql = SqlText(text)
+    call = Call(
+        catalog=catalog,
+        context=context,
+        engine=engine,
+        sql=sql,
+        parameters=_named("parameters", parameters),
+        tables=_named("tables", tables),
+        database=_database(database),
+        settings=_settings(settings),
+    )
+    try:
+        return _run(call, parse_statement(text, call.parameters))
+    except InvalidRequest as error:
+        # The verbs name the arguments of Python.
+        for argument, words in _WORDS.items():
+            error.args = (str(error.args[0]).replace(argument, words) if error.args else "",)
+        raise
+
+
+def _run(call: Call, statement: Statement) -> Answer:
+    match statement:
+        case Select(query):
+            return select(call, query)
+        case Explain(query):
+            return explain(call, query)
+        case Insert():
+            return insert(call, statement)
+        case Show():
+            return show(call, statement)
+        case Describe():
+            return describe(call, statement)
+        case CallStatement():
+            return call_procedure(call, statement)
+        case CreateTable():
+            return create_table(call, statement)
+        case CreateDatabase():
+            return create_database(call, statement)
+        case DropTable():
+            return drop_table(call, statement)
+        case DropDatabase():
+            return drop_database(call, statement)
+        case AlterTable():
+            return alter_table(call, statement)
+        case RenameTable():
+            return rename_table(call, statement)
+        case _:
+            assert_never(statement)
+
+
+def _named(name: str, given: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    found = mapping_of(name, given)
+    for key in found:
+        if not isinstance(key, str) or not key.isidentifier():
+            raise InvalidRequest(f"{name}: {shown(key)} is not a name: expected letters, digits and '_'.")
+    return found
+
+
+def _database(database: str | None) -> str | None:
+    if database is not None and (not isinstance(database, str) or not database):
+        raise InvalidRequest(f"database={shown(database)}: expected the name of a database.")
+    return database
+
+
+def _settings(settings: Mapping[str, str] | None) -> dict[str, str]:
+    found = texts_of("settings", settings)
+    for key, value in found.items():
+        if key not in _SETTINGS:
+            raise InvalidRequest(f"settings: {shown(key)} is not a setting of sql(): expected {', '.join(_SETTINGS)}.")
+        if value.lower() not in _SETTINGS[key]:
+            raise InvalidRequest(f"settings: {key} = {shown(value)}: expected {' or '.join(_SETTINGS[key])}.")
+    return {key: value.lower() for key, value in found.items()}

@@ -1,0 +1,135 @@
+"""Queries on Spark: the user's own text, in which the names of tables are those of temporary views.
+
+The views are dropped as soon as Spark has analysed the text. Rule: values of parameters never become text.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime
+from functools import partial
+from typing import Any, TypeVar
+
+import pyarrow as pa
+from pyspark.errors import (
+    AnalysisException,
+    ArithmeticException,
+    ArrayIndexOutOfBoundsException,
+    DateTimeException,
+    IllegalArgumentException,
+    NumberFormatException,
+    ParseException,
+    PySparkException,
+    SparkRuntimeException,
+)
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import NumericType
+
+from lakehouse_core.errors import InvalidRequest
+from lakehouse_core.execution.engines.spark.failures import translated
+from lakehouse_core.execution.engines.spark.scan.frame import read_frame
+from lakehouse_core.execution.engines.spark.scan.native import native_tasks
+from lakehouse_core.execution.engines.spark.types import spark_type
+from lakehouse_core.execution.engines.spark.write.routing import quoted
+from lakehouse_core.execution.read.scan import ScanPlan, read_tasks
+from lakehouse_core.execution.sql.relation import Relation
+from lakehouse_core.format.data_types import AtomicType, DataField, TypeRoot
+from lakehouse_core.table.predicate import columns_of
+
+R = TypeVar("R")
+
+# What the query itself does wrong.
+_OF_QUERIES = (
+    AnalysisException,
+    ParseException,
+    ArithmeticException,
+    ArrayIndexOutOfBoundsException,
+    DateTimeException,
+    IllegalArgumentException,
+    NumberFormatException,
+    SparkRuntimeException,
+)
+
+
+class SparkQuery:
+    """A query that Spark has analysed; `frame` gives its rows. Raises InvalidRequest for a text that Spark refuses."""
+
+    def __init__(
+        self, session: SparkSession, text: str, relations: Sequence[Relation], parameters: Mapping[str, Any]
+    ) -> None:
+        self._session = session
+        views = []
+        arguments = {key: _value(one) for key, one in parameters.items()}
+        try:
+            for relation in relations:
+                frame = _frame(session, relation)
+                _asked(session, partial(frame.createOrReplaceTempView, relation.view))
+                views.append(relation.view)
+            self.frame: DataFrame = _asked(session, lambda: session.sql(text, args=arguments))
+            self.schema: pa.Schema = _asked(session, lambda: to_arrow_schema(self.frame.schema))
+        finally:
+            for view in views:
+                session.catalog.dropTempView(view)
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Yield the rows, which Spark collects in this process; no batch is empty."""
+        table = _asked(self._session, self.frame.toArrow)
+        for batch in table.cast(self.schema).to_batches():
+            if batch.num_rows:
+                yield batch
+
+
+def named_frame(frame: DataFrame, fields: Sequence[DataField], constants: Mapping[DataField, Any]) -> DataFrame:
+    """Return the rows under the names of the fields, with constant columns behind them."""
+    named = frame.toDF(*(field.name for field in fields))
+    columns = []
+    for field, stored in zip(fields, named.schema, strict=True):
+        column = named[quoted(field.name)]
+        is_floating = isinstance(field.type, AtomicType) and field.type.root in (TypeRoot.FLOAT, TypeRoot.DOUBLE)
+        # As Spark stores a number in a floating-point column.
+        cast = is_floating and isinstance(stored.dataType, NumericType)
+        columns.append(column.cast(spark_type(field.type)).alias(field.name) if cast else column)
+    columns += [F.lit(value).cast(spark_type(field.type)).alias(field.name) for field, value in constants.items()]
+    return named.select(*columns)
+
+
+def native_count(session: SparkSession, plan: ScanPlan) -> int:
+    """Return how many splits Spark's own reader reads."""
+    asked = columns_of(plan.predicate) if plan.predicate is not None else frozenset()
+    names = [*plan.columns, *sorted(asked.difference(plan.columns))]
+    return len(native_tasks(session, read_tasks(plan), [plan.schema.field(name) for name in names]))
+
+
+def _asked(session: SparkSession, run: Callable[[], R]) -> R:
+    """Run a part of a query. Raises InvalidRequest for what the query does wrong, else as `translated` does."""
+    with translated(session, "SQL"):
+        try:
+            return run()
+        except _OF_QUERIES as error:
+            if "lakehouse-task-error" in str(error):
+                raise
+            raise InvalidRequest(f"SQL: {_first_line(error)}") from error
+
+
+def _frame(session: SparkSession, relation: Relation) -> DataFrame:
+    if relation.frame is not None:
+        return relation.frame
+    if relation.plan is not None:
+        return read_frame(session, relation.plan)
+    rows: Any = relation.rows
+    if hasattr(rows, "to_spark"):
+        frame: DataFrame = rows.to_spark(session)
+        return frame
+    return session.createDataFrame(rows.to_arrow())
+
+
+def _value(value: Any) -> Any:
+    if isinstance(value, datetime) and value.tzinfo is None:
+        # Spark would take it for a time of this machine's zone.
+        return F.expr(f"TIMESTAMP_NTZ '{value.isoformat(sep=' ')}'")
+    return bytearray(value) if isinstance(value, bytes) else value
+
+
+def _first_line(error: PySparkException) -> str:
+    text = str(error).strip()
+    return text.splitlines()[0].rstrip(".") + "." if text else "Spark refuses the query."

@@ -1,0 +1,147 @@
+"""Statements of SQL as values. `parse` makes them; each part of the text is in the value, or is refused."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from lakehouse_core.format.data_types import DataField
+from lakehouse_core.planning.alter.schema_change import SchemaChange
+from lakehouse_core.planning.sql.tokens import Name, SqlText
+
+
+@dataclass(frozen=True, slots=True)
+class QueryText:
+    """A query inside a statement: from the token `first`, whose place is `start`, to the end of the text."""
+
+    sql: SqlText
+    first: int
+    start: int
+
+
+@dataclass(frozen=True, slots=True)
+class Select:
+    """A statement that only asks."""
+
+    query: QueryText
+
+
+@dataclass(frozen=True, slots=True)
+class Explain:
+    """EXPLAIN of a query."""
+
+    query: QueryText
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Insert:
+    """INSERT. `columns` None: those of the table, in order. `partition`: the values of PARTITION (…); a column without
+    one is in `dynamic`.
+    """
+
+    table: Name
+    query: QueryText
+    overwrites: bool
+    columns: tuple[str, ...] | None = None
+    by_name: bool = False
+    partition: Mapping[str, Any] = field(default_factory=dict)
+    dynamic: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateDatabase:
+    name: Name
+    exist_ok: bool
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DropDatabase:
+    name: Name
+    missing_ok: bool
+    cascade: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateTable:
+    """CREATE TABLE. `query`: of CREATE TABLE … AS; the columns are then those of the query."""
+
+    name: Name
+    exist_ok: bool
+    columns: tuple[DataField, ...] = ()
+    primary_keys: tuple[str, ...] = ()
+    partition_keys: tuple[str, ...] = ()
+    options: Mapping[str, str] = field(default_factory=dict)
+    comment: str | None = None
+    query: QueryText | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DropTable:
+    name: Name
+    missing_ok: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlterTable:
+    """ALTER TABLE. `known_options`: keys that UNSET without IF EXISTS names, which must be set."""
+
+    name: Name
+    changes: tuple[SchemaChange, ...]
+    known_options: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RenameTable:
+    name: Name
+    target: Name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Show:
+    """SHOW. `what` is databases, tables, tblproperties, create, columns or partitions."""
+
+    what: str
+    name: Name | None = None
+    like: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Describe:
+    """DESCRIBE. `what` is table, database or history."""
+
+    what: str
+    name: Name
+    extended: bool = False
+    column: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Argument:
+    """An argument of CALL. `name` None: by position."""
+
+    name: str | None
+    value: Any
+    start: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    sql: SqlText
+    procedure: Name
+    arguments: tuple[Argument, ...]
+
+
+Statement: TypeAlias = (
+    Select
+    | Explain
+    | Insert
+    | CreateDatabase
+    | DropDatabase
+    | CreateTable
+    | DropTable
+    | AlterTable
+    | RenameTable
+    | Show
+    | Describe
+    | Call
+)

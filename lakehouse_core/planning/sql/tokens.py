@@ -1,0 +1,302 @@
+"""SQL text as tokens with their places, and a cursor over them for the statements that are parsed here.
+
+Rule: strings, names and comments end where the parser of queries says, because both use its tokenizer.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Any, ClassVar, Final
+
+from sqlglot.dialects.databricks import Databricks
+from sqlglot.errors import SqlglotError
+from sqlglot.tokens import Token, TokenType
+
+from lakehouse_core.errors import InvalidRequest, UnsupportedFeature, shown
+
+# Spark 4 is ANSI, and so is this dialect: a cast that fails and a division by zero are errors.
+DIALECT: Final = "databricks"
+MAX_TEXT_LENGTH: Final = 1 << 20
+
+_NAMES: Final = (TokenType.VAR, TokenType.IDENTIFIER)
+_TEXTS: Final = (TokenType.STRING, TokenType.RAW_STRING)
+
+
+class _Tokenizer(Databricks.Tokenizer):  # type: ignore[misc]
+    """The tokenizer of queries without keywords: each word is a token of its own."""
+
+    COMMANDS: ClassVar[set[TokenType]] = set()  # sqlglot reads a plain set
+    KEYWORDS = {  # noqa: RUF012
+        mark: kind
+        for mark, kind in Databricks.Tokenizer.KEYWORDS.items()
+        if not mark[0].isalpha() and mark != Databricks.Tokenizer.HINT_START
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """A name of one or more parts; `start` and `end` are the places of its first and last character."""
+
+    parts: tuple[str, ...]
+    start: int
+    end: int
+
+    def __str__(self) -> str:
+        return ".".join(self.parts)
+
+
+class SqlText:
+    """The text of one statement, and its tokens. Raises InvalidRequest for text that cannot be read, and for more than
+    one statement.
+    """
+
+    def __init__(self, text: str) -> None:
+        if not isinstance(text, str):
+            raise InvalidRequest(f"sql({shown(text)}): expected the text of a statement.")
+        self.text = text
+        self.tokens = _tokens(text)
+        while self.tokens and self.tokens[-1].token_type is TokenType.SEMICOLON:
+            self.tokens.pop()
+        if not self.tokens:
+            raise InvalidRequest("The SQL text has no statement. Write one, as in SELECT 1.")
+        for token in self.tokens:
+            if token.token_type is TokenType.SEMICOLON:
+                raise self.invalid(token.start, "found a second statement after ';'. Call sql once for each statement")
+            self._refuse_hints(token)
+
+    def place(self, start: int) -> str:
+        """Return a place in the text for a message: `line 2, column 5`."""
+        before = self.text[:start]
+        return f"line {before.count(chr(10)) + 1}, column {start - before.rfind(chr(10))}"
+
+    def invalid(self, start: int, message: str) -> InvalidRequest:
+        """Return the error for a part of the text that is wrong."""
+        return InvalidRequest(f"SQL, {self.place(start)}: {_sentence(message)}")
+
+    def unsupported(self, start: int, message: str) -> UnsupportedFeature:
+        """Return the error for a part of the text that is known and not carried out."""
+        return UnsupportedFeature(f"SQL, {self.place(start)}: {_sentence(message)}")
+
+    def _refuse_hints(self, token: Token) -> None:
+        for comment in token.comments:
+            if comment.startswith("+"):
+                start = max(self.text.find("/*+"), 0)
+                raise self.unsupported(
+                    start, "hints in /*+ … */ are not carried out. Remove it; scan options are arguments of scan()"
+                )
+
+
+def split_statements(text: str) -> list[str]:
+    """Return the statements of a text, which a semicolon ends. Raises InvalidRequest for text that cannot be read."""
+    found, begin = [], 0
+    for token in _tokens(text):
+        if token.token_type is TokenType.SEMICOLON:
+            found.append(text[begin : token.start])
+            begin = token.end + 1
+    found.append(text[begin:])
+    return [one for one in found if _tokens(one)]
+
+
+def is_complete(text: str) -> bool:
+    """Return whether the last statement of the text ends with a semicolon."""
+    try:
+        tokens = _tokens(text)
+    except InvalidRequest:
+        return False
+    return bool(tokens) and tokens[-1].token_type is TokenType.SEMICOLON
+
+
+def _tokens(text: str) -> list[Token]:
+    if len(text) > MAX_TEXT_LENGTH:
+        raise InvalidRequest(f"The SQL text has {len(text)} characters: at most {MAX_TEXT_LENGTH} are read.")
+    try:
+        return list(_Tokenizer(dialect=Databricks).tokenize(text))
+    except SqlglotError as error:
+        raise InvalidRequest(
+            f"The SQL text {shown(text)} cannot be read: a quote or a comment is not closed, or a character is not SQL."
+        ) from error
+
+
+class Cursor:
+    """Reads the tokens of a statement one after the other. Raises InvalidRequest where another one is expected."""
+
+    def __init__(self, sql: SqlText, start: int = 0) -> None:
+        self.sql = sql
+        self._tokens: Sequence[Token] = sql.tokens
+        self._next = start
+
+    @property
+    def index(self) -> int:
+        """The number of the next token."""
+        return self._next
+
+    @property
+    def is_done(self) -> bool:
+        return self._next >= len(self._tokens)
+
+    @property
+    def start(self) -> int:
+        """The place of the next token; the end of the text after the last one."""
+        return len(self.sql.text) if self.is_done else int(self._tokens[self._next].start)
+
+    @property
+    def end(self) -> int:
+        """The place behind the last token that was read."""
+        return int(self._tokens[self._next - 1].end) + 1 if self._next else 0
+
+    def token(self, ahead: int = 0) -> Token | None:
+        """Return a token without reading it; None behind the last one."""
+        index = self._next + ahead
+        return self._tokens[index] if index < len(self._tokens) else None
+
+    def is_at(self, *words: str) -> bool:
+        """Return whether the next tokens are these words or marks."""
+        return all(_is(self.token(ahead), word) for ahead, word in enumerate(words))
+
+    def takes(self, *words: str) -> bool:
+        """Read these words or marks if they are next; return whether they are."""
+        if not self.is_at(*words):
+            return False
+        self._next += len(words)
+        return True
+
+    def takes_one(self, *words: str) -> str | None:
+        """Read one of these words if it is next, and return it."""
+        return next((word for word in words if self.takes(word)), None)
+
+    def expect(self, *words: str) -> None:
+        """Read these words or marks."""
+        for word in words:
+            if not self.takes(word):
+                raise self.expected(word)
+
+    def expected(self, what: str) -> InvalidRequest:
+        """Return the error that `what` is expected where the cursor is."""
+        return self.sql.invalid(self.start, f"found {self.found()}, expected {what}")
+
+    def found(self) -> str:
+        """Return the next token as text for a message."""
+        token = self.token()
+        return "the end of the text" if token is None else shown(self.sql.text[token.start : token.end + 1])
+
+    def part(self, what: str = "a name") -> str:
+        """Read one part of a name."""
+        token = self.token()
+        if token is None or token.token_type not in _NAMES or not token.text:
+            raise self.expected(what)
+        self._next += 1
+        return str(token.text)
+
+    def name(self, what: str = "a name") -> Name:
+        """Read a name whose parts are joined by dots."""
+        start = self.start
+        parts = [self.part(what)]
+        while self.takes("."):
+            parts.append(self.part(what))
+        if self.is_at("$"):
+            raise self.sql.invalid(
+                self.start,
+                f"found '$' in a name. Put the name of a system table in backquotes, as in `{parts[-1]}$files`",
+            )
+        return Name(tuple(parts), start, self.end - 1)
+
+    def names(self, what: str = "a name") -> list[str]:
+        """Read names of one part in parentheses."""
+        self.expect("(")
+        found = [self.part(what)]
+        while self.takes(","):
+            found.append(self.part(what))
+        self.expect(")")
+        return found
+
+    def is_text(self) -> bool:
+        token = self.token()
+        return token is not None and token.token_type in _TEXTS
+
+    def string(self, what: str = "a text in quotes") -> str:
+        """Read a text in quotes."""
+        token = self.token()
+        if token is None or token.token_type not in _TEXTS:
+            raise self.expected(what)
+        self._next += 1
+        return str(token.text)
+
+    def literal(self, parameters: dict[str, Any] | None = None, what: str = "a literal") -> Any:
+        """Read a literal, or a parameter, and return its value."""
+        token = self.token()
+        if token is None:
+            raise self.expected(what)
+        if self.takes(":"):
+            return self._parameter(parameters or {})
+        if token.token_type in _TEXTS:
+            return self.string()
+        for word, value in (("NULL", None), ("TRUE", True), ("FALSE", False)):
+            if self.takes(word):
+                return value
+        if self.is_at("DATE") or self.is_at("TIMESTAMP"):
+            return self._time()
+        if self.takes("-"):
+            return -self._number(what)
+        return self._number(what)
+
+    def map(self, parameters: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Read `map('k', 'v', …)`."""
+        self.expect("MAP", "(")
+        found: dict[str, Any] = {}
+        while not self.takes(")"):
+            if found:
+                self.expect(",")
+            key = self.string()
+            self.expect(",")
+            found[key] = self.literal(parameters)
+        return found
+
+    def end_statement(self) -> None:
+        """Check that no token is left."""
+        if not self.is_done:
+            raise self.sql.invalid(self.start, f"found {self.found()}, expected the end of the statement")
+
+    def rest(self) -> Iterator[Token]:
+        """Yield the tokens that are left, without reading them."""
+        yield from self._tokens[self._next :]
+
+    def skip(self, count: int = 1) -> None:
+        self._next += count
+
+    def _parameter(self, parameters: dict[str, Any]) -> Any:
+        start = self.start
+        name = self.part("the name of a parameter")
+        if name not in parameters:
+            raise self.sql.invalid(start, f"parameter :{name} has no value. Pass it: sql(text, {{{name!r}: …}})")
+        return parameters[name]
+
+    def _number(self, what: str) -> int | Decimal:
+        token = self.token()
+        if token is None or token.token_type is not TokenType.NUMBER:
+            raise self.expected(what)
+        self._next += 1
+        text = str(token.text)
+        # The suffix of a number's type, as in 3L, is a cast for the tokenizer.
+        if self.takes("::"):
+            self._next += 1
+        return int(text) if text.isdecimal() and len(text) < 400 else Decimal(text)
+
+    def _time(self) -> Any:
+        start, is_date = self.start, self.is_at("DATE")
+        self._next += 1
+        text = self.string()
+        try:
+            return date.fromisoformat(text) if is_date else datetime.fromisoformat(text)
+        except ValueError as error:
+            raise self.sql.invalid(start, f"{shown(text)} is not a time, expected one such as '2013-01-05'") from error
+
+
+def _sentence(message: str) -> str:
+    return message if message.endswith((".", "?")) else f"{message}."
+
+
+def _is(token: Token | None, word: str) -> bool:
+    if token is None or token.token_type in (*_TEXTS, TokenType.IDENTIFIER):
+        return False
+    return bool(token.text.upper() == word)

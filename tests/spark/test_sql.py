@@ -1,0 +1,99 @@
+"""SQL on Spark: the same values as in this process, and statements that write."""
+
+from datetime import datetime
+
+import pytest
+
+import lakehouse_core as lc
+from tests.catalog.statements.query_tables import make_tables, queries, rows_of
+
+pytestmark = pytest.mark.spark
+# Every so many queries; `make test-long` runs the others.
+STEP = 5
+
+
+@pytest.fixture(scope="module")
+def catalogs(spark, tmp_path_factory) -> tuple[lc.Catalog, lc.Catalog]:
+    """One warehouse, by DuckDB and by Spark."""
+    folder = tmp_path_factory.mktemp("sql")
+    here = lc.connect(folder)
+    make_tables(here)
+    return here, lc.connect(folder, spark=spark)
+
+
+def compare(catalogs: tuple[lc.Catalog, lc.Catalog], query: str) -> None:
+    here, there = (catalog.sql(query).to_arrow() for catalog in catalogs)
+    ordered = "ORDER BY" in query
+
+    assert rows_of(here, ordered=ordered) == rows_of(there, ordered=ordered)
+
+
+@pytest.mark.parametrize("query", queries()[::STEP])
+def test_both_engines_give_the_same_values(catalogs, query):
+    compare(catalogs, query)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("query", [query for number, query in enumerate(queries()) if number % STEP])
+def test_both_engines_give_the_same_values_for_every_query(catalogs, query):
+    compare(catalogs, query)
+
+
+def test_parameters_data_of_the_call_and_frames_are_named(catalogs, spark):
+    _, there = catalogs
+    values = {"text": "it's; --", "number": 0.5, "local": datetime(2013, 1, 5, 6), "nothing": None}
+    frame = spark.createDataFrame([(1, "a")], "id BIGINT, x STRING")
+
+    answer = there.sql(f"SELECT {', '.join(f':{name} AS {name}' for name in values)}", values)
+    joined = there.sql(
+        "SELECT f.x, d.y FROM f JOIN d ON f.id = d.id JOIN s.orders o ON o.id = f.id",
+        tables={"f": frame, "d": [{"id": 1, "y": "b"}]},
+    )
+
+    assert answer.to_arrow().to_pylist() == [values]
+    assert joined.to_arrow().to_pylist() == [{"x": "a", "y": "b"}]
+    assert joined.to_spark().collect()[0].asDict() == {"x": "a", "y": "b"}
+    assert [name.name for name in spark.catalog.listTables() if name.name.startswith("lakehouse_sql")] == []
+
+
+def test_what_is_read_is_explained(catalogs):
+    lines = catalogs[1].sql("EXPLAIN SELECT id FROM s.customers WHERE id > 3").to_arrow().column("plan").to_pylist()
+
+    assert lines[0] == "engine: spark"
+    assert lines[2:4] == ["  columns: id", "  condition: id > 3"]
+    assert "read by Spark itself" in lines[4]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("SELECT 1 / 0", "DIVIDE_BY_ZERO"),
+        ("SELECT id, count(*) FROM s.orders", "MISSING_GROUP_BY"),
+        ("SELECT idd FROM s.orders", "line 1, column 8: there is no column idd"),
+        ("SELECT * FROM s.nix", "Table 's.nix' does not exist"),
+    ],
+)
+def test_a_wrong_query_is_an_error_of_ours(catalogs, text, message):
+    with pytest.raises(lc.LakehouseError, match=message):
+        catalogs[1].sql(text).to_arrow()
+
+
+def test_statements_that_write_go_through_spark(spark, tmp_path):
+    catalog = lc.connect(tmp_path, spark=spark)
+    catalog.sql("CREATE DATABASE s")
+    catalog.sql("CREATE TABLE s.t (a INT, w DOUBLE, d DATE) PARTITIONED BY (d)")
+    dynamic = {"spark.sql.sources.partitionOverwriteMode": "dynamic"}
+
+    def rows() -> list[tuple[object, ...]]:
+        return [tuple(row) for row in catalog.sql("SELECT a, w, day(d) FROM s.t ORDER BY a").to_spark().collect()]
+
+    report = catalog.sql("INSERT INTO s.t VALUES (1, 1.5, DATE '2013-01-01'), (2, 2, DATE '2013-01-02')").report
+    assert (report.rows_added, rows()) == (2, [(1, 1.5, 1), (2, 2.0, 2)])
+    catalog.sql("INSERT OVERWRITE s.t (a, d) SELECT a + 10, d FROM s.t WHERE a = 2", settings=dynamic)
+    assert rows() == [(1, 1.5, 1), (12, None, 2)]
+    catalog.sql("INSERT OVERWRITE s.t PARTITION (d = '2013-01-02') SELECT 3, 4")
+    assert rows() == [(1, 1.5, 1), (3, 4.0, 2)]
+    catalog.sql("CREATE TABLE s.u AS SELECT d, count(*) AS n FROM s.t GROUP BY d")
+    assert catalog.sql("SELECT sum(n) AS n FROM s.u").to_arrow().to_pylist() == [{"n": 2}]
+    catalog.sql("INSERT OVERWRITE s.t VALUES (9, 9, DATE '2013-01-09')")
+    assert rows() == [(9, 9.0, 9)]
