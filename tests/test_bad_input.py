@@ -326,7 +326,8 @@ CASES: dict[str, list[tuple[Call, type[lc.LakehouseError], str]]] = {
         ),
         (keyed(**{"bucket": "0"}), INVALID, "Option bucket is 0: expected 1 or more, or -1"),
         (keyed(**{"bucket": "one"}), INVALID, "Option bucket is 'one': expected a whole number"),
-        (keyed(**{"bucket": "-1"}), UNSUPPORTED, "Option bucket = -1 (dynamic buckets.*set bucket to 1 or more"),
+        (keyed(**{"dynamic-bucket.target-row-num": "0"}), INVALID, "target-row-num is 0: expected at least 1."),
+        (keyed(**{"dynamic-bucket.max-buckets": "40000"}), INVALID, "max-buckets is 40000: expected at most 32767."),
         (keyed(**{"bucket-key": "v"}), INVALID, "bucket-key names v, which is not in the primary key (k)"),
         (
             keyed(**{"bucket-function.type": "mod", "bucket-key": "nope"}),
@@ -776,7 +777,7 @@ CASES: dict[str, list[tuple[Call, type[lc.LakehouseError], str]]] = {
         (
             lambda w: lc.StagedCommit.from_json('{"version":9}'),
             UNSUPPORTED,
-            "its version is 9, this release reads up to 4",
+            "its version is 9, this release reads up to 5",
         ),
         (
             lambda w: w.orders.expire_snapshots(retain_max=1, retain_min=5),

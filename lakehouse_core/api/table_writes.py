@@ -4,7 +4,7 @@ Rule: a wrong argument is refused before the verb writes anything.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from lakehouse_core.api import report_building as answers
 from lakehouse_core.api.arguments import (
@@ -18,13 +18,15 @@ from lakehouse_core.api.arguments import (
 from lakehouse_core.api.error_context import names_table
 from lakehouse_core.api.records import PendingRecord
 from lakehouse_core.api.reports import CommitReport, SchemaReport, timed
-from lakehouse_core.errors import InvalidRequest
+from lakehouse_core.api.scan import Scan
+from lakehouse_core.errors import CommitConflict, InvalidRequest
 from lakehouse_core.execution.alter import alter as alter_schema
 from lakehouse_core.execution.commit.check import refusals
 from lakehouse_core.execution.commit.loop import commit as commit_staged
 from lakehouse_core.execution.commit.loop import commit_or_discard
 from lakehouse_core.execution.commit.outcome import CommitResult
 from lakehouse_core.execution.context import TableContext
+from lakehouse_core.execution.tasks.write.input import can_be_read_again
 from lakehouse_core.execution.write.compact_after_commit import compact_written
 from lakehouse_core.execution.write.stage import stage as stage_files
 from lakehouse_core.metadata.staged_commits import forget_pending as remove_pending
@@ -35,9 +37,14 @@ from lakehouse_core.planning.alter.schema_change import SchemaChange
 from lakehouse_core.planning.commit.checks import check_commit
 from lakehouse_core.planning.commit.together import check_replayed, joined
 from lakehouse_core.progress import Listener, Watch, log_outcome
+from lakehouse_core.retry import Retry
 from lakehouse_core.row_files.files import RowFiles
+from lakehouse_core.table.bucketing import has_hash_index
 from lakehouse_core.table.commit_message import BATCH_IDENTIFIER, Append, Missing, WriteMode
 from lakehouse_core.table.staged_commit import StagedCommit
+
+# Each further attempt means that another commit brought one of the keys to another dynamic bucket meanwhile.
+_CLASHES: Final = Retry(10)
 
 
 @names_table
@@ -193,20 +200,36 @@ def _write(
     properties: Mapping[str, str] | None,
     missing: Missing,
 ) -> CommitReport:
-    staged = _stage(
-        table,
-        data,
-        watch,
-        commit_user=table.clock.uuid(),
-        commit_identifier=BATCH_IDENTIFIER,
-        rowkind_column=rowkind_column,
-        mode=mode,
-        properties=properties,
-        missing=missing,
-    )
-    watch.at("committing")
-    result = commit_or_discard(table, staged, named_by="the write")
-    return _committed(table, staged, result, watch)
+    for attempt in _CLASHES.attempts():
+        try:
+            staged = _stage(
+                table,
+                data,
+                watch,
+                commit_user=table.clock.uuid(),
+                commit_identifier=BATCH_IDENTIFIER,
+                rowkind_column=rowkind_column,
+                mode=mode,
+                properties=properties,
+                missing=missing,
+            )
+            watch.at("committing")
+            result = commit_or_discard(table, staged, named_by="the write")
+        except CommitConflict:
+            if attempt.is_last or not _may_stage_again(table, mode, data):
+                raise
+            continue
+        return _committed(table, staged, result, watch)
+    raise AssertionError("the last attempt returns or raises")
+
+
+def _may_stage_again(table: TableContext, mode: WriteMode, data: object) -> bool:
+    """Return whether a write that has a conflict may put its rows into other buckets: those of keys that other commits
+    brought meanwhile.
+    """
+    schema = table.schemas.known
+    is_dynamic = schema is not None and has_hash_index(schema.bucketing)
+    return is_dynamic and isinstance(mode, Append) and (isinstance(data, RowFiles | Scan) or can_be_read_again(data))
 
 
 def _stage(

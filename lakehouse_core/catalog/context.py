@@ -56,8 +56,9 @@ class CatalogContext:
             raise self.no_database(name)
 
     def tables(self, database: str, *, like: str | None = None) -> list[str]:
-        """Return the names of the tables of a database, sorted; with `like` only those that differ from it by case, if at
-        all. Raises NotFound.
+        """Return the sorted names of the tables of a database; with `like`, only those equal to it but for case.
+
+        Raises NotFound.
         """
         self.check_database(database)
         return self.metastore.tables(database, like=like)

@@ -1,7 +1,7 @@
 """Table options: the string map, parsed once into small frozen records with defaults and units."""
 
 from lakehouse_core.options.auto_tags import AutoTagOptions, TagFormatter, TagPeriod, auto_tag_options
-from lakehouse_core.options.buckets import DYNAMIC_BUCKET, POSTPONE_BUCKET, BucketFunction
+from lakehouse_core.options.buckets import DYNAMIC_BUCKET, POSTPONE_BUCKET, BucketFunction, DynamicBucketOptions
 from lakehouse_core.options.changelog import ChangelogProducer
 from lakehouse_core.options.checks import (
     about_option,
@@ -61,6 +61,7 @@ __all__ = [
     "CommitOptions",
     "CompactionOptions",
     "DeletionVectorOptions",
+    "DynamicBucketOptions",
     "ExpiryOptions",
     "FileStyle",
     "IndexKind",

@@ -3,8 +3,11 @@
 Source: docs/semantics/tables.md#bucket-modes.
 """
 
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
+
+from lakehouse_core.options.source import Source
 
 DYNAMIC_BUCKET: Final = -1
 POSTPONE_BUCKET: Final = -2
@@ -14,3 +17,30 @@ class BucketFunction(StrEnum):
     DEFAULT = "default"
     MOD = "mod"
     HIVE = "hive"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DynamicBucketOptions:
+    """How many keys a dynamic bucket takes before the next one is opened. `max_buckets` None: no bound of the table's
+    own.
+
+    `assigner_count`: how many tasks may share the new keys of a partition at most; None: as many as there are.
+    """
+
+    target_row_count: int = 2_000_000
+    max_buckets: int | None = None
+    assigner_count: int | None = None
+
+
+def dynamic_bucket_options(source: Source) -> DynamicBucketOptions:
+    max_buckets = source.whole("dynamic-bucket.max-buckets")
+    counts = [
+        source.whole(key)
+        for key in ("dynamic-bucket.initial-buckets", "dynamic-bucket.assigner-parallelism")
+        if source.has(key)
+    ]
+    return DynamicBucketOptions(
+        target_row_count=source.whole("dynamic-bucket.target-row-num"),
+        max_buckets=max_buckets if max_buckets > 0 else None,
+        assigner_count=min(counts, default=None),
+    )

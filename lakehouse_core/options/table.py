@@ -7,7 +7,12 @@ schema decide which tables may be created, written or read.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from lakehouse_core.options.buckets import DYNAMIC_BUCKET, BucketFunction
+from lakehouse_core.options.buckets import (
+    DYNAMIC_BUCKET,
+    BucketFunction,
+    DynamicBucketOptions,
+    dynamic_bucket_options,
+)
 from lakehouse_core.options.changelog import ChangelogProducer
 from lakehouse_core.options.commit import CommitOptions, commit_options
 from lakehouse_core.options.compaction import (
@@ -51,6 +56,7 @@ class TableOptions:
     bucket: int = DYNAMIC_BUCKET
     bucket_key: tuple[str, ...] = ()
     bucket_function: BucketFunction = BucketFunction.DEFAULT
+    dynamic_buckets: DynamicBucketOptions = field(default_factory=DynamicBucketOptions)
 
     # Merging of the versions of a key.
     merge_engine: MergeEngine = MergeEngine.DEDUPLICATE
@@ -185,6 +191,7 @@ def _parse(source: Source) -> TableOptions:
         bucket=source.whole("bucket"),
         bucket_key=source.names("bucket-key"),
         bucket_function=BucketFunction(source.word("bucket-function.type")),
+        dynamic_buckets=dynamic_bucket_options(source),
         merge_engine=MergeEngine(source.word("merge-engine")),
         changelog_producer=ChangelogProducer(source.word("changelog-producer")),
         needs_lookup=needs_lookup(source),

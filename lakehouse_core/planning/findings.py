@@ -214,6 +214,30 @@ def vector_findings(
             )
 
 
+def keys_without_index(key: str, folder: str, count: int) -> Finding:
+    """Return the finding for keys of a dynamic bucket whose hashes its index lacks."""
+    return Finding(
+        promise=Invariant.DISJOINT_LEVELS,
+        object=f"{key}, {folder}",
+        found=f"the index of the bucket lacks {count} of its keys",
+        expected="the hash of every key of the bucket, by which later rows of the key find it",
+        advice="Two writers of another engine ran at the same time. A further row of such a key may go to another "
+        "bucket, and the key would be there twice: overwrite the partition with its own rows.",
+    )
+
+
+def doubled_keys(key: str, folder: str, other: str, count: int) -> Finding:
+    """Return the finding for keys that are in two dynamic buckets of a partition."""
+    return Finding(
+        promise=Invariant.DISJOINT_LEVELS,
+        object=f"{key}, {folder}",
+        found=f"{count} of its keys are in {other} too",
+        expected="each key in one bucket of its partition",
+        advice="Two writers of another engine ran at the same time, and reads return both rows of such a key: "
+        "overwrite the partition with the rows that should stay.",
+    )
+
+
 def row_count_findings(
     key: str, snapshot: Snapshot, *, total: int, delta: int, changelog: int | None
 ) -> Iterator[Finding]:

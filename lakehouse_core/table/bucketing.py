@@ -73,6 +73,11 @@ def has_buckets(bucketing: Bucketing) -> bool:
             assert_never(bucketing)
 
 
+def has_hash_index(bucketing: Bucketing) -> bool:
+    """Return whether each bucket has an index of the hashes of its keys."""
+    return isinstance(bucketing, Dynamic) and not bucketing.crosses_partitions
+
+
 def total_buckets(bucketing: Bucketing) -> int:
     """Return the bucket count of a partition as manifest entries of new files record it."""
     match bucketing:

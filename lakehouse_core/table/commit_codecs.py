@@ -17,9 +17,11 @@ from lakehouse_core.table.commit_message import Append, DynamicOverwrite, Static
 T = TypeVar("T")
 
 # Stored between the steps of pipelines. Raise it when the meaning of a field changes; older versions stay readable.
-# Messages without index files are written as version 1, without checksums of deletion vectors as version 2, and staged
-# commits without the time of their base as version 3 at most, so that older releases can commit them.
-VERSION = 4
+# Messages without index files are written as version 1, without checksums of deletion vectors as version 2, staged
+# commits without the time of their base as version 3 at most, and those without read indexes as version 4 at most, so
+# that older releases can commit them.
+VERSION = 5
+WITHOUT_READ_INDEXES = 4
 WITHOUT_BASE_TIME = 3
 WITHOUT_VECTOR_CHECKSUMS = 2
 WITHOUT_INDEX_FILES = 1

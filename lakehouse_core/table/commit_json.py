@@ -1,6 +1,6 @@
 """Commit messages as JSON: the results of tasks, and the body of a staged commit.
 
-Versions 1 to 4. Names follow Paimon's DataFileMeta and commit messages.
+Versions 1 to 5. Names follow Paimon's DataFileMeta and commit messages.
 Source: docs/semantics/commit.md#commit-message.
 """
 
@@ -13,6 +13,7 @@ from lakehouse_core.table.commit_codecs import (
     INT,
     NAME,
     TEXT,
+    VERSION,
     WITHOUT_BASE_TIME,
     WITHOUT_INDEX_FILES,
     WITHOUT_VECTOR_CHECKSUMS,
@@ -49,6 +50,8 @@ def messages_from_json(text: str) -> tuple[CommitMessage, ...]:
 
 def version_of(messages: Sequence[CommitMessage]) -> int:
     """Return the lowest version that can hold all of the messages."""
+    if any(message.read_index_files for message in messages):
+        return VERSION
     indexes = [index for message in messages for index in message.index_files]
     vectors = (vector for index in indexes for vector in index.deletion_vectors or ())
     if any(vector.checksum is not None for vector in vectors):
@@ -129,5 +132,6 @@ MESSAGE = RecordCodec(
         "deleted_index_files": list_of(_INDEX),
         "compact_new_index_files": list_of(_INDEX),
         "compact_deleted_index_files": list_of(_INDEX),
+        "read_index_files": list_of(_INDEX),
     },
 )

@@ -28,7 +28,8 @@ class CommitMessage:
     """The file changes of one task in one bucket. `partition` is a serialized BinaryRow.
 
     To change an index file, a task writes a new one and deletes the old one. `new_index_files` and
-    `deleted_index_files` belong to the new files, the other two to the compaction.
+    `deleted_index_files` belong to the new files, those of the compaction to it. `read_index_files`: the hash indexes
+    that gave the rows of the new files their bucket, and do not change.
     """
 
     partition: bytes
@@ -44,6 +45,7 @@ class CommitMessage:
     deleted_index_files: tuple[IndexFile, ...] = ()
     compact_new_index_files: tuple[IndexFile, ...] = ()
     compact_deleted_index_files: tuple[IndexFile, ...] = ()
+    read_index_files: tuple[IndexFile, ...] = ()
 
     @property
     def index_files(self) -> tuple[IndexFile, ...]:

@@ -14,7 +14,7 @@ from lakehouse_core.table.commit_codecs import (
     INT,
     MODE,
     TEXT,
-    VERSION,
+    WITHOUT_READ_INDEXES,
     RecordCodec,
     decode_strings,
     dump,
@@ -51,7 +51,9 @@ class StagedCommit:
 
     def to_json(self) -> str:
         """Return the staged commit as one line of JSON, versioned."""
-        version = version_of(self.messages) if self.base_time_millis is None else VERSION
+        version = version_of(self.messages)
+        if self.base_time_millis is not None:
+            version = max(version, WITHOUT_READ_INDEXES)
         return dump({"version": version, **_STAGED.encode(self)})
 
     @staticmethod

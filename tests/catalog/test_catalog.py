@@ -11,7 +11,6 @@ from datetime import UTC, date, datetime, timedelta, timezone
 import pytest
 
 import lakehouse_core as lc
-from lakehouse_core.catalog.context import CatalogContext
 
 COLUMNS = {"k": "INT NOT NULL", "v": "STRING"}
 ROW = [{"k": 1, "v": "a"}]
@@ -304,25 +303,31 @@ def test_where_spark_is_missing_it_is_told_what_to_install(catalog, monkeypatch,
             use()
 
 
-def test_a_table_with_dynamic_buckets_says_what_it_is_and_is_read(catalog, tmp_path):
-    table = made(catalog)
+def test_a_table_whose_keys_move_between_partitions_says_what_it_is_and_is_read(catalog, tmp_path):
+    columns = {"p": "INT NOT NULL", **COLUMNS}
+    made = catalog.create_table(
+        "sales.orders", columns, primary_keys=["p", "k"], partition_keys=["p"], options={"bucket": "1"}
+    )
+    made.write([{"p": 1, **ROW[0]}])
     schema = tmp_path / "lake" / "sales.db" / "orders" / "schema" / "schema-0"
     document = json.loads(schema.read_text())
-    # As Java writes it: with other buckets, and no checksum.
+    # As Java may write it: with another key and other buckets, and no checksum.
     document["options"]["bucket"] = "-1"
+    document["primaryKeys"] = ["k"]
     del document["lakehouseCrc32"]
     schema.write_text(json.dumps(document))
     table = lc.connect(tmp_path / "lake").table("sales.orders")
 
     assert table.schema.options["bucket"] == "-1"
-    assert table.scan().to_arrow().to_pylist() == ROW
+    assert table.scan().to_arrow().to_pylist() == [{"p": 1, **ROW[0]}]
     for use in (lambda: table.write(ROW), table.compact, lambda: table.alter(lc.UpdateComment("x"))):
         with pytest.raises(lc.UnsupportedFeature) as refused:
             use()
         assert str(refused.value).replace(": Option", ": option") == (
-            "sales.orders: option bucket is -1 (dynamic buckets: the writing engine keeps an index from keys to "
-            "buckets). Such a table can be read here but not written: write it with Apache Paimon on Spark or Flink, "
-            "or create another with bucket = 1 or more and copy the rows. While it has no rows, alter may set bucket."
+            "sales.orders: option bucket is -1 and the primary key lacks a partition column (keys move between "
+            "partitions: the writing engine keeps a map from keys to partitions). Such a table can be read here but "
+            "not written: write it with Apache Paimon on Spark or Flink, or create another whose primary key has the "
+            "partition columns, and copy the rows."
         )
     with pytest.raises(lc.InvalidRequest, match=r"-1 and cannot become 2 once there are rows.*with the other number"):
         table.alter(lc.SetOption("bucket", "2"))

@@ -22,6 +22,7 @@ Rows = tuple[tuple[Any, ...], ...]
 
 OPTIONS = {"bucket": "1", "lakehouse.read.grace": "0 s", "snapshot.num-retained.min": "1"}
 WAITING = {"lakehouse.read.grace": "1 h"}
+DYNAMIC = {"bucket": "-1", "dynamic-bucket.target-row-num": "3", "write-only": "true"}
 CHANGELOGS = {"changelog-producer": "input", "changelog.num-retained.max": "100", "changelog.time-retained": "100 d"}
 
 
@@ -70,6 +71,12 @@ def _overtaken(table: lc.Table) -> None:
     table.write([{"k": 1, "v": "early"}])
 
 
+def _overtaken_by_new_keys(table: lc.Table) -> None:
+    staged = table.stage([{"k": 1, "v": "late"}, {"k": 8, "v": "late"}], commit_user="late", commit_identifier=1)
+    table.keep_pending(staged)
+    table.write([{"k": 1, "v": "early"}, {"k": 9, "v": "early"}])
+
+
 def _late_commit(table: lc.Table) -> object:
     staged = table.pending("late", 1)
     assert staged is not None
@@ -103,6 +110,11 @@ VERBS = {
     "commit, overtaken": _on_table(_late_commit, prepare=_overtaken),
     "commit together, overtaken": _on_table(_joint_commit, prepare=_two_staged, options={"write-only": "true"}),
     "overwrite": _on_table(lambda table: table.overwrite([{"k": 9, "v": "z"}])),
+    "write, dynamic buckets": _on_table(
+        lambda table: table.write([{"k": key, "v": "c"} for key in range(1, 6)]), options=DYNAMIC
+    ),
+    "commit, overtaken, dynamic buckets": _on_table(_late_commit, prepare=_overtaken_by_new_keys, options=DYNAMIC),
+    "overwrite, dynamic buckets": _on_table(lambda table: table.overwrite([{"k": 9, "v": "z"}]), options=DYNAMIC),
     "compact": _on_table(lambda table: table.compact(full=True)),
     "compact manifests": _on_table(lambda table: table.compact_manifests()),
     "write, compact": _on_table(

@@ -75,6 +75,7 @@ VERBS = {
 }
 KINDS = {
     "key": {"primary_keys": ["k"], "options": {"bucket": "2"}},
+    "key, dynamic": {"primary_keys": ["k"], "options": {"bucket": "-1", "dynamic-bucket.target-row-num": "2"}},
     "key, lookup": {"primary_keys": ["k"], "options": {"bucket": "1", "changelog-producer": "lookup"}},
     "key, vectors": {"primary_keys": ["k"], "options": {"bucket": "1", "deletion-vectors.enabled": "true"}},
     "append": {"options": {"bucket": "-1"}},
@@ -118,6 +119,8 @@ def rewrite_everything(store, clock):
 @pytest.mark.parametrize("name", VERBS)
 def test_what_has_gone_meanwhile_is_not_taken_for_damage(kind, name):
     verb = VERBS[name]
+    # What is staged by itself is not staged again by itself.
+    ends = (*verb.ends, *(LOST if kind == "key, dynamic" and name.startswith("stage") else ()))
     if name == "lookup" and kind == "append":
         return
     store, clock = copied(kind)
@@ -133,7 +136,7 @@ def test_what_has_gone_meanwhile_is_not_taken_for_damage(kind, name):
 
         try:
             verb.run(Catalog(FaultyStore(store, on_call=interrupt), clock=clock).table("db.t"))
-        except verb.ends:
+        except ends:
             pass
         except lc.LakehouseError as error:
             wrong[str(counting.calls[number - 1])] = f"{type(error).__name__}: {error}"

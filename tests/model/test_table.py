@@ -110,7 +110,8 @@ class TableMachine(RuleBasedStateMachine):
     @initialize(
         keyed=st.booleans(),
         partitioned=st.booleans(),
-        bucket=st.integers(1, 3),
+        # 0: dynamic buckets of two keys each.
+        bucket=st.integers(0, 3),
         by_sequence=st.booleans(),
         ignores_deletes=st.booleans(),
         options=st.fixed_dictionaries(
@@ -138,7 +139,8 @@ class TableMachine(RuleBasedStateMachine):
         options = {**options, **quiet}
         options["ignore-delete"] = "true" if ignores_deletes or not keyed else "false"
         if keyed:
-            options["bucket"] = str(bucket)
+            options["bucket"] = str(bucket or -1)
+            options["dynamic-bucket.target-row-num"] = "2"
             if by_sequence:
                 options["sequence.field"] = "n"
         else:

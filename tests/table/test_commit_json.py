@@ -86,6 +86,7 @@ MESSAGES = st.builds(
     deleted_index_files=INDEXES,
     compact_new_index_files=INDEXES,
     compact_deleted_index_files=INDEXES,
+    read_index_files=INDEXES,
 )
 STAGED = st.builds(
     StagedCommit,
@@ -197,15 +198,15 @@ FIRST_FILE = ("messages", 0, "newFiles", 0)
 @pytest.mark.parametrize(
     ("path", "value", "message"),
     [
-        (("version",), 0, r"staged commit\.version is 0, expected 1 to 4"),
+        (("version",), 0, r"staged commit\.version is 0, expected 1 to 5"),
         (("version",), True, r"staged commit\.version is True"),
-        (("version",), ..., r"staged commit\.version is None, expected 1 to 4"),
+        (("version",), ..., r"staged commit\.version is None, expected 1 to 5"),
         (("table",), ..., r"staged commit\.table is None, expected a value"),
         (("commitUser",), 7, r"staged commit\.commitUser is 7, expected a string"),
         (("commitIdentifier",), 2**63, "expected a 64-bit integer"),
         (("commitIdentifier",), True, "expected a 64-bit integer"),
         (("commitIdentifier",), "7", "expected a 64-bit integer"),
-        (("surprise",), 1, r"staged commit\.surprise is 1, expected no such field in version 4"),
+        (("surprise",), 1, r"staged commit\.surprise is 1, expected no such field in version 5"),
         (("mode",), "append", "expected the kind append"),
         (("mode",), {"kind": "upsert"}, "expected the kind append"),
         (("mode",), {"kind": "append", "partition": {}}, "expected the kind append"),
@@ -248,8 +249,8 @@ def test_what_is_not_one_json_object_is_refused(text: str) -> None:
 
 
 def test_a_newer_version_is_not_guessed() -> None:
-    with pytest.raises(UnsupportedFeature, match="its version is 5"):
-        StagedCommit.from_json(changed(("version",), 5))
+    with pytest.raises(UnsupportedFeature, match="its version is 6"):
+        StagedCommit.from_json(changed(("version",), 6))
 
 
 @pytest.mark.parametrize("text", ['{"version":1}', '{"version":1,"messages":3}', '{"version":1,"messages":[],"x":1}'])

@@ -344,7 +344,6 @@ def test_what_no_table_may_be_is_refused(make: Any, declared: dict[str, Any], sa
 UNSUPPORTED = [
     (orders, {"options": {"sequence.snapshot-ordering": "true"}}, "sequence.snapshot-ordering = true"),
     (orders, {"options": {"row-tracking.enabled": "true"}}, "row-tracking.enabled = true"),
-    (orders, {"options": {"bucket": "-1"}}, "bucket = -1"),
     (orders, {"options": {"bucket": "-2"}}, "bucket = -2"),
     (appended, {"options": {"file.format": "csv"}}, "file.format = csv"),
     (appended, {"columns": {"a": "VARIANT"}}, "Column a: the type VARIANT"),

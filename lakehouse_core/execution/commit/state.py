@@ -7,6 +7,7 @@ Source: docs/reliability/commit.md#steps.
 from collections.abc import Sequence
 
 from lakehouse_core.errors import SnapshotExpired
+from lakehouse_core.execution.commit.hash_indexes import HashIndexes
 from lakehouse_core.execution.commit.live_files import live_in
 from lakehouse_core.execution.commit.order import CommitOrder
 from lakehouse_core.execution.context import TableContext
@@ -40,17 +41,21 @@ class StepReader:
         self._step = step
         self._live = _LiveFiles(table)
         self._order = CommitOrder(table, step.staged, step.parts) if isinstance(step, AppendStep) else None
+        self._indexes_of = HashIndexes(table, step.staged) if isinstance(step, AppendStep) else None
 
     def renumbered(
         self, latest: Snapshot | None, schema: TableSchema, *, look: Look | None, commits_ahead: int
     ) -> CommitStep:
-        """Return the step, with higher sequence numbers for rows of buckets that other commits up to `latest` wrote.
+        """Return the step, with higher sequence numbers for rows of buckets that other commits up to `latest` wrote,
+        and with hash indexes that hold the keys of those commits too.
         `look`: the one that found `latest`. `commits_ahead`: as for `CommitOrder.messages_at`.
 
-        REQUIRES: the step returned by an earlier call certainly was not applied. Raises as `CommitOrder` does.
+        REQUIRES: the step returned by an earlier call certainly was not applied. Raises as `CommitOrder` and
+        `HashIndexes` do.
         """
-        if self._order is not None and isinstance(self._step, AppendStep):
+        if self._order is not None and self._indexes_of is not None and isinstance(self._step, AppendStep):
             messages = self._order.messages_at(latest, schema, look=look, commits_ahead=commits_ahead)
+            messages = self._indexes_of.messages_at(messages, latest, schema)
             if messages is not self._step.staged.messages:
                 self._step = with_messages(self._step, messages)
         return self._step
@@ -74,6 +79,8 @@ class StepReader:
         """Delete the files that renumbering made unused. REQUIRES: the step is applied, or certainly is not."""
         if self._order is not None:
             self._order.end(applied=applied)
+        if self._indexes_of is not None:
+            self._indexes_of.end(applied=applied)
 
     def _of_append(self, step: AppendStep, latest: Snapshot | None, schema: TableSchema) -> StepState:
         latest_id = None if latest is None else latest.id

@@ -15,6 +15,7 @@ from lakehouse_core.data_files.file_index import check_indexes
 from lakehouse_core.errors import CorruptTable, InvalidRequest, NotFound, UnsupportedFeature
 from lakehouse_core.execution.tasks.merge_scan import BucketFiles, objects_of
 from lakehouse_core.metadata.manifest_reader import ManifestReader
+from lakehouse_core.planning.commit.hash_indexes import live_indexes
 from lakehouse_core.planning.findings import Finding, Invariant, manifest_findings, unreadable, vector_findings
 from lakehouse_core.planning.readable import READABLE_FORMATS
 from lakehouse_core.progress import NOBODY, Watch
@@ -23,6 +24,7 @@ from lakehouse_core.storage.overlap import reading_ahead
 from lakehouse_core.table.data_file import DataFile
 from lakehouse_core.table.file_index import index_file_name
 from lakehouse_core.table.file_refs import FileRef
+from lakehouse_core.table.index_file import IndexFile
 from lakehouse_core.table.joined_changelog import segment_of
 from lakehouse_core.table.layout import MAIN, TableLayout
 from lakehouse_core.table.manifest import (
@@ -88,8 +90,8 @@ class Inspection:
         self._roots_checked = 0
         # Values cached in a handle may differ from the files as they are now.
         self._manifests = ManifestReader(store, MAIN)
-        self._store = store
-        self._reads_data = reads_data
+        self.store = store
+        self.reads_data = reads_data
         self._data_asked: set[str] = set()
         self._data_unread: list[_Content] = []
         self._data_files_read = 0
@@ -108,20 +110,20 @@ class Inspection:
         """
         self._watch.at("listing the files")
         self._root_count = root_count
-        infos = list(self._store.list(""))
+        infos = list(self.store.list(""))
         self._files = {info.key: info.size for info in infos}
         self.modified_millis = {info.key: info.modified_millis for info in infos if "/snapshot-" in f"/{info.key}"}
 
     def begin(self) -> None:
         """Count the next root as progress; when data is read, files count instead."""
-        if not self._reads_data:
+        if not self.reads_data:
             self._watch.at("checking", self._roots_checked, self._root_count, "snapshots")
         self._roots_checked += 1
 
     def end(self) -> Sequence[tuple[Finding, str | None]]:
         """Return the findings in order, each with the key of its root, and end the inspection."""
         self._read_data()
-        if not self._reads_data:
+        if not self.reads_data:
             self._watch.at("checking", self._root_count, self._root_count, "snapshots")
         return tuple(self._found.values())
 
@@ -132,7 +134,7 @@ class Inspection:
             lists = [(one, named) for one in some for named in one.root.lists]
             self._manifests.fetch({named.name: named.size or 0 for _, named in lists})
             unread: dict[str, int] = {}
-            for one, named in lists if self._store.requests_at_once > 1 else ():
+            for one, named in lists if self.store.requests_at_once > 1 else ():
                 # What cannot be read is reported when it is checked.
                 with suppress(*_UNREADABLE):
                     for each in self._manifests.listed(named.name, named.size, one.checksums.get(named.name)):
@@ -214,6 +216,16 @@ class Inspection:
             rooted.root.key,
         )
 
+    def hash_indexes(self, rooted: Rooted) -> Mapping[tuple[bytes, int], IndexFile]:
+        """Return the hash index of each bucket at a root; none if they cannot be read: `index_entries` reports it."""
+        name = rooted.root.index_manifest
+        if name is None:
+            return {}
+        try:
+            return live_indexes(self._manifests.listed_index_files(name, rooted.checksums.get(name)))
+        except _UNREADABLE:
+            return {}
+
     def vectors(
         self, key: str, index: IndexManifestEntry, row_counts: Callable[[], Mapping[str, int]], root_key: str
     ) -> None:
@@ -225,7 +237,7 @@ class Inspection:
         self._vectors_read.add(key)
 
         def read() -> list[tuple[str, int]]:
-            found = read_vectors(self._store.read(key), key, index.deletion_vectors or ())
+            found = read_vectors(self.store.read(key), key, index.deletion_vectors or ())
             return [(name, int(rows[-1])) for name, rows in found if len(rows)]
 
         highest = self.read(Invariant.NAMED_FILES, key, read, root_key)
@@ -259,19 +271,19 @@ class Inspection:
         latest at the end.
         """
         content = _Content(folder=folder, file=file, schemas=schemas, root_key=root_key)
-        if not self._reads_data or content.key in self._data_asked or not self._is_whole(content.key, file):
+        if not self.reads_data or content.key in self._data_asked or not self._is_whole(content.key, file):
             return
         self._data_asked.add(content.key)
         if file.schema_id in schemas:
             self._data_unread.append(content)
         # A disk is fastest one by one.
-        if len(self._data_unread) >= self._store.requests_at_once:
+        if len(self._data_unread) >= self.store.requests_at_once:
             self._read_data()
 
     def _read_data(self) -> None:
         """Read the files that `content` was asked for; while one is decoded, the next ones are fetched."""
         contents, self._data_unread = self._data_unread, []
-        with reading_ahead(self._store, self._objects_of(contents)) as opener:
+        with reading_ahead(self.store, self._objects_of(contents)) as opener:
             for content in contents:
                 self._watch.at("reading the data", self._data_files_read, None, "files")
                 self._data_files_read += 1

@@ -8,14 +8,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import assert_never
 
-from lakehouse_core.errors import InvalidRequest, shown
+from lakehouse_core.errors import CommitConflict, CorruptTable, InvalidRequest, shown
 from lakehouse_core.execution.commit.replay import applied_snapshot_ids
 from lakehouse_core.execution.commit.staged_files import discard
 from lakehouse_core.execution.compaction.precommit import with_joined_changelog, with_packed_files
 from lakehouse_core.execution.context import TableContext
+from lakehouse_core.execution.tasks.write.bucket_index import KeyIndex
 from lakehouse_core.execution.tasks.write.task import WriteTask
 from lakehouse_core.format.binary_row import deserialize_row
 from lakehouse_core.planning.commit.checks import check_staged
+from lakehouse_core.planning.commit.hash_indexes import known_indexes
 from lakehouse_core.planning.commit.ledger import ledger_of
 from lakehouse_core.planning.commit.overwrites import overwritten
 from lakehouse_core.planning.commit.steps import commit_steps
@@ -23,8 +25,9 @@ from lakehouse_core.planning.partitions import partition_name
 from lakehouse_core.planning.write_base import NOTHING_WRITTEN, WriteBase, write_base
 from lakehouse_core.progress import NOBODY, Watch
 from lakehouse_core.storage.outcomes import named_by_nobody
-from lakehouse_core.table.bucketing import Dynamic, Fixed, Postpone, Unaware
+from lakehouse_core.table.bucketing import Dynamic, Fixed, Postpone, Unaware, has_hash_index
 from lakehouse_core.table.commit_message import BATCH_IDENTIFIER, Append, CommitMessage, Missing, WriteMode
+from lakehouse_core.table.manifest import IndexManifestEntry
 from lakehouse_core.table.partition_time import check_partition_time
 from lakehouse_core.table.schema import TableSchema, write_supported
 from lakehouse_core.table.snapshot import Snapshot
@@ -49,7 +52,8 @@ def stage(
     `behind`: staged commits that will be committed before this one, so the new rows get higher sequence numbers than
     theirs. `missing`: whether a column that the data lacks is null or an error. If this user has committed this
     identifier already, nothing is written and `data` is not read: the commit returns its earlier result.
-    Raises InvalidRequest for data and partitions that do not fit, UnsupportedFeature, StorageFull, StaleCommit.
+    Raises InvalidRequest for data and partitions that do not fit, UnsupportedFeature, StorageFull, StaleCommit;
+    CommitConflict when the key indexes of dynamic buckets expired during the write.
     """
     look = table.look()
     schema = table.schemas.latest(look)
@@ -57,12 +61,13 @@ def stage(
     # An overwrite replaces all earlier rows; without buckets or keys rows have no order.
     continues_sequence = isinstance(mode, Append) and _has_order(schema)
 
-    def read(base: Snapshot | None) -> tuple[Snapshot | None, WriteBase]:
+    def read(base: Snapshot | None) -> tuple[Snapshot | None, WriteBase, Sequence[IndexManifestEntry]]:
         if base is None or not continues_sequence:
-            return base, NOTHING_WRITTEN
-        return base, write_base(table.manifests.columns(table.manifests.of(base)))
+            return base, NOTHING_WRITTEN, ()
+        written = write_base(table.manifests.columns(table.manifests.of(base)))
+        return base, written, table.manifests.index_entries(base)
 
-    base, written = table.snapshots.of_latest(read, look)
+    base, written, indexes = table.snapshots.of_latest(read, look)
     staged = StagedCommit(
         table=table.name,
         commit_user=commit_user,
@@ -88,8 +93,18 @@ def stage(
         missing=missing,
         # An overwrite has no changelog. Java writes one and never commits it.
         emits_changelog=isinstance(mode, Append),
+        # An overwrite gives its keys new buckets.
+        key_index=KeyIndex(known_indexes(indexes, behind, schema)) if continues_sequence else KeyIndex(),
     )
-    return _written(table, task, data, staged, written.bucket_counts, watch=watch)
+    try:
+        return _written(table, task, data, staged, written.bucket_counts, watch=watch)
+    except CorruptTable as error:
+        if base is None or not has_hash_index(schema.bucketing) or not table.snapshots.has_expired(base):
+            raise
+        raise CommitConflict(
+            f"{error} The index gives known keys their bucket, and other commits replaced it meanwhile. Nothing was "
+            "applied: stage the data again."
+        ) from error
 
 
 def _written(
@@ -134,9 +149,9 @@ def _check_rowkind_column(table: str, schema: TableSchema, rowkind_column: str |
 def _has_order(schema: TableSchema) -> bool:
     """Return whether the rows of a bucket have an order that later writes continue."""
     match schema.bucketing:
-        case Fixed():
+        case Fixed() | Dynamic():
             return True
-        case Unaware() | Dynamic() | Postpone():
+        case Unaware() | Postpone():
             return False
         case _:
             assert_never(schema.bucketing)

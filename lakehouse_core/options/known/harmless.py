@@ -139,10 +139,6 @@ lookup.merge-records-threshold int 1024
         "They refine a feature whose own switch is refused.",
         """
 lookup.blob-as-descriptor bool false
-dynamic-bucket.target-row-num int 2000000
-dynamic-bucket.initial-buckets int -
-dynamic-bucket.max-buckets int -1
-dynamic-bucket.assigner-parallelism int -
 cross-partition-upsert.index-ttl duration -
 cross-partition-upsert.bootstrap-parallelism int 10
 postpone.batch-write-fixed-bucket bool true

@@ -12,6 +12,10 @@ bucket int -1 -2..2147483647
 bucket-key text -
 bucket-function.type default|mod|hive default
 bucket-append-ordered bool true
+dynamic-bucket.target-row-num int 2000000 1..
+dynamic-bucket.initial-buckets int - 1..
+dynamic-bucket.max-buckets int -1 -1..32767
+dynamic-bucket.assigner-parallelism int - 1..
 type table-type table
 primary-key text -
 partition text -

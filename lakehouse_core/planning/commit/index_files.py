@@ -7,12 +7,15 @@ Source: docs/semantics/commit.md#conflict-detection, docs/semantics/commit.md#in
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from lakehouse_core.errors import UnsupportedFeature
 from lakehouse_core.planning.commit.conflicts import Conflict
 from lakehouse_core.table.index_file import IndexFile
-from lakehouse_core.table.manifest import DELETION_VECTORS, EntryKind, IndexManifestEntry, ManifestEntry
+from lakehouse_core.table.manifest import DELETION_VECTORS, HASH_INDEX, EntryKind, IndexManifestEntry, ManifestEntry
+
+# Hash indexes list keys, not files, so that removing data files leaves them as they are.
+_KNOWN_TYPES: Final = frozenset({DELETION_VECTORS, HASH_INDEX})
 
 _Name: TypeAlias = tuple[bytes, int, str]
 
@@ -96,7 +99,7 @@ def check_other_indexes(indexes: Iterable[IndexManifestEntry], entries: Iterable
     """
     touched = {(entry.partition, entry.bucket) for entry in entries if entry.kind is EntryKind.DELETE}
     for index in indexes:
-        if index.index_type != DELETION_VECTORS and (index.partition, index.bucket) in touched:
+        if index.index_type not in _KNOWN_TYPES and (index.partition, index.bucket) in touched:
             raise UnsupportedFeature(
                 f"{index.file_name}: bucket {index.bucket} has a {index.index_type} index, which this release does not "
                 "change. Nothing was applied; use another engine for this table."

@@ -23,7 +23,7 @@ from lakehouse_core.planning.commit.partial import compactions_that_fit
 from lakehouse_core.planning.partitions import bucket_name
 from lakehouse_core.table.bucketing import is_placed
 from lakehouse_core.table.commit_message import Append, CommitKind, CommitMessage, StaticOverwrite
-from lakehouse_core.table.manifest import DELETION_VECTORS, IndexManifestEntry, ManifestEntry
+from lakehouse_core.table.manifest import DELETION_VECTORS, HASH_INDEX, IndexManifestEntry, ManifestEntry
 from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.staged_commit import StagedCommit
 
@@ -223,7 +223,9 @@ def _plan_overwrite(step: OverwriteStep, state: StepState) -> StepPlan:
         added = with_upgraded_files(added, state.schema)
     live = state.live or ()
     covered = [entry for entry in state.indexes if is_placed(entry.bucket) and state.covers(entry.partition)]
-    changes = with_removed(added, live, (entry for entry in covered if entry.index_type == DELETION_VECTORS))
+    changes = with_removed(
+        added, live, (entry for entry in covered if entry.index_type in (DELETION_VECTORS, HASH_INDEX))
+    )
     return _unless_conflicting(changes, live, state, rescales=True)
 
 

@@ -10,7 +10,8 @@ from typing import Final
 
 from lakehouse_core.errors import CommitConflict, InvalidRequest
 from lakehouse_core.planning.commit.file_changes import is_compaction
-from lakehouse_core.table.commit_message import Append
+from lakehouse_core.table.commit_message import Append, CommitMessage
+from lakehouse_core.table.manifest import HASH_INDEX
 from lakehouse_core.table.snapshot import Snapshot
 from lakehouse_core.table.staged_commit import StagedCommit
 
@@ -39,9 +40,7 @@ def joined(
         seen.add((part.commit_user, part.commit_identifier))
         if not isinstance(part.mode, Append):
             raise InvalidRequest(f"{name} is an overwrite, which needs a snapshot of its own. Commit it by itself.")
-        if any(message.deleted_files or message.deleted_index_files for message in part.messages) or any(
-            map(is_compaction, part.messages)
-        ):
+        if any(map(_removes_files, part.messages)) or any(map(is_compaction, part.messages)):
             raise InvalidRequest(f"{name} removes files, which needs a snapshot of its own. Commit it by itself.")
     # What came after the earliest base came after some of the parts were staged.
     earliest = min(parts, key=lambda part: part.base_snapshot_id or 0)
@@ -57,6 +56,11 @@ def joined(
         properties={**properties, PARTS_PROPERTY: _digest(parts)},
         watermark=max((part.watermark for part in parts if part.watermark is not None), default=None),
     )
+
+
+def _removes_files(message: CommitMessage) -> bool:
+    """Return whether the message removes data files or marks rows; to replace a hash index removes nothing."""
+    return bool(message.deleted_files) or any(file.index_type != HASH_INDEX for file in message.deleted_index_files)
 
 
 def check_replayed(joint: StagedCommit, snapshots: Iterable[Snapshot]) -> None:

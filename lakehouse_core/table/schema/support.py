@@ -48,11 +48,6 @@ def check_new(schema: TableSchema) -> None:
     check_writable_indexes(schema.options, about=about_option(""))
     check_types(schema.fields)
     check_file_styles(schema, table="")
-    if _has_dynamic_buckets(schema):
-        raise UnsupportedFeature(
-            "Option bucket = -1 (dynamic buckets, the default with a primary key) is not supported yet: set bucket to "
-            "1 or more."
-        )
     _check_written(schema, "")
 
 
@@ -62,12 +57,12 @@ def write_supported(schema: TableSchema, *, table: str = "") -> None:
     The message names the feature, whether the table can be read here, and the engine that can write it. `table`: the
     start of the message, None if the caller adds the table's name.
     """
-    if _has_dynamic_buckets(schema):
+    if _crosses_partitions(schema):
         raise UnsupportedFeature(
-            f"{about_option(table)} bucket is -1 (dynamic buckets: the writing engine keeps an index from keys to "
-            "buckets). Such a table can be read here but not written: write it with Apache Paimon on Spark or "
-            "Flink, "
-            "or create another with bucket = 1 or more and copy the rows. While it has no rows, alter may set bucket."
+            f"{about_option(table)} bucket is -1 and the primary key lacks a partition column (keys move between "
+            "partitions: the writing engine keeps a map from keys to partitions). Such a table can be read here but "
+            "not written: write it with Apache Paimon on Spark or Flink, or create another whose primary key has the "
+            "partition columns, and copy the rows."
         )
     try:
         check_writable(schema.options, table=table)
@@ -79,8 +74,8 @@ def write_supported(schema: TableSchema, *, table: str = "") -> None:
         raise UnsupportedFeature(f"{error} {_what_reads(schema)}") from error
 
 
-def _has_dynamic_buckets(schema: TableSchema) -> bool:
-    return bool(schema.primary_keys) and schema.table_options.bucket == DYNAMIC_BUCKET
+def _crosses_partitions(schema: TableSchema) -> bool:
+    return schema.table_options.bucket == DYNAMIC_BUCKET and schema.is_cross_partition
 
 
 def _what_reads(schema: TableSchema) -> str:
@@ -106,8 +101,8 @@ def _check_written(schema: TableSchema, table: str) -> None:
 def read_supported(schema: TableSchema, *, columns: Collection[str] | None = None, table: str = "") -> None:
     """Raise UnsupportedFeature, naming option or column, if a read of `columns` (None: all) could be wrong.
 
-    Some tables that only Java can write can be read here: those with dynamic buckets or row tracking. File formats are
-    checked for each file (`planning/readable`).
+    Some tables that only Java can write can be read here: those whose keys move between partitions, or with row
+    tracking. File formats are checked for each file (`planning/readable`).
     """
     options = schema.table_options
     if options.bucket == POSTPONE_BUCKET:

@@ -18,7 +18,7 @@ from lakehouse_core.planning.commit.steps import (
 from lakehouse_core.table.commit_message import CommitKind, DynamicOverwrite, StaticOverwrite
 from lakehouse_core.table.data_file import EMPTY_ROW
 from lakehouse_core.table.index_file import IndexFile
-from lakehouse_core.table.manifest import DELETION_VECTORS, HASH_INDEX, DeletionVectorRange, EntryKind
+from lakehouse_core.table.manifest import DELETION_VECTORS, DeletionVectorRange, EntryKind
 from lakehouse_core.table.manifest import IndexManifestEntry as Index
 from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.staged_commit import StagedCommit
@@ -128,8 +128,8 @@ class TestAppend:
         assert [one.reason for one in plan.conflicts] == ["old at level 0 is not there any more"]
 
     def test_files_of_an_index_that_nobody_here_changes_stay(self) -> None:
-        with pytest.raises(UnsupportedFeature, match="h1: bucket 0 has a HASH index"):
-            plan_step(only(staged(DELETING)), state("old", indexes=[index("h1", HASH_INDEX)]))
+        with pytest.raises(UnsupportedFeature, match="h1: bucket 0 has a BTREE index"):
+            plan_step(only(staged(DELETING)), state("old", indexes=[index("h1", "BTREE")]))
 
     def test_other_files_may_take_the_place_of_its_own(self) -> None:
         step = only(staged(NEW))

@@ -110,6 +110,11 @@ def row_count(data: object) -> int | None:
             return len(data) if is_frame and isinstance(data, Sized) else None
 
 
+def can_be_read_again(data: object) -> bool:
+    """Return whether `data` certainly gives the same rows a second time; a stream gives its rows once."""
+    return row_count(data) is not None or _is_spark_frame(data)
+
+
 def _of_arrow(
     schema: pa.Schema,
     batches: Iterable[pa.RecordBatch],

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from lakehouse_core.data_files.writer import DataFileWriter, FileOutput, FileSettings
 from lakehouse_core.execution.tasks.merge_scan import CHUNK_BYTES, CHUNK_ROWS
+from lakehouse_core.execution.tasks.write.bucket_index import BucketIndex
 from lakehouse_core.execution.tasks.write.buffer import BufferedBucket, joined
 from lakehouse_core.execution.tasks.write.router import BucketPath, Router
 from lakehouse_core.execution.tasks.write.rows import InputRows
@@ -41,7 +42,8 @@ class KeyWriter:
     """Buffers rows of all buckets and spills them when the buffer is full; a flush writes all of them to files.
 
     `next_numbers`: the next sequence number of each (serialized partition, bucket) that has files.
-    `emits_changelog`: write a changelog, as the producer `input` does.
+    `emits_changelog`: write a changelog, as the producer `input` does. `index`: the buckets of keys where they are
+    dynamic, else None.
     """
 
     def __init__(
@@ -49,6 +51,7 @@ class KeyWriter:
         schema: TableSchema,
         output: FileOutput,
         *,
+        index: BucketIndex | None = None,
         next_numbers: Mapping[tuple[bytes, int], int],
         emits_changelog: bool,
         spill_folder: str | None,
@@ -58,7 +61,8 @@ class KeyWriter:
         self._spec = merge_spec(schema)
         self._record_names = record_schema(schema).names
         self._output = output
-        self._router = Router(schema)
+        self._index = index
+        self._router = Router(schema, index=index)
         self._results = WrittenFiles(schema)
         self._next_numbers = dict(next_numbers)
         self._buffer: list[InputRows] = []
@@ -84,9 +88,14 @@ class KeyWriter:
 
     def finish(self) -> None:
         self._flush()
+        if self._index is not None:
+            for place in self._results.places:
+                self._results.add_index(place, *self._index.write(place))
 
     def abort(self, error: BaseException) -> None:
         self._spills.clear()
+        if self._index is not None:
+            self._index.delete()
         self._results.delete(self._output.store)
 
     def messages(self) -> list[CommitMessage]:

@@ -2,13 +2,13 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias, assert_never
+from typing import Any, Protocol, TypeAlias, assert_never
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lakehouse_core.format.binary_row import serialize_row
+from lakehouse_core.format.binary_row import hash_rows, serialize_row
 from lakehouse_core.format.bucket_hash import buckets
 from lakehouse_core.format.data_types import to_internal
 from lakehouse_core.format.partition_path import partition_path
@@ -30,14 +30,26 @@ class BucketPath:
     folder: str
 
 
+class Assigns(Protocol):
+    """Gives the rows of a table with dynamic buckets their buckets."""
+
+    def buckets(self, partition: bytes, hashes: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
+        """Return the bucket of each row of a serialized partition, by the hash of its key."""
+        ...
+
+
 class Router:
     """Finds the bucket path of each row. There is one BucketPath object per bucket, made when the first row needs it.
 
-    `bucket_count` None: the schema's. A partition keeps the bucket count that it was written with.
+    `bucket_count` None: the schema's. A partition keeps the bucket count that it was written with. `index`: gives the
+    buckets where they are dynamic.
     """
 
-    def __init__(self, schema: TableSchema, *, bucket_count: int | None = None) -> None:
+    def __init__(self, schema: TableSchema, *, bucket_count: int | None = None, index: Assigns | None = None) -> None:
         self._schema = schema
+        self._index = index
+        # The codes of dynamic buckets, by partition number and bucket.
+        self._dynamic: dict[tuple[int, int], int] = {}
         self._bucket_count = _bucket_count(schema.bucketing) if bucket_count is None else max(1, bucket_count)
         self._partitions: dict[bytes, int] = {}
         self._paths: list[tuple[bytes, str]] = []
@@ -66,10 +78,28 @@ class Router:
             codes = self._partition_codes([column(name) for name in schema.partition_keys]) * self._bucket_count
         else:
             self._partition(())
-        if self._bucket_count > 1:
-            columns = [column(name) for name in schema.bucket_keys]
-            types = [field.type for field in schema.bucket_fields]
-            codes = codes + buckets(columns, types, self._bucket_count, schema.table_options.bucket_function)
+        if self._index is None and self._bucket_count == 1:
+            return codes
+        columns = [column(name) for name in schema.bucket_keys]
+        types = [field.type for field in schema.bucket_fields]
+        if self._index is not None:
+            return self._dynamic_codes(self._index, codes, hash_rows(columns, types))
+        return codes + buckets(columns, types, self._bucket_count, schema.table_options.bucket_function)
+
+    def _dynamic_codes(self, index: Assigns, partitions: Codes, hashes: npt.NDArray[np.int32]) -> Codes:
+        """Return a number for the dynamic bucket of each row; `partitions` are the numbers of their partitions."""
+        codes = np.empty(len(hashes), dtype=np.int64)
+        for number in np.flatnonzero(np.bincount(partitions)).tolist():
+            is_all = len(self._paths) == 1
+            rows = slice(None) if is_all else np.flatnonzero(partitions == number)
+            found = index.buckets(self._paths[number][0], hashes[rows])
+            code_of = np.zeros(int(found.max()) + 1, dtype=np.int64)
+            for bucket in np.flatnonzero(np.bincount(found)).tolist():
+                code = self._dynamic.setdefault((number, bucket), len(self._dynamic))
+                code_of[bucket] = code
+                if code not in self._places:
+                    self._places[code] = self._path(number, bucket)
+            codes[rows] = code_of[found]
         return codes
 
     def _partition_codes(self, columns: Sequence[pa.Array]) -> Codes:
@@ -106,11 +136,13 @@ class Router:
 
     def _place(self, code: int) -> BucketPath:
         if code not in self._places:
-            number, bucket = divmod(code, self._bucket_count)
-            partition, path = self._paths[number]
-            data_folder = self._schema.table_options.data_file_directory or ""
-            self._places[code] = BucketPath(partition, bucket, bucket_folder(path, bucket, data_folder=data_folder))
+            self._places[code] = self._path(*divmod(code, self._bucket_count))
         return self._places[code]
+
+    def _path(self, number: int, bucket: int) -> BucketPath:
+        partition, path = self._paths[number]
+        data_folder = self._schema.table_options.data_file_directory or ""
+        return BucketPath(partition, bucket, bucket_folder(path, bucket, data_folder=data_folder))
 
 
 def _bucket_count(bucketing: Bucketing) -> int:
@@ -119,7 +151,7 @@ def _bucket_count(bucketing: Bucketing) -> int:
         case Fixed(count):
             return count
         case Unaware() | Dynamic() | Postpone():
-            # An append table without buckets puts all rows in bucket 0; other bucket modes are not written here.
+            # An append table without buckets puts all rows in bucket 0. Dynamic buckets come from an index.
             return 1
         case _:
             assert_never(bucketing)

@@ -5,6 +5,8 @@ Source: docs/semantics/writing.md#write-path.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import count
+from typing import assert_never
 
 import pyarrow as pa
 
@@ -13,10 +15,12 @@ from lakehouse_core.data_files.parquet.writer import Encoding
 from lakehouse_core.data_files.writer import FileNames, FileOutput
 from lakehouse_core.execution.tasks.runtime import TaskRuntime
 from lakehouse_core.execution.tasks.write.append_writer import AppendWriter
+from lakehouse_core.execution.tasks.write.bucket_index import BucketIndex, KeyIndex
 from lakehouse_core.execution.tasks.write.key_writer import KeyWriter
 from lakehouse_core.execution.tasks.write.rows import checked_rows
-from lakehouse_core.storage.object_store import StoreSpec
+from lakehouse_core.storage.object_store import StoreReader, StoreSpec
 from lakehouse_core.storage.overlap import closing_behind
+from lakehouse_core.table.bucketing import Dynamic, Fixed, Postpone, Unaware
 from lakehouse_core.table.commit_message import CommitMessage, Missing
 from lakehouse_core.table.schema import TableSchema
 
@@ -29,6 +33,7 @@ class WriteTask:
     `rowkind_column`: the column of the input that holds +I, -U, +U or -D; None: the option `rowkind.field` names it.
     `missing`: how to treat a column that the input lacks.
     `emits_changelog`: write a changelog, as the producer `input` does; False for an overwrite.
+    `key_index`: the buckets of known keys, where buckets are dynamic.
     """
 
     store: StoreSpec
@@ -37,6 +42,7 @@ class WriteTask:
     rowkind_column: str | None = None
     missing: Missing = "null"
     emits_changelog: bool = True
+    key_index: KeyIndex = field(default_factory=KeyIndex)
 
 
 def write_batches(task: WriteTask, batches: Iterable[pa.RecordBatch], runtime: TaskRuntime) -> list[CommitMessage]:
@@ -48,9 +54,10 @@ def write_batches(task: WriteTask, batches: Iterable[pa.RecordBatch], runtime: T
     """
     keep_freed_memory()
     clock = runtime.clock
-    with closing_behind(runtime.open_store(task.store)) as store:
+    opened = runtime.open_store(task.store)
+    with closing_behind(opened) as store:
         output = FileOutput(store=store, encoding=Encoding(task.schema), names=FileNames(clock.uuid()), clock=clock)
-        writer = _writer(task, output, runtime.spill_folder)
+        writer = _writer(task, output, opened, runtime.spill_folder)
         try:
             for rows in checked_rows(batches, task.schema, task.rowkind_column):
                 if rows.values.num_rows:
@@ -63,13 +70,29 @@ def write_batches(task: WriteTask, batches: Iterable[pa.RecordBatch], runtime: T
     return writer.messages()
 
 
-def _writer(task: WriteTask, output: FileOutput, spill_folder: str | None) -> AppendWriter | KeyWriter:
+def _writer(
+    task: WriteTask, output: FileOutput, store: StoreReader, spill_folder: str | None
+) -> AppendWriter | KeyWriter:
     if task.schema.is_append:
         return AppendWriter(task.schema, output, next_numbers=task.next_sequence_numbers)
     return KeyWriter(
         task.schema,
         output,
+        index=_index(task, output, store),
         next_numbers=task.next_sequence_numbers,
         emits_changelog=task.emits_changelog,
         spill_folder=spill_folder,
     )
+
+
+def _index(task: WriteTask, output: FileOutput, store: StoreReader) -> BucketIndex | None:
+    match task.schema.bucketing:
+        case Dynamic():
+            uuid, numbers = output.clock.uuid(), count()
+            return BucketIndex(
+                task.schema, task.key_index, store, output.store, lambda: f"index-{uuid}-{next(numbers)}"
+            )
+        case Fixed() | Unaware() | Postpone():
+            return None
+        case _:
+            assert_never(task.schema.bucketing)

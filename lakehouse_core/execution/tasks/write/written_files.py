@@ -3,7 +3,7 @@
 Source: docs/semantics/writing.md#write-path.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from lakehouse_core.execution.tasks.write.router import BucketPath
 from lakehouse_core.storage.outcomes import clear_away
@@ -11,6 +11,7 @@ from lakehouse_core.storage.overlap import Sinks
 from lakehouse_core.table.bucketing import total_buckets
 from lakehouse_core.table.commit_message import CommitMessage
 from lakehouse_core.table.data_file import DataFile
+from lakehouse_core.table.index_file import IndexFile
 from lakehouse_core.table.schema import TableSchema
 
 
@@ -21,6 +22,16 @@ class WrittenFiles:
         self._total_buckets = total_buckets(schema.bucketing)
         self._files: dict[BucketPath, list[DataFile]] = {}
         self._changelog: dict[BucketPath, list[DataFile]] = {}
+        # By bucket, the index files that were read, and those that replace them.
+        self._indexes: dict[BucketPath, tuple[Sequence[IndexFile], Sequence[IndexFile]]] = {}
+
+    @property
+    def places(self) -> tuple[BucketPath, ...]:
+        """The buckets that got files."""
+        return tuple(place for place, files in self._files.items() if files or self._changelog[place])
+
+    def add_index(self, place: BucketPath, old: Sequence[IndexFile], new: Sequence[IndexFile]) -> None:
+        self._indexes[place] = old, new
 
     def add(self, place: BucketPath, files: Iterable[DataFile], changelog: Iterable[DataFile] = ()) -> None:
         self._files.setdefault(place, []).extend(files)
@@ -32,14 +43,17 @@ class WrittenFiles:
         clear_away(store, [f"{place.folder}/{name}" for place, name in names])
 
     def messages(self) -> list[CommitMessage]:
-        return [
-            CommitMessage(
-                partition=place.partition,
-                bucket=place.bucket,
-                total_buckets=self._total_buckets,
-                new_files=tuple(files),
-                changelog_files=tuple(self._changelog[place]),
-            )
-            for place, files in self._files.items()
-            if files or self._changelog[place]
-        ]
+        return [self._message(place) for place in self.places]
+
+    def _message(self, place: BucketPath) -> CommitMessage:
+        old, new = self._indexes.get(place, ((), ()))
+        return CommitMessage(
+            partition=place.partition,
+            bucket=place.bucket,
+            total_buckets=self._total_buckets,
+            new_files=tuple(self._files[place]),
+            changelog_files=tuple(self._changelog[place]),
+            new_index_files=tuple(new),
+            deleted_index_files=tuple(old) if new else (),
+            read_index_files=() if new else tuple(old),
+        )

@@ -4,12 +4,13 @@ Sorting and encoding in Arrow takes about half the time of the JVM, including th
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from itertools import chain
 from typing import Final
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import NullType
 
 from lakehouse_core.errors import InvalidRequest
@@ -18,10 +19,11 @@ from lakehouse_core.execution.engines.spark.run import ANSWER_SCHEMA, answer, re
 from lakehouse_core.execution.engines.spark.runtime import worker_runtime
 from lakehouse_core.execution.engines.spark.session import settings
 from lakehouse_core.execution.engines.spark.types import fields_from_spark
-from lakehouse_core.execution.engines.spark.write.routing import routed
+from lakehouse_core.execution.engines.spark.write.routing import assigners_of, routed
 from lakehouse_core.execution.tasks.write.input import input_batches
 from lakehouse_core.execution.tasks.write.task import WriteTask, write_batches
 from lakehouse_core.format.data_types import arrow_type
+from lakehouse_core.table.bucketing import has_hash_index
 from lakehouse_core.table.commit_json import messages_from_json, messages_to_json
 from lakehouse_core.table.commit_message import CommitMessage
 
@@ -48,8 +50,10 @@ def write_frame(task: WriteTask, frame: DataFrame) -> Iterator[CommitMessage]:
             )
         _check_columns(task, frame)
 
+        with_assigners = _with_assigners(task, session)
+
         def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            yield answer(partial(_write, task, batches))
+            yield answer(partial(_write, with_assigners, batches))
 
         answers = routed(frame, task.schema).mapInArrow(write, ANSWER_SCHEMA)
         is_bounded = session.conf.get(_BYTE_BOUND, None) is not None
@@ -57,6 +61,13 @@ def write_frame(task: WriteTask, frame: DataFrame) -> Iterator[CommitMessage]:
             texts = results(answers)
     for text in texts:
         yield from messages_from_json(text)
+
+
+def _with_assigners(task: WriteTask, session: SparkSession) -> WriteTask:
+    """Return the task with the assigners among which `routed` divides the rows."""
+    if not has_hash_index(task.schema.bucketing):
+        return task
+    return replace(task, key_index=replace(task.key_index, assigners=assigners_of(session, task.schema)))
 
 
 def _check_columns(task: WriteTask, frame: DataFrame) -> None:

@@ -19,6 +19,7 @@ from lakehouse_core.execution.engines.spark.write.bucket_sql import can_hash, sq
 from lakehouse_core.format.bucket_hash import buckets
 from lakehouse_core.format.data_types import DataField, arrow_type
 from lakehouse_core.options import BucketFunction
+from lakehouse_core.planning.bucket_assignment import Assigners
 from lakehouse_core.table.bucketing import Dynamic, Fixed, Postpone, Unaware
 from lakehouse_core.table.schema import TableSchema
 
@@ -32,15 +33,32 @@ _TASKS_PER_CORE: Final = 2
 def routed(frame: DataFrame, schema: TableSchema) -> DataFrame:
     """Return the rows of `frame`, its columns unchanged, with all rows of a bucket in one Spark partition.
 
-    For a table without fixed buckets, nothing is shuffled.
+    With dynamic buckets, all rows of a partition's assigner come to one Spark partition. For a table without buckets,
+    nothing is shuffled.
     """
     match schema.bucketing:
         case Fixed() as fixed:
             return _routed(frame, schema, fixed)
-        case Unaware() | Dynamic() | Postpone():
+        case Dynamic():
+            # The hash that chooses the assigner is that of a fixed bucket.
+            count = assigners_of(frame.sparkSession, schema).count
+            return _routed(frame, schema, Fixed(count, BucketFunction.DEFAULT))
+        case Unaware() | Postpone():
             return frame
         case _:
             assert_never(schema.bucketing)
+
+
+def assigners_of(session: SparkSession, schema: TableSchema) -> Assigners:
+    """Return the assigners of new keys in a partition with dynamic buckets.
+
+    A table without partition columns has as many as there are write tasks. In a partitioned table the partitions keep
+    the tasks busy, and each assigner would open a bucket in each of them, so there is one unless an option says more.
+    """
+    options = schema.table_options.dynamic_buckets
+    most = _most_tasks(session) if options.max_buckets is None else min(_most_tasks(session), options.max_buckets)
+    wanted = options.assigner_count or (1 if schema.partition_keys else most)
+    return Assigners(min(wanted, most))
 
 
 def bucketed(frame: DataFrame, schema: TableSchema, fixed: Fixed) -> DataFrame:
@@ -123,6 +141,10 @@ def _literal(text: str) -> str:
 
 def _task_count(session: SparkSession, schema: TableSchema, fixed: Fixed) -> int:
     """Return the number of write tasks: enough to keep all cores busy, and no more than there are buckets."""
-    shuffle = int(session.conf.get("spark.sql.shuffle.partitions"))
-    limit = min(shuffle, _TASKS_PER_CORE * core_count(session))
+    limit = _most_tasks(session)
     return limit if schema.partition_keys else min(limit, fixed.count)
+
+
+def _most_tasks(session: SparkSession) -> int:
+    shuffle = int(session.conf.get("spark.sql.shuffle.partitions"))
+    return min(shuffle, _TASKS_PER_CORE * core_count(session))

@@ -1,0 +1,96 @@
+"""Bucket assignment: the buckets of new keys in a table with dynamic buckets.
+
+Rule: the result depends on sets of hashes only, not on the order of rows, so that each attempt of a task has the same.
+Source: docs/semantics/tables.md#dynamic-buckets.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from lakehouse_core.errors import InvalidRequest
+from lakehouse_core.format.hash_index import Hashes
+from lakehouse_core.options import DynamicBucketOptions
+
+Buckets: TypeAlias = npt.NDArray[np.int32]
+
+# One more than the highest bucket number: Java keeps it in 16 bits.
+_BUCKET_COUNT: Final = 32_767
+
+
+@dataclass(frozen=True, slots=True)
+class Assigners:
+    """`count` assigners share the hashes of a partition; each fills buckets of its own.
+
+    An assigner owns the bucket numbers whose remainder by `count` is its own number.
+    """
+
+    count: int = 1
+
+    def of(self, hashes: Hashes) -> Buckets:
+        """Return the assigner of each hash, as `format.bucket_hash` does for that many buckets."""
+        assigners: Buckets = np.abs(np.fmod(hashes, np.int32(self.count)))
+        return assigners
+
+
+def assigned_buckets(
+    new: Hashes, counts: Mapping[int, int], options: DynamicBucketOptions, assigners: Assigners
+) -> Buckets:
+    """Return the bucket of each of the `new` hashes, which are distinct, rising, and in no bucket yet.
+
+    `counts`: how many hashes each existing bucket of the partition has. The buckets of an assigner are filled in rising
+    order, then new ones are opened; beyond the highest bucket number, the hash chooses among the assigner's buckets.
+    Raises InvalidRequest if no bucket is left and the table sets no `dynamic-bucket.max-buckets`.
+    """
+    buckets: Buckets = np.empty(len(new), np.int32)
+    of_each = assigners.of(new)
+    for assigner in np.unique(of_each).tolist():
+        rows = np.flatnonzero(of_each == assigner)
+        buckets[rows] = _filled(new[rows], counts, options, assigners.count, assigner)
+    return buckets
+
+
+def _filled(
+    new: Hashes, counts: Mapping[int, int], options: DynamicBucketOptions, assigner_count: int, assigner: int
+) -> Buckets:
+    end = options.max_buckets or _BUCKET_COUNT
+    own = sorted(bucket for bucket in counts if bucket % assigner_count == assigner)
+    unused = (bucket for bucket in range(assigner, end, assigner_count) if bucket not in counts)
+    buckets: Buckets = np.empty(len(new), np.int32)
+    start = 0
+    for bucket in own:
+        start = _fill(buckets, start, bucket, options.target_row_count - counts[bucket])
+    while start < len(new):
+        bucket = next(unused, -1)
+        if bucket < 0:
+            break
+        own.append(bucket)
+        start = _fill(buckets, start, bucket, options.target_row_count)
+    if start < len(new):
+        if options.max_buckets is None or not own:
+            raise InvalidRequest(
+                f"A partition needs more than {end} buckets of {options.target_row_count} keys: raise "
+                "dynamic-bucket.target-row-num or dynamic-bucket.max-buckets."
+            )
+        buckets[start:] = np.array(own, np.int32)[np.abs(np.fmod(new[start:].astype(np.int64), len(own)))]
+    return buckets
+
+
+def _fill(buckets: Buckets, start: int, bucket: int, room: int) -> int:
+    """Put as many hashes from `start` on into `bucket` as it has room for; return where the next ones begin."""
+    end = min(len(buckets), start + max(room, 0))
+    buckets[start:end] = bucket
+    return max(start, end)
+
+
+def buckets_of_rows(hashes: Hashes, keys: Hashes, buckets: Buckets) -> Buckets:
+    """Return the bucket of each row; `keys` are the distinct hashes of all rows, rising, and `buckets` theirs."""
+    starts = np.flatnonzero(np.concatenate(([True], buckets[1:] != buckets[:-1])))
+    if len(starts) == 1:
+        return np.full(len(hashes), buckets[0], np.int32)
+    # Keys that are new together are in few runs of one bucket, which are found faster than single keys.
+    of_rows: Buckets = buckets[starts][np.searchsorted(keys[starts], hashes, side="right") - 1]
+    return of_rows
