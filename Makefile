@@ -13,6 +13,17 @@ PARALLEL := -n auto --dist worksteal
 BESIDE_SPARK := -n $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN) + 1 ))) --dist loadgroup
 STAMP := .venv/.complete
 
+# What has a verb of its own.
+ELSEWHERE := interop or long or cluster or ceph or azure or postgres or mariadb or browser
+# Format and lint; then types and imports beside the tests that are given. What is wrong with types or imports is told
+# after the tests; either fails the verb.
+define checked
+	@$(BIN)/ruff format --check --quiet .
+	@$(BIN)/ruff check --quiet .
+	@{ $(BIN)/mypy --no-error-summary && $(BIN)/lint-imports --no-cache; } > build/types.log 2>&1 & types=$$!; \
+	  failed=0; $(PYTEST) $(1) || failed=1; wait $$types || { cat build/types.log; failed=1; }; exit $$failed
+endef
+
 WAREHOUSE ?= ./warehouse
 START ?= 2013-02-01
 BATCHES ?= 16
@@ -48,8 +59,8 @@ ui: setup ## The Dagster UI on the warehouse that `make run` filled
 	@$(BIN)/python -m orchestration.ui --warehouse "$(WAREHOUSE)" --port "$(PORT)"
 
 .PHONY: test
-test: check ## Set up, pass all tests
-	@$(PYTEST) $(BESIDE_SPARK) -m "(golden or slow or spark or dagster) and not (interop or long or cluster)"
+test: setup ## Set up, pass all tests, and what `check` looks at
+	$(call checked,$(BESIDE_SPARK) -m "not ($(ELSEWHERE))")
 
 .PHONY: setup
 setup: $(STAMP) ## The environment .venv from the lock file, git hooks, a Java runtime where there is none
@@ -72,11 +83,7 @@ fix: setup ## Format, sort imports, safe fixes
 
 .PHONY: check
 check: setup ## Format, lint, types, imports, fast tests (no JVM)
-	@$(BIN)/ruff format --check --quiet .
-	@$(BIN)/ruff check --quiet .
-	@$(BIN)/mypy --no-error-summary
-	@$(BIN)/lint-imports --no-cache > build/lint-imports.log 2>&1 || { cat build/lint-imports.log; exit 1; }
-	@$(PYTEST) $(PARALLEL) -m "not (spark or dagster or golden or slow or interop or long or cluster or ceph or azure or postgres or mariadb or browser)"
+	$(call checked,$(PARALLEL) -m "not (spark or dagster or golden or slow or $(ELSEWHERE))")
 
 $(shell mkdir -p build)
 
@@ -92,9 +99,13 @@ test-golden: setup ## The tests against tables that Java Paimon wrote, alone
 test-long: setup ## More cases of the longest tests, which `make test` leaves out (PART=2/3: every third of them)
 	@$(PYTEST) $(PARALLEL) -m long --part $(PART)
 
+.PHONY: laws
+laws: setup ## The laws with more examples than in `make test`, the same every time (PART=2/3: every third of them)
+	@$(PYTEST) $(PARALLEL) -m "hypothesis and not (spark or $(ELSEWHERE))" --hypothesis-profile=laws --part $(PART)
+
 .PHONY: cluster
-cluster: setup ## The tests with a standalone Spark cluster of two workers on loopback
-	@$(PYTEST) -m cluster
+cluster: setup ## The tests with a standalone Spark cluster of two workers on loopback (PART=1/2: every second of them)
+	@$(PYTEST) -m cluster --part $(PART)
 
 .PHONY: ceph
 ceph: setup ## The tests with Ceph's S3 gateway, a real server (installs it by apt-get where it is missing)

@@ -14,8 +14,10 @@ from lakehouse_dagster.resources.java_home import ensure_java
 from tests.parts import WHOLE, of_part, parse_part
 
 # The same examples every time, everywhere: nothing is drawn at random, nothing is remembered. A busy machine must not
-# fail a law by the clock. Other examples are the business of `make search` (--hypothesis-profile=search).
-settings.register_profile("tests", deadline=None, print_blob=True, database=None, derandomize=True, max_examples=50)
+# fail a law by the clock. More examples, also the same every time, are the business of `make laws`, other examples that
+# of `make search`. A law that takes long asks for a part of the profile's number.
+settings.register_profile("tests", deadline=None, print_blob=True, database=None, derandomize=True, max_examples=30)
+settings.register_profile("laws", settings.get_profile("tests"), max_examples=200)
 settings.register_profile("search", deadline=None, print_blob=True, database=None, max_examples=200)
 settings.load_profile("tests")
 
@@ -29,7 +31,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Let one worker run all tests with Spark and one those with Dagster and Spark: each has one session for them all.
 
     Tests that start Spark in processes of their own take longest, and come first. Then come those of the two workers:
-    at the end the others would wait for them. Of the tests that are left by their marks, keep those of `--part`.
+    at the end the others would wait for them. The fast ones come last, and fill what is left of each worker's time.
+    Of the tests that are left by their marks, keep those of `--part`.
     """
     for item in items:
         if item.get_closest_marker("spark") and not item.get_closest_marker("own_session"):
@@ -46,7 +49,22 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def _turn(item: pytest.Item) -> int:
     if item.get_closest_marker("own_session"):
         return 0
-    return 1 if item.get_closest_marker("xdist_group") else 2
+    if item.get_closest_marker("xdist_group"):
+        return 1
+    return 2 if any(map(item.get_closest_marker, ("slow", "golden", "dagster"))) else 3
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Let a worker that has a test of a file run all of it, so that what its tests share is made once."""
+    if config.getoption("dist") != "loadgroup":
+        return None
+    from xdist.scheduler import LoadGroupScheduling
+
+    class Files(LoadGroupScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return str(super()._split_scope(nodeid)).partition("::")[0]
+
+    return Files(config, log)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

@@ -15,6 +15,7 @@ import pytest
 import lakehouse_core as lc
 from lakehouse_core.cli.program import run
 from lakehouse_core.planning.findings import Invariant
+from tests.limits import HANGS_AFTER_SECONDS
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -101,7 +102,7 @@ def test_the_site_is_built_without_a_warning_and_its_reference_has_all_public_na
         check=False,
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=HANGS_AFTER_SECONDS,
     )
 
     assert built.returncode == 0, built.stderr

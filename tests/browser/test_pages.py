@@ -24,13 +24,13 @@ from tests.graphql import ask
 from tests.lakehouse_dagster.plane import answers, free_port
 from tests.orchestration.pipeline import EXTRACT
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.browser
 
 ROOT = Path(__file__).parent.parent.parent
 SCREENSHOTS = ROOT / "build" / "screenshots"
 BOARD, FLIGHTS = ("lake", "ops", "flight_board"), ("lake", "ops", "flights")
 # A page loads in some seconds; sensors look once a minute.
-SECONDS = 150
+SECONDS = 300
 
 RUN = "query($id: ID!) { runOrError(runId: $id) { ... on Run { status } } }"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lakehouse_core.clock import VirtualClock
@@ -36,7 +36,6 @@ def told(folder: IndexFolder, present: tuple[IndexFile, ...]) -> dict[str, set[i
     return {name: set(rows.tolist()) for name, rows in marked_rows(folder, present).items()}
 
 
-@settings(max_examples=60)
 @given(st.lists(st.tuples(MARKS, st.sets(NAMES, max_size=2)), max_size=5), st.booleans(), st.booleans())
 def test_any_changes_leave_the_rows_that_were_marked_of_files_that_stay(steps, buckets, bits64):
     folder = index_folder(buckets=buckets, bits64=bits64, target_bytes=60)

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lakehouse_core.data_files.deletion_vectors import load_positions
@@ -50,7 +50,6 @@ def reader(*, group_rows: int = ROWS) -> ParquetFileReader:
 POSITIONS = st.sets(st.integers(0, ROWS - 1)).map(lambda found: np.array(sorted(found), np.int64))
 
 
-@settings(max_examples=60)
 @given(POSITIONS, st.integers(1, ROWS), st.integers(1, 40), st.tuples(st.integers(0, 99), st.integers(0, 99)))
 def test_a_reader_leaves_out_positions_of_the_file_also_where_it_leaves_out_row_groups(
     positions, group_rows, batch_rows, bounds

@@ -17,6 +17,7 @@ import yaml
 
 from tests.graphql import ask
 from tests.lakehouse_dagster.plane import CHECKOUT, Plane, answers, free_port
+from tests.limits import HANGS_AFTER_SECONDS
 
 SHARED = CHECKOUT / "deploy" / "shared"
 # The scripts of the compose file, as modules of this interpreter.
@@ -35,7 +36,7 @@ class SharedPlane(Plane):
         """Bring the database to the installed version, as the service `migrate` does, and wait for the end."""
         self.start("migrate")
         process = self.processes.pop("migrate")
-        assert process.wait(timeout=120) == 0, self.told()
+        assert process.wait(timeout=HANGS_AFTER_SECONDS) == 0, self.told()
 
     def start_all(self) -> None:
         """Start the processes in the order of the compose file, each when the one that it needs answers."""
@@ -51,7 +52,7 @@ class SharedPlane(Plane):
         for process in self.processes.values():
             process.send_signal(signal.SIGTERM)
         for process in self.processes.values():
-            process.wait(timeout=30)
+            process.wait(timeout=HANGS_AFTER_SECONDS)
         self.processes.clear()
         for pid in workers:
             os.kill(pid, signal.SIGKILL)
@@ -137,7 +138,7 @@ def postgres(user: str, database: str, password: str) -> Iterator[int]:
             options = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
             server = subprocess.Popen([program("postgres"), "-D", data, *options], **quiet)
             place = ["-h", "127.0.0.1", "-p", str(port), "-U", user]
-            deadline = time.monotonic() + 60
+            deadline = time.monotonic() + HANGS_AFTER_SECONDS
             while subprocess.run([program("pg_isready"), *place], check=False, **quiet).returncode:
                 assert time.monotonic() < deadline, (folder / "log").read_text()
                 time.sleep(0.1)
@@ -148,7 +149,7 @@ def postgres(user: str, database: str, password: str) -> Iterator[int]:
     finally:
         if server is not None:
             server.send_signal(signal.SIGQUIT)
-            server.wait(timeout=30)
+            server.wait(timeout=HANGS_AFTER_SECONDS)
         shutil.rmtree(folder)
 
 

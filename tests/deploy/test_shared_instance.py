@@ -12,7 +12,7 @@ from dagster_graphql.client.query import LAUNCH_PARTITION_BACKFILL_MUTATION
 from tests.deploy.shared_instance import SharedPlane, shared_instance
 from tests.lakehouse_dagster.plane import ORDERS
 
-pytestmark = [pytest.mark.postgres, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.postgres
 
 DIED, DONE = dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.SUCCESS
 ORDERS_LOCATION = "tests.lakehouse_dagster.dying_location"

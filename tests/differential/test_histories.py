@@ -17,8 +17,7 @@ from tests.differential.shrink import shrunk
 from tests.oracle.history import History, Replay, Trace
 
 HISTORIES, SHARE = 1000, 50
-# So many shares are enough for each run of `make test`; `make test-long` takes the others.
-SOON = 3
+# One share of each kind is enough for each run of `make test`; `make test-long` takes the others.
 # Made small by `make differential`, named after the rule that was broken.
 CASES = Path(__file__).parent / "cases"
 WANTED = """
@@ -30,13 +29,13 @@ sort-order enabled write-only
 """
 
 
-def shares(count: int, *, soon: int = 1) -> list[Any]:
-    """Return the numbers of `count` shares of histories, of which `make test` takes the first `soon`."""
-    return [pytest.param(share, marks=[pytest.mark.long] * (share >= soon)) for share in range(count)]
+def shares(count: int) -> list[Any]:
+    """Return the numbers of `count` shares of histories, of which `make test` takes the first."""
+    return [pytest.param(share, marks=[pytest.mark.long] * (share > 0)) for share in range(count)]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("share", shares(HISTORIES // SHARE, soon=SOON))
+@pytest.mark.parametrize("share", shares(HISTORIES // SHARE))
 def test_ours_shows_what_the_model_shows(share: int) -> None:
     for seed, history in histories(share * 100_000, SHARE):
         found = failure("ours against the model", lambda history: against_model(OursInMemory(), history), seed, history)
@@ -45,7 +44,7 @@ def test_ours_shows_what_the_model_shows(share: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("share", shares(4, soon=2))
+@pytest.mark.parametrize("share", shares(4))
 def test_how_rows_are_stored_and_buffered_changes_no_answer(share: int) -> None:
     # Where the buffer is small, each pair of rows waits on disk as a run of its own.
     ours = OursInMemory(given=lambda rows: pa.Table.from_batches(rows.to_batches(max_chunksize=2), rows.schema))

@@ -8,7 +8,7 @@ from typing import Any
 import fastavro
 import pytest
 import zstandard
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lakehouse_core.errors import CorruptTable, UnsupportedFeature
@@ -67,13 +67,11 @@ SAMPLE: list[dict[str, Any]] = [
 ]
 
 
-@settings(max_examples=60)
 @given(RECORDS, st.sampled_from(CODECS))
 def test_what_is_written_is_read_back(records: list[dict[str, Any]], codec: str) -> None:
     assert read_avro(write_avro(SCHEMA, records, codec=codec), "f") == records
 
 
-@settings(max_examples=60)
 @given(RECORDS, st.sampled_from(["null", "deflate"]))
 def test_fastavro_reads_what_we_write(records: list[dict[str, Any]], codec: str) -> None:
     data = write_avro(SCHEMA, records, codec=codec)
@@ -81,7 +79,6 @@ def test_fastavro_reads_what_we_write(records: list[dict[str, Any]], codec: str)
     assert list(fastavro.reader(io.BytesIO(data))) == records
 
 
-@settings(max_examples=60)
 @given(RECORDS, st.sampled_from(["null", "deflate", "bzip2", "xz"]), st.integers(1, 200))
 def test_we_read_what_fastavro_writes(records: list[dict[str, Any]], codec: str, block_bytes: int) -> None:
     file = io.BytesIO()

@@ -5,7 +5,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lakehouse_core.errors import InvalidRequest, UnsupportedFeature
@@ -52,7 +52,6 @@ def columns(names: list[str], rows: list[tuple[Any, ...]]) -> tuple[list[Any], l
     return arrays, types
 
 
-@settings(max_examples=300)
 @given(tables(list(VALUES)), st.integers(0, 3))
 def test_rows_hash_together_as_they_hash_alone(table: tuple[list[str], list[tuple[Any, ...]]], skipped: int) -> None:
     names, rows = table
@@ -65,7 +64,6 @@ def test_rows_hash_together_as_they_hash_alone(table: tuple[list[str], list[tupl
     assert hashed.tolist() == [hash_row(encode_row(row, types)) for row in rows[skipped:]]
 
 
-@settings(max_examples=200)
 @given(
     tables([name for name in VALUES if name not in NO_HIVE]),
     st.sampled_from(["default", "hive"]),

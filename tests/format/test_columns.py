@@ -5,7 +5,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lakehouse_core.errors import InvalidRequest
@@ -19,7 +19,6 @@ def columns(draw: st.DrawFn, types: st.SearchStrategy[DataType] | None = None) -
     return data_type, draw(st.lists(strategies.values(data_type), max_size=6))
 
 
-@settings(max_examples=150, deadline=None)
 @given(columns(), st.integers(0, 3), st.integers(0, 4))
 def test_a_column_comes_back_from_its_values(column: tuple[DataType, list[Any]], start: int, length: int) -> None:
     data_type, values = column
@@ -32,7 +31,6 @@ def test_a_column_comes_back_from_its_values(column: tuple[DataType, list[Any]],
 
 
 # Arrow's scalars of nested types lose nanoseconds, so the law is one of types without parts.
-@settings(max_examples=50, deadline=None)
 @given(columns(strategies.atomic_types()))
 def test_a_columns_values_are_those_of_its_scalars(column: tuple[DataType, list[Any]]) -> None:
     data_type, values = column

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from lakehouse_core.errors import InvalidRequest, UnsupportedFeature
 from lakehouse_core.format.data_types import (
@@ -188,7 +188,6 @@ def test_nested_parts_carry_the_field_ids_of_the_format() -> None:
 
 
 @given(fields(data_types(4)))
-@settings(max_examples=50)
 def test_parquet_gives_back_the_arrow_schema_with_ids_and_nullability(columns: tuple[DataField, ...]) -> None:
     schema = arrow_schema(columns)
     fine, _ = nanosecond_columns(columns)

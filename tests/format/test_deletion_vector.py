@@ -57,7 +57,6 @@ def test_an_index_file_has_the_bytes_that_java_writes(case):
     assert decode_vector(data[span.offset :], span.length, "v", cardinality=2).tolist() == [3, 7]
 
 
-@settings(max_examples=80)
 @given(
     st.lists(
         st.lists(st.one_of(st.integers(0, 200_000), st.integers(0, 2**31 - 1), st.integers(65_000, 66_000))), max_size=4

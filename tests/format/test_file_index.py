@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lakehouse_core.errors import CorruptTable, UnsupportedFeature
@@ -198,7 +198,6 @@ def columns(draw: st.DrawFn) -> tuple[str, list[Any], Any, Any]:
     )
 
 
-@settings(max_examples=300)
 @given(columns(), st.integers(1, 8), st.sampled_from([0, 12, 40, 16 << 10]))
 def test_rows_between_two_values_are_those_that_a_look_at_each_finds(
     case: tuple[str, list[Any], Any, Any], batch_rows: int, piece_bytes: int
@@ -245,7 +244,6 @@ def test_a_bsi_index_by_java_finds_ranges(low: int | None, high: int | None) -> 
         assert list(opened(CASES[name]).rows_in([(low, high)])) == expected
 
 
-@settings(max_examples=200)
 @given(
     st.sampled_from(sorted(set(SAMPLES) - {"BOOLEAN", "DECIMAL(18, 2)"})).flatmap(
         lambda name: st.tuples(st.just(name), st.lists(st.none() | SAMPLES[name], max_size=30))
@@ -313,7 +311,6 @@ def test_an_unknown_kind_takes_nothing_and_opens_nothing() -> None:
 OPENERS = {"bitmap": BitmapIndex, "bsi": BsiIndex, "range-bitmap": RangeBitmapIndex}
 
 
-@settings(max_examples=300, deadline=None)
 @given(st.sampled_from(ROW_CASES), st.data())
 def test_damaged_bytes_are_called_corrupt_or_read_as_something(name: str, data: st.DataObject) -> None:
     case = CASES[name]

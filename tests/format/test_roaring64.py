@@ -1,7 +1,7 @@
 """64-bit bitmaps in Java's own layout."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyroaring import BitMap
 
@@ -44,7 +44,6 @@ UPPER = st.one_of(st.integers(0, 300), st.integers(0, 2**48 - 1), st.builds(lamb
 VALUES = st.sets(st.builds(lambda high, low: (high << 16) | low, UPPER, st.integers(0, 2**16 - 1)), max_size=300)
 
 
-@settings(max_examples=60, deadline=None)
 @given(VALUES, VALUES)
 def test_a_union_holds_what_either_held(left: set[int], right: set[int]) -> None:
     one, other = (decode_roaring64(encode_roaring64(containers(values))) for values in (left, right))
@@ -78,7 +77,6 @@ def test_a_container_in_a_form_that_java_would_not_choose_is_read() -> None:
 WHOLE = encode_roaring64(containers((1, 2**20, 2**40)))
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.binary(max_size=80), st.integers(0, len(WHOLE) - 1), st.integers(1, 255))
 def test_damage_is_refused_or_reads_as_another_bitmap(junk: bytes, place: int, change: int) -> None:
     damaged = bytearray(WHOLE)

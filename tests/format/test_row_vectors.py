@@ -5,7 +5,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lakehouse_core.format.binary_row import (
@@ -41,7 +41,6 @@ def columns(rows: list[tuple[Any, ...]]) -> list[pa.Array]:
     return [column([row[index] for row in rows], type_) for index, type_ in enumerate(TYPES)]  # type: ignore[arg-type]
 
 
-@settings(max_examples=200)
 @given(ROWS, st.integers(0, 2))
 def test_rows_made_together_are_the_rows_made_alone(rows: list[tuple[Any, ...]], skipped: int) -> None:
     sliced = [array.slice(skipped) for array in columns(rows)]

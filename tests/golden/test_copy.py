@@ -6,6 +6,7 @@ import pytest
 
 import lakehouse_core as lc
 from tests.golden import sets
+from tests.parts import of_part
 
 pytestmark = pytest.mark.golden
 
@@ -13,14 +14,16 @@ pytestmark = pytest.mark.golden
 OWN = {"LATEST", "EARLIEST", "boundary"}
 
 
+@pytest.mark.parametrize("name", sets.RECORDED)
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.long] * (name != sets.RECORDED[0])) for name in sets.RECORDED]
+    "share", [pytest.param(share, marks=[pytest.mark.long] * (share > 1)) for share in range(1, 7)]
 )
-def test_a_copy_has_the_files_of_the_table_byte_for_byte(tmp_path: Path, name: str) -> None:
+def test_a_copy_has_the_files_of_the_table_byte_for_byte(tmp_path: Path, name: str, share: int) -> None:
+    chosen = of_part(list(sets.docs(name)), (share, 6))
     warehouse, copies = sets.unpack(name, tmp_path / "golden"), tmp_path / "copies"
     source, target = lc.connect(str(warehouse)), lc.connect(str(copies))
     target.create_database("db")
-    for table in sets.docs(name):
+    for table in chosen:
         report = target.copy_table(source.table(f"db.{table}"))
 
         files = {path.relative_to(copies): path for path in (copies / "db.db" / table).rglob("*") if path.is_file()}
@@ -28,4 +31,4 @@ def test_a_copy_has_the_files_of_the_table_byte_for_byte(tmp_path: Path, name: s
         for path, file in files.items():
             assert path.name in OWN or file.read_bytes() == (warehouse / path).read_bytes()
         assert report.findings == source.table(f"db.{table}").verify().findings
-    assert target.tables("db") == sorted(sets.docs(name))
+    assert target.tables("db") == sorted(chosen)

@@ -20,6 +20,7 @@ from dagster_graphql.test.utils import execute_dagster_graphql
 
 import lakehouse_core as lc
 from lakehouse_dagster import write_instance_settings
+from tests.limits import HANGS_AFTER_SECONDS
 
 T = TypeVar("T")
 CHECKOUT = Path(__file__).parent.parent.parent
@@ -113,13 +114,13 @@ class Plane:
         with WorkspaceProcessContext(self.instance, target) as process:
             yield process.create_request_context()
 
-    def wait_for(self, what: str, look: Callable[[], T | None], seconds: float = 120) -> T:
+    def wait_for(self, what: str, look: Callable[[], T | None]) -> T:
         """Wait until `look` finds something, and return it."""
-        deadline = time.monotonic() + seconds
+        deadline = time.monotonic() + HANGS_AFTER_SECONDS
         while not (found := look()):
             ended = {name: process.poll() for name, process in self.processes.items() if process.poll() is not None}
             assert not ended, f"{what}: processes ended: {ended}\n{self.told()}"
-            assert time.monotonic() < deadline, f"{what}: not in {seconds} s\n{self.told()}"
+            assert time.monotonic() < deadline, f"{what}: not in {HANGS_AFTER_SECONDS} s\n{self.told()}"
             time.sleep(0.2)
         return found
 
@@ -136,7 +137,7 @@ class Plane:
     def release(self) -> None:
         (self.root / "wait").unlink()
 
-    def ends(self, run_id: str, status: dg.DagsterRunStatus, seconds: float = 120) -> dg.DagsterRun:
+    def ends(self, run_id: str, status: dg.DagsterRunStatus) -> dg.DagsterRun:
         """Wait until a run has ended so."""
 
         def look() -> dg.DagsterRun | None:
@@ -144,18 +145,16 @@ class Plane:
             assert run is not None
             return run if run.is_finished else None
 
-        run = self.wait_for(f"run {run_id} ends", look, seconds)
+        run = self.wait_for(f"run {run_id} ends", look)
         assert run.status == status, self.told()
         return run
 
     def children(self, run_id: str) -> list[dg.DagsterRun]:
         return list(self.instance.get_runs(dg.RunsFilter(tags={"dagster/parent_run_id": run_id})))
 
-    def child(self, run_id: str, seconds: float = 120) -> dg.DagsterRun:
+    def child(self, run_id: str) -> dg.DagsterRun:
         """Wait until a run is executed again; return the new run."""
-        return self.wait_for(
-            f"run {run_id} is executed again", lambda: next(iter(self.children(run_id)), None), seconds
-        )
+        return self.wait_for(f"run {run_id} is executed again", lambda: next(iter(self.children(run_id)), None))
 
     def workers(self, run_id: str) -> list[int]:
         """The live processes that execute a run."""

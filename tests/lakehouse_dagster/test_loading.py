@@ -9,7 +9,7 @@ import lakehouse_core as lc
 from lakehouse_dagster.pipeline import open_table
 from tests.lakehouse_dagster.plane import plane
 
-pytestmark = [pytest.mark.dagster, pytest.mark.own_session, pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.dagster, pytest.mark.own_session, pytest.mark.slow]
 ROWS = {"sales.orders": 3, "sales.open_orders": 3, "sales.visits": 1, "sales.rates": 1}
 
 
@@ -23,7 +23,7 @@ def test_a_daemon_loads_what_is_delivered_what_follows_it_files_and_what_is_due(
         return {name: 0 if table is None else table.scan().count() for name, table in tables.items()} == ROWS
 
     with plane(tmp_path, module="tests.lakehouse_dagster.loading_location") as dagster:
-        dagster.wait_for("all tables are loaded", loaded, seconds=300)
+        dagster.wait_for("all tables are loaded", loaded)
 
         made = [run for run in dagster.instance.get_runs() if "dagster/sensor_name" in run.tags]
         by = {run.tags.get("lakehouse/table", "several"): run.tags["dagster/sensor_name"] for run in made}

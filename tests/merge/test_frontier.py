@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pyarrow as pa
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lakehouse_core.merge.frontier import RunSlice, frontier_chunks
@@ -40,7 +40,6 @@ def rows_of(part: RunSlice) -> list[str]:
     return [value for batch in part.batches for value in batch.column(batch.num_columns - 1).to_pylist()]
 
 
-@settings(max_examples=300, deadline=None)
 @given(runs_of_batches(), st.integers(1, 12), st.sampled_from([1, 60, 1 << 30]), st.data())
 def test_every_chunk_holds_all_versions_of_its_keys_and_keys_rise_from_chunk_to_chunk(
     drawn, chunk_rows, max_bytes, data
@@ -51,7 +50,6 @@ def test_every_chunk_holds_all_versions_of_its_keys_and_keys_rise_from_chunk_to_
     _check_chunks(*drawn, chunk_rows=chunk_rows, max_chunk_bytes=max_bytes, shares=shares)
 
 
-@settings(max_examples=200, deadline=None)
 @given(runs_of_batches(repeats_keys=True), st.integers(1, 12), st.sampled_from([1, 60, 1 << 30]))
 def test_chunks_of_runs_that_repeat_keys_hold_all_their_versions_too(drawn, chunk_rows, max_bytes):
     _check_chunks(*drawn, chunk_rows=chunk_rows, max_chunk_bytes=max_bytes, repeats_keys=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lakehouse_core.merge.key_filter import key_filter, key_hashes
@@ -14,7 +14,6 @@ from tests.merge.test_order import columns_of
 from tests.merge.test_search import rows_and_keys
 
 
-@settings(max_examples=300)
 @given(rows_and_keys(), st.integers(1, 7), st.floats(0.001, 0.999))
 def test_no_key_that_is_there_is_denied(drawn, part, rate):
     types, rows, keys = drawn

@@ -5,7 +5,7 @@ from unittest.mock import patch
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lakehouse_core.merge import layers as layers_module
@@ -30,7 +30,6 @@ def laid_out(keys: list[list[Version]], shuffle: int) -> tuple[Layers, np.ndarra
 
 
 @pytest.mark.parametrize("most", [64, 2])
-@settings(max_examples=100)
 @given(keys=KEYS, shuffle=st.integers(0, 9))
 def test_layers_decide_as_a_walk_through_the_versions_does(most: int, keys: list[list[Version]], shuffle: int) -> None:
     with patch.object(layers_module, "MOST_LAYERS", most):

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lakehouse_core.merge.layers import MOST_LAYERS, Layers
@@ -40,7 +40,6 @@ def flat(keys: Keys, kind: pa.DataType) -> tuple[Any, ...]:
 
 
 @pytest.mark.parametrize("combine", ["sum", "product"])
-@settings(max_examples=150, deadline=None)
 @given(drawn=integers())
 def test_integers_are_exact_and_whatever_leaves_the_range_at_any_step_is_told(
     combine: str, drawn: tuple[int, Keys]
@@ -70,7 +69,6 @@ def test_integers_are_exact_and_whatever_leaves_the_range_at_any_step_is_told(
 
 
 @pytest.mark.parametrize("combine", [added, multiplied])
-@settings(max_examples=100, deadline=None)
 @given(
     keys=st.lists(
         st.lists(st.tuples(st.booleans(), st.none() | st.floats(width=32)), min_size=1, max_size=5), max_size=5

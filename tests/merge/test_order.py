@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lakehouse_core.errors import InvalidRequest
@@ -94,7 +94,6 @@ def check_against_oracle(order: KeyOrder, rows: list[tuple[Any, ...]]) -> None:
     assert [0, *(order.ends[:-1] + 1).tolist()][: len(newest)] == order.starts.tolist()
 
 
-@settings(max_examples=300, deadline=None)
 @given(keyed_columns(), st.integers(0, 3))
 def test_rows_in_any_order_are_sorted_as_their_keys_compare(drawn, padding):
     types, rows = drawn
@@ -104,7 +103,6 @@ def test_rows_in_any_order_are_sorted_as_their_keys_compare(drawn, padding):
     check_against_oracle(order, rows)
 
 
-@settings(max_examples=200, deadline=None)
 @given(keyed_columns(), st.integers(1, 4))
 def test_sorted_runs_are_merged_and_ties_keep_the_order_of_the_runs(drawn, run_count):
     types, rows = drawn
@@ -123,7 +121,6 @@ SEQUENCE_FIELDS = st.tuples(
 )
 
 
-@settings(max_examples=300, deadline=None)
 @given(
     st.lists(st.tuples(st.integers(0, 2), SEQUENCE_FIELDS, st.integers(0, 2), st.sampled_from(KINDS)), max_size=30),
     st.booleans(),

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import event, given, settings
+from hypothesis import event, given
 from hypothesis import strategies as st
 
 from lakehouse_core.errors import InvalidRequest
@@ -139,7 +139,6 @@ def known(record: oracle.Record, options: dict[str, str]) -> oracle.Record:
 
 
 @pytest.mark.parametrize("options", TABLES.values(), ids=TABLES)
-@settings(max_examples=40, deadline=None)
 @given(rows=st.one_of(ROWS, ADDED))
 def test_the_versions_of_each_key_become_what_the_model_says(options: dict[str, str], rows: list[Row]) -> None:
     schema = made(options)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lakehouse_core.merge.search import is_rising, search, search_words, sorted_keys
@@ -32,7 +32,6 @@ def in_order(keys: list[Key]) -> list[Key]:
     return [version.key for version in oracle.deduplicate(oracle.Version(key=key) for key in keys)]
 
 
-@settings(max_examples=400)
 @given(rows_and_keys(), st.integers(0, 3))
 def test_each_key_finds_its_row_or_the_place_where_it_would_stand(drawn, padding):
     types, rows, keys = drawn
@@ -47,7 +46,6 @@ def test_each_key_finds_its_row_or_the_place_where_it_would_stand(drawn, padding
         assert found.tolist() == [0 in answers for answers in compared]
 
 
-@settings(max_examples=200)
 @given(rows_and_keys(), st.integers(0, 5), st.integers(0, 20))
 def test_a_slice_of_the_keys_finds_what_they_find_together(drawn, start, count):
     types, rows, keys = drawn
@@ -62,7 +60,6 @@ def test_a_slice_of_the_keys_finds_what_they_find_together(drawn, start, count):
     assert found.tolist() == together[1][start:stop].tolist()
 
 
-@settings(max_examples=200)
 @given(st.data())
 def test_rows_rise_when_each_key_is_greater_than_the_one_before(data):
     name = data.draw(st.sampled_from(SEARCHABLE))

@@ -47,7 +47,7 @@ def rows_of(table: lc.Table, snapshot_id: int) -> list[str]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS.keys())
-@settings(max_examples=15)
+@settings(max_examples=settings.default.max_examples // 4)
 @given(steps=STEPS, kept=st.sampled_from(["4", "100"]))
 def test_changes_outlive_their_snapshots(kind, steps, kept):
     clock = VirtualClock()

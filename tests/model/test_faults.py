@@ -13,6 +13,7 @@ from lakehouse_core.clock import VirtualClock
 from lakehouse_core.storage import Call, Fault, FaultKind, FaultyStore, MemoryStore
 from tests.model.fault_verbs import FILE_VERBS, VERBS, catalog_of, make, seen
 from tests.model.store_faults import KINDS, copied, sweep
+from tests.pairs import each_with_one
 
 READS = {
     "scan": lambda table: table.scan().to_arrow().to_pylist(),
@@ -31,15 +32,15 @@ def is_file_of_rows(call: Call) -> bool:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", [FaultKind.DIE_AFTER, FaultKind.FAIL_AFTER, FaultKind.LOST_BEFORE])
-@pytest.mark.parametrize("name", VERBS)
+@pytest.mark.parametrize(
+    ("name", "kind"), each_with_one(VERBS, [FaultKind.DIE_AFTER, FaultKind.FAIL_AFTER, FaultKind.LOST_BEFORE])
+)
 def test_readers_see_before_or_after_whatever_write_fails(name, kind):
     assert sweep(name, kind, is_wanted=lambda call: call.writes) > 0
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", [FaultKind.DIE_AFTER, FaultKind.FAIL_AFTER])
-@pytest.mark.parametrize("name", FILE_VERBS)
+@pytest.mark.parametrize(("name", "kind"), each_with_one(FILE_VERBS, [FaultKind.DIE_AFTER, FaultKind.FAIL_AFTER]))
 def test_readers_see_before_or_after_whatever_file_fails(name, kind):
     assert sweep(name, kind, is_wanted=lambda call: call.writes and is_file_of_rows(call)) > 0
 

@@ -4,7 +4,7 @@ And an expiry that fails at any of its calls: nothing is lost, and running it ag
 """
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lakehouse_core.errors import LakehouseError
@@ -179,7 +179,6 @@ def needed_files(table):
     return reachable(table.context, table.folders, delta_is_changelog=producer == "none")
 
 
-@settings(max_examples=60)
 @given(LIVES, st.lists(STEPS, min_size=5, max_size=30))
 def test_what_is_left_after_any_life_shows_what_it_always_showed(life, steps):
     life = Life(**life)
@@ -224,11 +223,11 @@ def run(store, clock):
 
 FAULTS = [
     FaultKind.DIE_BEFORE,
-    FaultKind.DIE_AFTER,
-    FaultKind.FAIL_BEFORE,
+    pytest.param(FaultKind.DIE_AFTER, marks=pytest.mark.long),
+    pytest.param(FaultKind.FAIL_BEFORE, marks=pytest.mark.long),
     FaultKind.FAIL_AFTER,
     FaultKind.LOST_BEFORE,
-    FaultKind.ENOSPC,
+    pytest.param(FaultKind.ENOSPC, marks=pytest.mark.long),
 ]
 
 

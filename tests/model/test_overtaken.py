@@ -19,6 +19,7 @@ from lakehouse_core.execution.engines.local import LocalEngine
 from lakehouse_core.execution.tasks.runtime import local_runtime
 from lakehouse_core.storage import FaultyStore, MemoryStore
 from tests.contexts import context_of
+from tests.pairs import each_with_one
 
 
 @dataclass(frozen=True)
@@ -115,8 +116,7 @@ def rewrite_everything(store, clock):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("name", VERBS)
+@pytest.mark.parametrize(("name", "kind"), each_with_one(VERBS, KINDS))
 def test_what_has_gone_meanwhile_is_not_taken_for_damage(kind, name):
     verb = VERBS[name]
     # What is staged by itself is not staged again by itself.

@@ -21,7 +21,6 @@ pytestmark = [
     pytest.mark.spark,
     pytest.mark.own_session,
     pytest.mark.slow,
-    pytest.mark.timeout(1200),
 ]
 
 ADDRESS = "s3://lake/warehouse"

@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
@@ -53,13 +54,36 @@ def loaded(
         yield pipeline, pipeline.load(FIRST, LAST)
 
 
+@contextmanager
+def copied(original: Pipeline, root: Path) -> Iterator[Pipeline]:
+    shutil.copytree(original.warehouse, root / "warehouse")
+    with dg.DagsterInstance.ephemeral() as instance:
+        yield Pipeline(warehouse=root / "warehouse", cache=original.cache, instance=instance)
+
+
 @pytest.fixture
 def copy(loaded: tuple[Pipeline, dg.ExecuteInProcessResult], tmp_path: Path) -> Iterator[Pipeline]:
     """The same warehouse, to be changed."""
-    original, _ = loaded
-    shutil.copytree(original.warehouse, tmp_path / "warehouse")
-    with dg.DagsterInstance.ephemeral() as instance:
-        yield Pipeline(warehouse=tmp_path / "warehouse", cache=original.cache, instance=instance)
+    with copied(loaded[0], tmp_path) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def maintained(
+    loaded: tuple[Pipeline, dg.ExecuteInProcessResult], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[Pipeline, dg.ExecuteInProcessResult]]:
+    """A copy after a maintenance with the retention of the tables."""
+    with copied(loaded[0], tmp_path_factory.mktemp("maintained")) as made:
+        yield made, made.maintain()
+
+
+@pytest.fixture(scope="module")
+def expired(
+    loaded: tuple[Pipeline, dg.ExecuteInProcessResult], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[Pipeline, dg.ExecuteInProcessResult]]:
+    """A copy after a maintenance that keeps one snapshot of each table."""
+    with copied(loaded[0], tmp_path_factory.mktemp("expired")) as made:
+        yield made, made.maintain(retain_max=1, retain_min=1, older_than_hours=0.0)
 
 
 def key(name: str, *operation: str) -> dg.AssetKey:
@@ -170,8 +194,8 @@ def test_the_page_of_a_table_has_what_one_looks_for(loaded: tuple[Pipeline, dg.E
     assert {"paimon/snapshot_id_before", "paimon/spark_app_id", "paimon/input_snapshots"} <= staged.keys()
 
 
-def test_the_page_of_each_operation_has_what_one_looks_for(copy: Pipeline):
-    result = copy.maintain()
+def test_the_page_of_each_operation_has_what_one_looks_for(maintained: tuple[Pipeline, dg.ExecuteInProcessResult]):
+    _, result = maintained
 
     for operation in ("compact_manifests", "compact_full", "expire"):
         shown = metadata_of(result, key("ops.flights", operation))
@@ -181,9 +205,9 @@ def test_the_page_of_each_operation_has_what_one_looks_for(copy: Pipeline):
     assert metadata_of(result, key("ops.flights", "compact_full"))["paimon/commit_user"].startswith("compaction-")
 
 
-def test_a_specification_that_its_table_does_not_follow_is_told_of(copy: Pipeline):
+def test_a_specification_that_its_table_does_not_follow_is_told_of(loaded: tuple[Pipeline, dg.ExecuteInProcessResult]):
     (spec,) = (spec for spec in LAKE.tables if spec.identifier == "ops.flights")
-    table = copy.table("ops.flights")
+    table = loaded[0].table("ops.flights")
     changed = spec.model_copy(
         update={
             "columns": {**spec.columns, "gate": spec.columns["dest"]},
@@ -265,42 +289,45 @@ def test_a_batch_too_early_is_refused_and_says_what_to_load_first(copy: Pipeline
     assert "UP_FOR_RETRY" not in {e.event_type_value for e in result.all_events}
 
 
-def test_maintenance_leaves_every_row_and_fewer_files_manifests_and_snapshots(copy: Pipeline):
-    before = {name: copy.table(name).scan().to_arrow().num_rows for name in BATCHED}
-    manifests = len(copy.table("ops.flights").manifests())
-
-    result = copy.maintain(retain_max=1, retain_min=1, older_than_hours=0.0)
+def test_maintenance_leaves_every_row_and_fewer_files_manifests_and_snapshots(
+    loaded: tuple[Pipeline, dg.ExecuteInProcessResult], expired: tuple[Pipeline, dg.ExecuteInProcessResult]
+):
+    (before, _), (after, result) = loaded, expired
 
     assert result.success
-    assert {name: copy.table(name).scan().to_arrow().num_rows for name in BATCHED} == before
-    flights = copy.table("ops.flights")
-    assert len(flights.manifests()) < manifests
+    assert {name: after.table(name).scan().count() for name in BATCHED} == {
+        name: before.table(name).scan().count() for name in BATCHED
+    }
+    flights = after.table("ops.flights")
+    assert len(flights.manifests()) < len(before.table("ops.flights").manifests())
     assert len(flights.snapshots()) == 1
     buckets = [(str(file.partition), file.bucket) for file in flights.files()]
     assert len(buckets) == len(set(buckets))
     shown = metadata_of(result, key("ops.flights", "expire"))
     assert shown["paimon/snapshots_before"] > shown["paimon/snapshots_after"] == 1
     assert shown["paimon/changelogs_retained"] > 0
+    assert {name: after.table(name).verify(data=True).findings for name in BATCHED} == dict.fromkeys(BATCHED, ())
 
 
-def test_changes_between_two_evenings_outlive_their_snapshots(copy: Pipeline):
-    assert copy.maintain(retain_max=1, retain_min=1, older_than_hours=0.0).success
+def test_changes_between_two_evenings_outlive_their_snapshots(expired: tuple[Pipeline, dg.ExecuteInProcessResult]):
+    pipeline, _ = expired
 
-    answers = answer_all(copy.catalog, load_source(EXTRACT), start=date(2013, 2, 1), through=date(2013, 2, 2))
+    answers = answer_all(pipeline.catalog, load_source(EXTRACT), start=date(2013, 2, 1), through=date(2013, 2, 2))
 
     assert [answer.question for answer in answers if not answer.agrees] == []
 
 
 def test_a_table_that_joins_a_filled_warehouse_begins_where_the_others_began(
-    copy: Pipeline, monkeypatch: pytest.MonkeyPatch
+    loaded: tuple[Pipeline, dg.ExecuteInProcessResult], monkeypatch: pytest.MonkeyPatch
 ):
+    pipeline, _ = loaded
     (flights,) = (spec for spec in LAKE.tables if spec.identifier == "ops.flights")
     for name in ("arrivals", "zones"):
         twin = flights.model_copy(update={"name": name})
         tables = sorted([*LAKE.tables, twin], key=lambda spec: spec.identifier)
         monkeypatch.setattr(run, "LAKE", replace(LAKE, tables=tables))
 
-        plan = plan_run(copy.catalog, FlightsFeed(start=START, folder=str(EXTRACT), cache=str(copy.cache)), 2)
+        plan = plan_run(pipeline.catalog, FlightsFeed(start=START, folder=str(EXTRACT), cache=str(pipeline.cache)), 2)
 
         assert plan.batches == (date(2013, 1, 31), date(2013, 2, 1))
 
@@ -316,18 +343,24 @@ def test_a_table_that_is_kept_from_another_catches_up_with_the_batch_loaded_last
     assert copy.table("serving.open_flights").scan().count() == count
 
 
-def test_maintenance_tells_the_page_of_the_table_and_names_its_run(copy: Pipeline):
-    result = copy.maintain()
+def test_maintenance_tells_the_page_of_the_table_and_names_its_run(
+    maintained: tuple[Pipeline, dg.ExecuteInProcessResult],
+):
+    pipeline, result = maintained
 
-    shown = copy.instance.fetch_materializations(key("ops.flights"), limit=5).records
+    shown = pipeline.instance.fetch_materializations(key("ops.flights"), limit=5).records
     assert f"compact_full by run {result.run_id[:8]}" in {m.asset_materialization.description for m in shown}
-    latest = copy.table("ops.flights").snapshot()
+    latest = pipeline.table("ops.flights").snapshot()
     assert latest.commit_kind.value == "COMPACT"
     assert latest.properties["lakehouse.run-id"] == result.run_id
 
 
-def test_maintenance_with_nothing_to_do_says_so_and_keeps_its_keys(copy: Pipeline):
-    first, second = copy.maintain(), copy.maintain()
+def test_maintenance_with_nothing_to_do_says_so_and_keeps_its_keys(
+    maintained: tuple[Pipeline, dg.ExecuteInProcessResult], tmp_path: Path
+):
+    pipeline, first = maintained
+    with copied(pipeline, tmp_path) as copy:
+        second = copy.maintain()
 
     for operation in ("compact_manifests", "compact_full", "expire"):
         done, idle = (metadata_of(result, key("ops.flights", operation)) for result in (first, second))
@@ -336,16 +369,16 @@ def test_maintenance_with_nothing_to_do_says_so_and_keeps_its_keys(copy: Pipelin
         assert idle["paimon/files_before"] == idle["paimon/files_after"]
 
 
-def test_the_data_version_survives_compaction(copy: Pipeline):
-    copy.maintain(retain_max=1, retain_min=1, older_than_hours=0.0)
+def test_the_data_version_survives_compaction(expired: tuple[Pipeline, dg.ExecuteInProcessResult]):
+    pipeline, _ = expired
 
-    (last,) = copy.instance.fetch_materializations(key("ops.flights"), limit=1).records
-    content = [s for s in copy.table("ops.flight_events").snapshots() if s.commit_kind.value == "APPEND"]
+    (last,) = pipeline.instance.fetch_materializations(key("ops.flights"), limit=1).records
+    content = [s for s in pipeline.table("ops.flight_events").snapshots() if s.commit_kind.value == "APPEND"]
     assert last.asset_materialization.tags["dagster/data_version"].endswith("/main@3")
     assert content == []
 
 
-def test_the_sensor_reads_the_state_of_all_tables_without_spark(copy: Pipeline):
+def test_the_sensor_reads_the_state_of_all_tables_without_spark(loaded: tuple[Pipeline, dg.ExecuteInProcessResult]):
     script = """
 import json, sys
 import dagster as dg
@@ -365,7 +398,7 @@ print(json.dumps({"skipped": tick.skip_message, "cursor": tick.cursor, "spark": 
         check=True,
         capture_output=True,
         text=True,
-        env=os.environ | {"LAKEHOUSE_WAREHOUSE": str(copy.warehouse), "DAGSTER_DISABLE_TELEMETRY": "1"},
+        env=os.environ | {"LAKEHOUSE_WAREHOUSE": str(loaded[0].warehouse), "DAGSTER_DISABLE_TELEMETRY": "1"},
     )
     tick = json.loads(done.stdout.splitlines()[-1])
 

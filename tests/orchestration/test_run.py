@@ -20,6 +20,7 @@ from orchestration.figures import Answer, interesting_evening
 from orchestration.run import Plan, _parse, plan_run
 from orchestration.summary import Summary, summary_text
 from tests.lakehouse_dagster.table_states import STATE
+from tests.limits import HANGS_AFTER_SECONDS
 from tests.orchestration.pipeline import EXTRACT
 
 
@@ -184,7 +185,7 @@ def interrupted(command: list[str], environ: Mapping[str, str], *, at: str) -> t
     assert child.stdout is not None
     assert any(at in line for line in child.stdout)
     child.send_signal(signal.SIGINT)
-    _, errors = child.communicate(timeout=120)
+    _, errors = child.communicate(timeout=HANGS_AFTER_SECONDS)
     return child.returncode, errors.splitlines()[-1]
 
 
@@ -193,7 +194,6 @@ def interrupted(command: list[str], environ: Mapping[str, str], *, at: str) -> t
 @pytest.mark.own_session
 @pytest.mark.slow
 @pytest.mark.long
-@pytest.mark.timeout(600)
 def test_runs_of_the_main_job_go_on_also_after_an_interrupt_and_agree_with_the_source(tmp_path: Path):
     environ = os.environ | {
         "DAGSTER_HOME": str(tmp_path / "home"),

@@ -187,6 +187,7 @@ def test_the_location_of_the_page_loads_maintains_and_checks_its_table(python: P
     assert rows.strip() == "3"
 
 
+@pytest.mark.long
 @pytest.mark.dagster
 def test_the_fleet_of_the_page_looks_at_the_tables_that_are_there(python: Path, project: Path):
     environ = {"LAKEHOUSE_WAREHOUSE": str(project / "fleet"), "DAGSTER_DISABLE_TELEMETRY": "1"}
@@ -196,6 +197,7 @@ def test_the_fleet_of_the_page_looks_at_the_tables_that_are_there(python: Path, 
     assert ran([python, "-c", FLEET], project, **environ).strip() == "1"
 
 
+@pytest.mark.long
 @pytest.mark.dagster
 def test_the_report_of_the_page_reads_a_partition_and_overwrites_its_own(python: Path, project: Path):
     environ = {"LAKEHOUSE_WAREHOUSE": str(project / "visits"), "DAGSTER_DISABLE_TELEMETRY": "1"}
@@ -205,12 +207,19 @@ def test_the_report_of_the_page_reads_a_partition_and_overwrites_its_own(python:
     assert written.strip() == "[{'dt': datetime.date(2013, 1, 2), 'users': 2}]"
 
 
-@pytest.mark.timeout(900)  # Dagster's own types are read for the first time.
-def test_the_scripts_of_a_user_pass_a_strict_type_check(python: Path, project: Path):
+@pytest.mark.parametrize(
+    "scripts",
+    [
+        pytest.param(["core_script.py"], id="core"),
+        # Dagster's own types are read for the first time.
+        pytest.param(["shop_location.py", "runs.py", "fleet_location.py"], marks=pytest.mark.long, id="dagster"),
+    ],
+)
+def test_the_scripts_of_a_user_pass_a_strict_type_check(python: Path, project: Path, scripts: list[str]):
     checker = [sys.executable, "-m", "mypy", "--cache-dir", project / "cache"]
     command = [*checker, "--python-executable", python]
 
-    ran([*command, "core_script.py", "shop_location.py", "runs.py", "fleet_location.py"], project)
+    ran([*command, *scripts], project)
     wrong = subprocess.run([*command, "wrong_script.py"], cwd=project, capture_output=True, text=True, check=False)
 
     assert 'expression has type "int", variable has type "str"' in wrong.stdout

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lakehouse_core.planning.lineage import BucketChange, Lineage, Origin, SnapshotChange
@@ -61,7 +61,6 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=200)
 @given(STEPS)
 def test_after_any_history_a_trail_is_what_was_seen_at_the_commits(steps):
     """Rolling back reuses the numbers of snapshots, and a branch goes on from a snapshot that it shares."""

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import lakehouse_core as lc
+from tests.limits import HANGS_AFTER_SECONDS
 from tests.spark.standalone import DRIVER, cluster, python_without_our_package, shipped_package
 
 pytestmark = [
@@ -18,7 +19,6 @@ pytestmark = [
     pytest.mark.own_session,
     pytest.mark.slow,
     pytest.mark.cluster,
-    pytest.mark.timeout(600),
 ]
 
 KINDS = {
@@ -67,7 +67,7 @@ class Cluster:
             capture_output=True,
             text=True,
             check=False,
-            timeout=500,
+            timeout=HANGS_AFTER_SECONDS,
         )
         assert done.returncode == 0, done.stderr[-4000:]
         return done.stdout.splitlines()
@@ -262,7 +262,7 @@ table = catalog.create_table("db.t", {COLUMNS!r}, **{KINDS["key"]!r})
 for text in ("old", "new"):
     table.write(spark.range(0, 4000, 1, 8).selectExpr("id k", f"concat('{{text}}', id) v"))
     executors = spark.sparkContext._jsc.sc().getExecutorMemoryStatus
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + {HANGS_AFTER_SECONDS // 2}
     # The driver is one of them.
     while executors().size() > 1 and time.monotonic() < deadline:
         time.sleep(0.2)

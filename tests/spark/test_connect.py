@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import lakehouse_core as lc
+from tests.limits import HANGS_AFTER_SECONDS
 
 pytestmark = [pytest.mark.spark, pytest.mark.own_session, pytest.mark.slow, pytest.mark.long]
 
@@ -80,7 +81,7 @@ def test_verbs_work_over_connect_as_in_one_process(tmp_path: Path) -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=280,
+        timeout=HANGS_AFTER_SECONDS,
     )
     assert ended.returncode == 0, ended.stderr[-4000:]
     *told, streamed, null, stream, stopped = ended.stdout.splitlines()

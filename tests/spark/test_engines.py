@@ -5,6 +5,7 @@ import json
 import time
 from dataclasses import dataclass
 from decimal import Decimal
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -82,17 +83,32 @@ def test_every_input_has_one_result(engine, count):
     assert sorted(json.loads(text)["twice"] for text in results) == [2 * value for value in range(count)]
 
 
-def starting(number: Number, runtime: TaskRuntime) -> str:
-    began = time.monotonic()
-    time.sleep(0.3)
-    return str(began)
+@dataclass(frozen=True, slots=True)
+class Paired:
+    number: int
+    folder: Path
+
+    @property
+    def mark(self) -> Path:
+        return self.folder / str(self.number)
 
 
-def test_tasks_start_in_the_order_of_their_inputs(spark):
-    began = [float(text) for text in SparkEngine(spark).run(starting, [Number(value) for value in range(6)])]
+def starting(paired: Paired, runtime: TaskRuntime) -> str:
+    """Begin, and end once the other one of the pair has begun: which marks were there at the beginning."""
+    found = sorted(path.name for path in paired.folder.iterdir())
+    paired.mark.touch()
+    other, given_up = Paired(paired.number ^ 1, paired.folder), time.monotonic() + 60
+    while not other.mark.exists() and time.monotonic() < given_up:
+        time.sleep(0.01)
+    return json.dumps([paired.number, found])
 
-    # Two at a time: whichever of a pair is first, both began before the next pair.
-    assert all(max(began[first : first + 2]) < min(began[first + 2 : first + 4]) for first in (0, 2))
+
+def test_tasks_start_in_the_order_of_their_inputs(spark, tmp_path):
+    texts = SparkEngine(spark).run(starting, [Paired(number, tmp_path) for number in range(6)])
+
+    # Two at a time: whichever of a pair is first, the pair before it had begun.
+    missing = {number: {*map(str, range(number // 2 * 2))} - {*found} for number, found in map(json.loads, texts)}
+    assert missing == {number: set() for number in range(6)}
 
 
 @dataclass

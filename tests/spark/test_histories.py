@@ -16,10 +16,10 @@ from tests.differential.generate import histories
 
 pytestmark = pytest.mark.spark
 
-HISTORIES = 4
+HISTORIES = 2
 
 
-@pytest.mark.parametrize("share", [0, *(pytest.param(share, marks=pytest.mark.long) for share in (1, 2))])
+@pytest.mark.parametrize("share", [0, *(pytest.param(share, marks=pytest.mark.long) for share in range(1, 6))])
 def test_histories_on_spark_show_what_the_model_shows(spark: Any, share: int) -> None:
     def frame(rows: pa.Table) -> Any:
         # The model knows in which order the rows come: of several partitions only the tasks would.

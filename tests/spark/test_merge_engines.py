@@ -26,7 +26,13 @@ TABLES = {
 WRITES = [[(k, 10 * number + k) for k in range(number, number + 4)] for number in range(3)]
 
 
-@pytest.mark.parametrize("options", TABLES.values(), ids=TABLES)
+@pytest.mark.parametrize(
+    "options",
+    [
+        pytest.param(options, id=name, marks=[pytest.mark.long] * (name not in ("deletion vectors", "partial-update")))
+        for name, options in TABLES.items()
+    ],
+)
 def test_both_engines_make_the_same_snapshots_rows_and_changes(
     spark: Any, tmp_path: Path, options: dict[str, str]
 ) -> None:

@@ -8,6 +8,8 @@ import boto3
 import pytest
 from moto.server import ThreadedMotoServer
 
+from tests.limits import HANGS_AFTER_SECONDS
+
 SCRIPT = """
 from pyspark.sql import SparkSession
 
@@ -54,7 +56,12 @@ def test_a_table_in_an_object_store_is_written_compacted_and_read_on_spark() -> 
     )
     client.create_bucket(Bucket="lake")
     ended = subprocess.run(
-        [sys.executable, "-c", SCRIPT], env=environ, capture_output=True, text=True, check=False, timeout=300
+        [sys.executable, "-c", SCRIPT],
+        env=environ,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=HANGS_AFTER_SECONDS,
     )
     moto.stop()
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.limits import HANGS_AFTER_SECONDS
 from tests.storage.s3_stub import ACCESS, REGION, SECRET, S3Stub
 
 pytestmark = [
@@ -15,7 +16,6 @@ pytestmark = [
     pytest.mark.own_session,
     pytest.mark.slow,
     pytest.mark.cluster,
-    pytest.mark.timeout(600),
 ]
 
 SCRIPT = """
@@ -92,7 +92,7 @@ def test_spark_reads_large_files_itself_where_its_connector_finds_them(
             capture_output=True,
             text=True,
             check=False,
-            timeout=280,
+            timeout=HANGS_AFTER_SECONDS,
         )
 
     assert ended.returncode == 0, ended.stderr[-4000:]

@@ -5,6 +5,7 @@ import sys
 
 import pytest
 
+from tests.limits import HANGS_AFTER_SECONDS
 from tests.spark.standalone import cluster
 
 pytestmark = [
@@ -12,7 +13,6 @@ pytestmark = [
     pytest.mark.own_session,
     pytest.mark.slow,
     pytest.mark.cluster,
-    pytest.mark.timeout(600),
 ]
 
 JOB = """
@@ -68,7 +68,7 @@ def test_two_attempts_that_both_wrote_their_files_double_nothing(tmp_path):
             capture_output=True,
             text=True,
             check=False,
-            timeout=500,
+            timeout=HANGS_AFTER_SECONDS,
         )
 
     written = sorted(file.parent.name for file in (tmp_path / "warehouse").rglob("*.parquet"))

@@ -11,6 +11,7 @@ import pytest
 from pyspark.sql import functions as sf
 
 import lakehouse_core as lc
+from tests.limits import HANGS_AFTER_SECONDS
 
 pytestmark = pytest.mark.spark
 
@@ -272,8 +273,10 @@ def test_data_of_this_process_is_written_here_even_with_a_session(catalog, monke
     assert table.write([{"id": 1, "v": 2}]).rows_added == 1
 
 
-STOPPED = """
+# A session whose workers' Python has none of our packages; then it is stopped.
+UNFIT = """
 import sys
+from pathlib import Path
 import lakehouse_core as lc
 from pyspark.sql import SparkSession
 from lakehouse_dagster.resources.java_home import ensure_java
@@ -283,6 +286,11 @@ spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "fals
 catalog = lc.connect(sys.argv[1], spark=spark)
 catalog.create_database("db")
 table = catalog.create_table("db.t", {"id": "BIGINT NOT NULL"}, primary_keys=["id"], options={"bucket": "1"})
+try:
+    table.write(spark.range(3))
+except lc.TaskFailed as error:
+    print(error)
+print(len(table.snapshots()), "snapshots,", len([*Path(sys.argv[1]).rglob("*.parquet")]), "files")
 table.write([{"id": 1}])
 table.write([{"id": 2}])
 frame = spark.range(3)
@@ -297,47 +305,30 @@ assert table.snapshot().id == 2
 """
 
 
-def test_a_stopped_session_is_named_as_the_reason(tmp_path):
-    done = subprocess.run(
-        [sys.executable, "-c", STOPPED, str(tmp_path)], capture_output=True, text=True, check=False, timeout=240
-    )
-
-    told = [line for line in done.stdout.splitlines() if "the Spark session is stopped. Connect again" in line]
-    assert len(told) == 3, done.stdout + done.stderr
-
-
-ANOTHER_PYTHON = """
-import sys
-import lakehouse_core as lc
-from pyspark.sql import SparkSession
-from lakehouse_dagster.resources.java_home import ensure_java
-
-ensure_java()
-spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
-catalog = lc.connect(sys.argv[1], spark=spark)
-catalog.create_database("db")
-table = catalog.create_table("db.t", {"id": "BIGINT NOT NULL"}, primary_keys=["id"], options={"bucket": "1"})
-try:
-    table.write(spark.range(3))
-except lc.TaskFailed as error:
-    print(error)
-"""
-
-
-def test_workers_without_our_packages_are_named_as_the_reason(tmp_path):
+@pytest.fixture(scope="module")
+def told(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """The lines that verbs on such a session are answered with."""
+    folder = tmp_path_factory.mktemp("unfit")
     # -S leaves out what is installed: what a python3 of PATH is to a session started in an environment.
-    python = tmp_path / "python"
+    python = folder / "python"
     python.write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')
     python.chmod(0o755)
-
     done = subprocess.run(
-        [sys.executable, "-c", ANOTHER_PYTHON, str(tmp_path / "warehouse")],
+        [sys.executable, "-c", UNFIT, str(folder / "warehouse")],
         env={**os.environ, "PYSPARK_PYTHON": str(python)},
         capture_output=True,
         text=True,
         check=False,
-        timeout=240,
+        timeout=HANGS_AFTER_SECONDS,
     )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout.splitlines()
 
-    assert f"Set PYSPARK_PYTHON to {sys.executable} before the session is made" in done.stdout, done.stderr
-    assert not list(tmp_path.rglob("*.parquet"))
+
+def test_workers_without_our_packages_are_named_as_the_reason(told: list[str]):
+    assert f"Set PYSPARK_PYTHON to {sys.executable} before the session is made" in told[0]
+    assert told[1] == "0 snapshots, 0 files"
+
+
+def test_a_stopped_session_is_named_as_the_reason(told: list[str]):
+    assert len([line for line in told if "the Spark session is stopped. Connect again" in line]) == 3, told

@@ -19,6 +19,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from urllib.parse import urlencode
 
+from tests.limits import HANGS_AFTER_SECONDS
+
 VERSION = "3.35.0"
 ACCOUNT = "canary"
 KEY = base64.b64encode(b"canary-secret-account-key").decode()
@@ -69,7 +71,7 @@ class Azurite:
         signed = [ACCOUNT, "c", "b", "c", "", last, "", "", "2018-11-09", ""]
         given = {"sp": "c", "ss": "b", "srt": "c", "se": last, "sv": "2018-11-09", "sig": _signature(signed)}
         address = f"{self.endpoint}/{name}?restype=container&{urlencode(given)}"
-        with urllib.request.urlopen(urllib.request.Request(address, method="PUT"), timeout=20):
+        with urllib.request.urlopen(urllib.request.Request(address, method="PUT"), timeout=HANGS_AFTER_SECONDS):
             pass
 
 
@@ -100,7 +102,7 @@ def azurite_server(folder: Path) -> Iterator[Azurite]:
 
 
 def _opened(server: "subprocess.Popen[bytes]", told: Path) -> Azurite:
-    end = time.monotonic() + 60
+    end = time.monotonic() + HANGS_AFTER_SECONDS
     while server.poll() is None and time.monotonic() < end:
         found = re.search(r"successfully listens on (http://127\.0\.0\.1:\d+)", told.read_text())
         if found:

@@ -16,6 +16,7 @@ import lakehouse_core as lc
 from benchmarks.race_s3 import Server, races
 from lakehouse_core.errors import StorageUnavailable
 from lakehouse_core.storage import ObjectStore, StoreSpec, open_store, with_storage
+from tests.limits import HANGS_AFTER_SECONDS
 from tests.storage.ceph_server import CephServer, ceph_server, faked_clock
 from tests.storage.contract import StoreContract
 from tests.storage.remote_process import as_in_a_new_process
@@ -100,7 +101,7 @@ def test_a_gateway_killed_among_commits_loses_and_doubles_none(ceph: CephServer,
             ceph.kill_gateway()
             ceph.start_gateway()
         for each in running:
-            each.result(timeout=120)
+            each.result(timeout=HANGS_AFTER_SECONDS)
 
     rows = sorted((row["writer"], row["number"]) for row in table.scan().to_arrow().to_pylist())
     assert rows == [(writer, number) for writer in range(WRITERS) for number in range(COMMITS)]
@@ -210,7 +211,9 @@ def counted(root: str, endpoint: str, keys: dict[str, str], *, ahead_seconds: in
     clock = faked_clock(ahead_seconds) if ahead_seconds else None
     environment = {**os.environ, **(clock or {}), **keys}
     command = [sys.executable, "-c", COUNT, f"s3://{root}", endpoint]
-    ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=True)
+    ended = subprocess.run(
+        command, env=environment, capture_output=True, text=True, timeout=HANGS_AFTER_SECONDS, check=True
+    )
     return ended.stdout.strip()
 
 

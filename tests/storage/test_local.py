@@ -20,6 +20,7 @@ from lakehouse_core.errors import (
     WriteOutcomeUnknown,
 )
 from lakehouse_core.storage import LocalStore, ObjectStore, StoreSpec, child, local, system_calls
+from tests.limits import HANGS_AFTER_SECONDS
 from tests.storage.contract import HOSTILE_KEYS, FolderContract
 
 
@@ -49,7 +50,7 @@ def test_of_four_processes_that_create_the_same_names_exactly_one_wins_each(tmp_
     workers = [context.Process(target=_create_all, args=(str(tmp_path), worker, 150, won)) for worker in range(4)]
     for worker in workers:
         worker.start()
-    winners = dict(won.get(timeout=120) for _ in workers)
+    winners = dict(won.get(timeout=HANGS_AFTER_SECONDS) for _ in workers)
     for worker in workers:
         worker.join()
 

@@ -15,6 +15,7 @@ from lakehouse_core.clock import VirtualClock
 from lakehouse_core.errors import NotFound, StorageFull
 from lakehouse_core.storage import MemoryStore, overlap
 from lakehouse_core.storage.overlap import closing_behind, reading_ahead
+from tests.limits import HANGS_AFTER_SECONDS
 
 AT_ONCE = 4
 
@@ -99,7 +100,7 @@ def test_few_bytes_wait_to_be_asked_for() -> None:
 
 def test_sinks_are_closed_at_once_and_all_objects_exist_when_they_have_settled() -> None:
     store = Wide()
-    together = threading.Barrier(AT_ONCE, timeout=20)
+    together = threading.Barrier(AT_ONCE, timeout=HANGS_AFTER_SECONDS)
     store.before_write = lambda key: (together.wait(), None)[1]
     with closing_behind(store) as sinks:
         for number in range(AT_ONCE):

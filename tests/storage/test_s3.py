@@ -22,6 +22,7 @@ from lakehouse_core.storage.remote.requests import Requests
 from lakehouse_core.storage.remote.s3 import SERVICE
 from lakehouse_core.storage.remote.s3_settings import S3Settings
 from lakehouse_core.storage.remote.store import RemoteStore
+from tests.limits import HANGS_AFTER_SECONDS
 from tests.storage.contract import StoreContract
 from tests.storage.remote_process import with_small_parts
 from tests.storage.s3_server import ACCESS, SECRET, s3_server, storage_of
@@ -299,7 +300,7 @@ def test_another_process_says_that_it_has_no_keys(server: Any) -> None:
     child = context.Process(target=_counted, args=(pickle.dumps(table.scan()), answers))
     child.start()
 
-    assert "its keys were given to connect() in another process" in answers.get(timeout=60)
+    assert "its keys were given to connect() in another process" in answers.get(timeout=HANGS_AFTER_SECONDS)
     child.join()
 
 
@@ -318,7 +319,7 @@ def test_a_forked_process_says_to_use_spawn_instead_of_waiting_for_ever(store: O
     child = context.Process(target=_forked, args=(store, answers))
     child.start()
 
-    assert "was forked" in answers.get(timeout=60)
+    assert "was forked" in answers.get(timeout=HANGS_AFTER_SECONDS)
     child.join()
     assert store.read("a") == b"x"
 

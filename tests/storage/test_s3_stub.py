@@ -20,6 +20,8 @@ from tests.storage.s3_stub import ACCESS, SECRET, Fault, Request, S3Stub
 from tests.storage.table_lives import new_table
 
 NUMBERS = itertools.count()
+# What waits longer has not heeded a timeout of one second: the default is 20.
+DEFAULT_SECONDS = 18
 HTML = Answer(200, b"<html><body>Sign in to the network</body></html>", headers={"Content-Type": "text/html"})
 
 
@@ -164,7 +166,7 @@ def test_a_bad_store_is_told_with_what_to_do_and_nothing_is_lost(stub: S3Stub, n
         else:
             with pytest.raises((StorageUnavailable, UnsupportedFeature), match=message):
                 act(bad_table(stub, settings))
-        assert time.monotonic() - begun < 8
+        assert time.monotonic() - begun < DEFAULT_SECONDS
 
     stub.plan, stub.buckets, stub.region = lambda request: None, whole, "us-east-1"
     stub.expired = stub.denied = stub.ignored = frozenset()
@@ -238,7 +240,7 @@ def test_one_stuck_connection_does_not_stop_the_others(stub: S3Stub) -> None:
     begun = time.monotonic()
 
     assert list(store.read_all([f"{number}" for number in range(20)])) == [b"%d" % number for number in range(20)]
-    assert time.monotonic() - begun < 5
+    assert time.monotonic() - begun < DEFAULT_SECONDS
 
 
 def test_a_lost_answer_to_a_conditional_write_is_unknown_and_is_not_sent_again(stub: S3Stub) -> None:

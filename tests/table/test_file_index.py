@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from lakehouse_core.errors import CorruptTable
@@ -87,7 +87,6 @@ def nothing_but(**values: Any) -> Row:
     return {**dict.fromkeys(TYPES), **values}
 
 
-@settings(max_examples=150)
 @given(predicate=PREDICATES, rows=ROWS, schema=st.sampled_from(SCHEMAS))
 @example(Not(Compare("f", Comparison.LESS, 2.0)), [nothing_but(f=math.nan)], RANGES)
 @example(Compare("f", Comparison.EQUAL, 0.0), [nothing_but(f=-0.0)], BLOOMS)
@@ -107,7 +106,6 @@ def test_char_whose_blanks_are_not_read_is_not_asked_for(kind: str, file_name: s
     assert found(Compare("c", Comparison.EQUAL, "ab"), file, schema) == expected
 
 
-@settings(max_examples=100)
 @given(predicate=PREDICATES.filter(lambda predicate: "t" not in columns_of(predicate)), rows=ROWS)
 def test_exact_indexes_of_all_its_columns_leave_a_condition_the_rows_that_match_and_no_others(
     predicate: Predicate, rows: list[Row]

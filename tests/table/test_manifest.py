@@ -10,7 +10,7 @@ from typing import Any
 import fastavro
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lakehouse_core.errors import CorruptTable, UnsupportedFeature
@@ -187,13 +187,11 @@ ENTRIES = st.builds(
 )
 
 
-@settings(max_examples=150)
 @given(st.lists(ENTRIES, max_size=5))
 def test_entries_are_read_back(entries: list[ManifestEntry]) -> None:
     assert decode_manifest(encode_manifest(entries), "m", with_stats=True) == entries
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.lists(ENTRIES, min_size=1, max_size=5), st.integers(FEW_ENTRIES, 400))
 def test_many_entries_are_read_back_without_an_object_for_each(entries: list[ManifestEntry], count: int) -> None:
     many = [entries[index * index % len(entries)] for index in range(count)]
@@ -203,7 +201,6 @@ def test_many_entries_are_read_back_without_an_object_for_each(entries: list[Man
     assert list(decode_manifest_columns(data, "m", with_stats=True).entries()) == many
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.lists(ENTRIES, min_size=1, max_size=5), st.integers(1, 100), st.booleans())
 def test_the_vectorised_decoder_agrees_with_the_one_that_goes_record_by_record(
     entries: list[ManifestEntry], count: int, with_stats: bool
@@ -430,7 +427,6 @@ def merged(merge: Callable[[], Any]) -> Any:
         return str(error)
 
 
-@settings(max_examples=400)
 @given(STEPS)
 def test_columns_merge_as_entries_do(steps: list[tuple[EntryKind, str, int, tuple[str, ...]]]) -> None:
     entries = [entry(kind, name, level=level, extra_files=extra) for kind, name, level, extra in steps]
@@ -461,7 +457,6 @@ def test_a_live_file_added_again_is_corrupt() -> None:
         merge_columns(columns_of([entry(), entry()]))
 
 
-@settings(max_examples=50)
 @given(st.lists(st.lists(ENTRIES, max_size=3), max_size=4))
 def test_columns_of_several_manifests_are_joined_in_order(parts: list[list[ManifestEntry]]) -> None:
     together = concatenate(columns_of(part) for part in parts)

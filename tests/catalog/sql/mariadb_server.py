@@ -17,6 +17,8 @@ from typing import Any
 import pymysql
 from sqlalchemy import make_url
 
+from tests.limits import HANGS_AFTER_SECONDS
+
 NUMBERS = count()
 USER, PASSWORD = "ann", "of a test: not a secret"
 
@@ -57,7 +59,7 @@ class MariadbServer:
         ]
         with self._log() as log:
             self._process = subprocess.Popen([_program("mariadbd"), *self._options(), *options], stdout=log, stderr=log)
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + HANGS_AFTER_SECONDS
         while not _listens(self.port):
             assert time.monotonic() < deadline, (self._folder / "log").read_text()
             time.sleep(0.1)
@@ -66,7 +68,7 @@ class MariadbServer:
         """End the server and all connections."""
         assert self._process is not None
         self._process.send_signal(how)
-        self._process.wait(timeout=60)
+        self._process.wait(timeout=HANGS_AFTER_SECONDS)
 
     def restart(self) -> None:
         """Kill the server, and start it again on what it has stored."""

@@ -11,6 +11,8 @@ from typing import Any
 
 import psycopg
 
+from tests.limits import HANGS_AFTER_SECONDS
+
 NUMBERS = count()
 
 
@@ -59,7 +61,7 @@ class PostgresqlServer:
             user=self._embedded.system_user,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-            timeout=60,
+            timeout=HANGS_AFTER_SECONDS,
             cwd="/",
         )
 

@@ -10,6 +10,7 @@ import pytest
 
 import lakehouse_core as lc
 from tests.catalog.sql.sql_tables import COLUMNS, KEYED, ROW, made, write_many
+from tests.limits import HANGS_AFTER_SECONDS
 
 
 class Server(Protocol):
@@ -96,7 +97,7 @@ def written_by_processes(lake: Lake, *, restarts: int) -> list[str]:
         for _ in range(restarts):
             lake.server.restart()
             running[0].wait(1)
-        told = [error for each in running for error in each.get(timeout=200)]
+        told = [error for each in running for error in each.get(timeout=HANGS_AFTER_SECONDS)]
 
     expected = [1, *(first + number for first in firsts for number in range(10))]
     assert sorted(table.scan().to_arrow()["k"].to_pylist()) == expected

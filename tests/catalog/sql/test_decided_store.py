@@ -18,6 +18,7 @@ from lakehouse_core.catalog.warehouse_files import WarehouseFiles
 from lakehouse_core.clock import VirtualClock
 from lakehouse_core.errors import LakehouseError, UnsupportedFeature
 from lakehouse_core.storage import Fault, FaultKind, FaultyStore, MemoryStore, ObjectStore, ProcessDied
+from tests.limits import HANGS_AFTER_SECONDS
 from tests.storage.contract import StoreContract
 from tests.storage.s3_stub import S3Stub
 
@@ -170,7 +171,7 @@ def test_four_processes_on_a_server_that_ignores_conditions_lose_and_double_noth
 
         with multiprocessing.get_context("spawn").Pool(4) as pool:
             running = [pool.apply_async(write_some, (metastore, storage, first)) for first in (0, 100, 200, 300)]
-            assert sum(each.get(timeout=200) for each in running) == 32
+            assert sum(each.get(timeout=HANGS_AFTER_SECONDS) for each in running) == 32
 
         table = catalog.table("db.t")
         expected = sorted(first + number for first in (0, 100, 200, 300) for number in range(8))

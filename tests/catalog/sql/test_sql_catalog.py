@@ -26,6 +26,7 @@ from lakehouse_core.clock import VirtualClock
 from lakehouse_core.storage import Fault, FaultKind, FaultyStore, MemoryStore, ObjectStore, ProcessDied
 from tests.catalog.sql.sql_tables import COLUMNS, KEYED, ROW, made
 from tests.catalog.test_flat_store import FlatStore
+from tests.limits import HANGS_AFTER_SECONDS
 from tests.storage.s3_server import s3_server, storage_of
 
 NUMBERS = count()
@@ -442,7 +443,7 @@ def test_a_writer_waits_while_another_changes_the_database(disk: Lake) -> None:
         waiting = pool.submit(catalog.create_database, "later")
         assert catalog.databases() == ["sales"]
         other.execute("COMMIT")
-        waiting.result(timeout=20)
+        waiting.result(timeout=HANGS_AFTER_SECONDS)
 
     assert catalog.databases() == ["later", "sales"]
 

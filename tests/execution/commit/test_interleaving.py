@@ -23,6 +23,7 @@ from lakehouse_core.table.layout import MAIN
 from lakehouse_core.table.staged_commit import StagedCommit
 from tests.execution.commit.commit_vocabulary import CommitTable, commit_table
 from tests.execution.small_table import SmallTable
+from tests.limits import HANGS_AFTER_SECONDS
 from tests.planning.change_vocabulary import data_file, key_schema
 
 
@@ -272,7 +273,7 @@ class Turns:
         with self._own[actor], self._condition:
             self._waiting.add(actor)
             self._draw()
-            assert self._condition.wait_for(lambda: self._next == actor, timeout=60)
+            assert self._condition.wait_for(lambda: self._next == actor, timeout=HANGS_AFTER_SECONDS)
             self._next = None
             self._waiting.discard(actor)
 
@@ -308,7 +309,7 @@ def interleaved(store: ObjectStore, seed: int, work: Sequence[Callable[[CommitTa
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(timeout=120)
+        thread.join(timeout=HANGS_AFTER_SECONDS)
     assert errors == []
     assert not any(thread.is_alive() for thread in threads)
 

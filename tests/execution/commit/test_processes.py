@@ -11,6 +11,7 @@ from lakehouse_core.clock import SystemClock
 from lakehouse_core.errors import StorageFull
 from lakehouse_core.storage import LocalStore
 from tests.execution.commit.commit_vocabulary import CommitTable, commit_table
+from tests.limits import HANGS_AFTER_SECONDS
 from tests.planning.change_vocabulary import key_schema
 
 PROCESSES = 4
@@ -37,7 +38,7 @@ def test_processes_that_commit_at_once_all_succeed(tmp_path: Path) -> None:
     workers = [context.Process(target=write, args=(root, user, started, answers)) for user in users]
     for worker in workers:
         worker.start()
-    acknowledged = dict(answers.get(timeout=120) for _ in workers)
+    acknowledged = dict(answers.get(timeout=HANGS_AFTER_SECONDS) for _ in workers)
     for worker in workers:
         worker.join()
 

@@ -17,6 +17,7 @@ import lakehouse_core as lc
 from lakehouse_core.catalog.catalog import Catalog
 from lakehouse_core.clock import VirtualClock
 from lakehouse_core.storage import Fault, FaultKind, FaultyStore, MemoryStore, ProcessDied
+from tests.pairs import each_with_one
 
 Rows = list[dict[str, Any]]
 
@@ -106,8 +107,7 @@ def written_calls(warehouse: Warehouse, verb: Callable[[lc.Table], object]) -> l
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", [FaultKind.DIE_AFTER, FaultKind.FAIL_AFTER])
-@pytest.mark.parametrize("verb", VERBS)
-@pytest.mark.parametrize("name", TABLES)
+@pytest.mark.parametrize(("name", "verb"), each_with_one(TABLES, VERBS))
 def test_a_new_process_goes_on_where_a_compaction_ended(name, verb, kind):
     made = Warehouse.made(name)
     whole = made.again()

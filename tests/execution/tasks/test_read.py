@@ -7,7 +7,7 @@ from dataclasses import replace
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lakehouse_core.data_files.parquet import reader as parquet_reader
@@ -28,7 +28,6 @@ RECORDS = st.lists(
 )
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.lists(RECORDS, min_size=1, max_size=4), st.sampled_from(["none", "ascending", "descending"]), st.booleans())
 def test_reads_before_and_after_compaction_are_those_of_the_slow_twin(batches, order, compacts_between):
     options = {} if order == "none" else {"sequence__field": "ts", "sequence__field__sort_order": order}

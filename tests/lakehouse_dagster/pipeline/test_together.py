@@ -267,7 +267,7 @@ def test_a_committer_that_dies_at_any_call_is_carried_on(kind: FaultKind, keys: 
     assert after.table.verify().findings == ()
 
 
-@settings(max_examples=40)
+@settings(max_examples=settings.default.max_examples // 2)
 @given(seed=st.integers(0, 10**6))
 def test_any_stagers_and_committers_that_may_die_take_each_batch_once(seed: int) -> None:
     random = Random(seed)

@@ -6,7 +6,7 @@ from functools import reduce
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lakehouse_core.errors import InvalidRequest
@@ -274,7 +274,6 @@ def test_many_values_at_once_are_the_values_one_by_one(name, text, told, values)
     column = aggregator(AggregateFunction(column="v", name=name, type=parse_type(text), **told))
 
     @given(values, st.lists(values, min_size=1, max_size=6))
-    @settings(max_examples=100, deadline=None)
     def holds(first: Any, later: list[Any]) -> None:
         assert column.add_all(first, later) == reduce(column.add, later, first)
 

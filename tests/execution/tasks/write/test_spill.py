@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lakehouse_core.clock import VirtualClock
@@ -121,7 +121,6 @@ def attempt(batches: list[list[dict[str, Any]]], options: dict[str, str]) -> dic
     return made(table)
 
 
-@settings(max_examples=250, deadline=None)
 @given(histories())
 def test_a_tiny_buffer_makes_the_files_of_a_large_one(drawn):
     options, batches = drawn
