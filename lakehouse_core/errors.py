@@ -13,7 +13,8 @@ LakehouseError
 ├── BackPressure             compaction lags behind the writers: nothing is lost; wait, then write again
 ├── StorageUnavailable       the store did not answer: retry later
 │   ├── WriteOutcomeUnknown  the object may have been written: look before anything else
-│   └── StorageFull          no space left: make room, then call again
+│   ├── StorageFull          no space left: make room, then call again
+│   └── CredentialsMissing   this process has no keys for the store: set them in its environment
 ├── TaskFailed               a task failed in each of its attempts: see its cause
 └── CorruptTable             stored bytes contradict the spec or each other: stop, keep the evidence
 """
@@ -131,6 +132,10 @@ class WriteOutcomeUnknown(StorageUnavailable):
 
 class StorageFull(StorageUnavailable):
     """The store has no space left."""
+
+
+class CredentialsMissing(StorageUnavailable):
+    """This process has no credentials for the store. Another attempt does not find any, either."""
 
 
 class TaskFailed(LakehouseError):

@@ -24,7 +24,7 @@ from lakehouse_core.storage import (
     ObjectStore,
     StoreSpec,
     has_conditions,
-    open_store,
+    open_warehouse,
     parse_location,
     with_storage,
 )
@@ -113,7 +113,7 @@ def catalog_at(address: CatalogAddress, *, engine: Callable[[], Engine] | None =
 
     Raises as `connect` does for its metastore.
     """
-    store, clock = open_store(address.location), SystemClock()
+    store, clock = open_warehouse(address.location), SystemClock()
     if address.metastore is None:
         if address.metastore_options:
             raise InvalidRequest(

@@ -12,6 +12,7 @@ from lakehouse_core.storage.opening import (
     inside,
     is_there,
     open_store,
+    open_warehouse,
     parse_location,
     with_storage,
 )
@@ -39,6 +40,7 @@ __all__ = [
     "is_temp",
     "is_there",
     "open_store",
+    "open_warehouse",
     "parse_location",
     "with_storage",
 ]

@@ -3,7 +3,7 @@
 import os
 import re
 from collections.abc import Callable, Mapping
-from typing import Final, assert_never
+from typing import TYPE_CHECKING, Final, assert_never
 
 from lakehouse_core.errors import InvalidRequest, UnsupportedFeature, shown
 from lakehouse_core.storage.local import LocalStore
@@ -12,6 +12,9 @@ from lakehouse_core.storage.object_store import ObjectStore, StoreSpec
 from lakehouse_core.storage.remote.azure_settings import AzureSettings
 from lakehouse_core.storage.remote.s3_settings import S3Settings
 from lakehouse_core.storage.remote.settings import RemoteSettings, with_settings
+
+if TYPE_CHECKING:
+    from lakehouse_core.storage.remote.store import RemoteStore
 
 
 def open_store(spec: StoreSpec) -> ObjectStore:
@@ -28,7 +31,14 @@ def open_store(spec: StoreSpec) -> ObjectStore:
             assert_never(spec.scheme)
 
 
-def _remote_store(spec: StoreSpec) -> ObjectStore:
+def open_warehouse(spec: StoreSpec) -> ObjectStore:
+    """Return the store at the root of a warehouse, for its writers. Where a database decides which of them wins, they
+    are refused unless they ask it.
+    """
+    return open_store(spec) if spec.scheme in ("file", "memory") else _remote_store(spec).as_warehouse()
+
+
+def _remote_store(spec: StoreSpec) -> "RemoteStore":
     """Return the store over a network that `spec` describes. Raises InvalidRequest where its extra is not installed."""
     try:
         if spec.scheme == "s3":

@@ -18,7 +18,8 @@ MAKERS = {
         "storage/memory",
         "storage/remote/store",
     ],
-    "open_store": ["catalog/connect", "execution/engines/spark/runtime", "storage/__init__"],
+    "open_store": ["execution/engines/spark/runtime", "storage/__init__"],
+    "open_warehouse": ["catalog/connect", "storage/__init__"],
     "LocalStore": ["storage/__init__", "storage/opening"],
     # A dry run writes what nobody keeps.
     "MemoryStore": ["execution/commit/compact_manifests", "storage/__init__", "storage/opening"],

@@ -13,7 +13,7 @@ import pytest
 import lakehouse_core as lc
 from tests.catalog.sql import mariadb_server as mariadb
 from tests.catalog.sql.postgresql_server import PostgresqlServer, postgresql_server, rows_of
-from tests.interop.judge import Judge, JudgeError
+from tests.interop.judge import VERSIONS, Judge, JudgeError
 
 pytestmark = pytest.mark.interop
 
@@ -24,9 +24,28 @@ DAY = "2024-01-05"
 WRITERS, COMMITS = 2, 25
 
 
+# A version of Java, where the names are, whether both take the lock. 1.4.2 makes fewer SQL tables.
+MARIADB = pytest.param("2.0.0", "mariadb", True, marks=pytest.mark.mariadb)
+SHARED = [
+    ("2.0.0", "sqlite", False),
+    ("2.0.0", "sqlite", True),
+    ("2.0.0", "postgresql", False),
+    ("2.0.0", "postgresql", True),
+    pytest.param("2.0.0", "mariadb", False, marks=pytest.mark.mariadb),
+    MARIADB,
+    ("1.4.2", "sqlite", True),
+    ("1.4.2", "postgresql", False),
+]
+LOCKED = [("2.0.0", "sqlite", True), ("2.0.0", "postgresql", True), MARIADB, ("1.4.2", "sqlite", True)]
+by_catalog = pytest.mark.parametrize(("judge", "names", "takes_lock"), SHARED, indirect=["judge", "names"])
+by_locked_catalog = pytest.mark.parametrize(("judge", "names", "takes_lock"), LOCKED, indirect=["judge", "names"])
+by_version = pytest.mark.parametrize("judge", VERSIONS, indirect=True)
+by_newest_java = pytest.mark.parametrize("judge", VERSIONS[-1:], indirect=True)
+
+
 @pytest.fixture(scope="module")
-def judge() -> Iterator[Judge]:
-    with Judge("2.0.0") as java:
+def judge(request: pytest.FixtureRequest) -> Iterator[Judge]:
+    with Judge(request.param) as java:
         yield java
 
 
@@ -141,7 +160,7 @@ def mariadb_running() -> Iterator[mariadb.MariadbServer]:
         yield running
 
 
-@pytest.fixture(params=["sqlite", "postgresql", pytest.param("mariadb", marks=pytest.mark.mariadb)])
+@pytest.fixture
 def names(request: pytest.FixtureRequest, tmp_path: Path) -> Names:
     if request.param == "mariadb":
         # Java's SQL tables do not fit into a database of four-byte characters, the default of MySQL 8.
@@ -149,15 +168,16 @@ def names(request: pytest.FixtureRequest, tmp_path: Path) -> Names:
     return Sqlite(tmp_path) if request.param == "sqlite" else Postgresql(request.getfixturevalue("server"))
 
 
-@pytest.fixture(params=[False, True], ids=["no-lock", "lock"])
-def shared(request: pytest.FixtureRequest, names: Names, judge: Judge, tmp_path: Path) -> Shared:
-    return Shared(tmp_path, names, judge, takes_lock=request.param)
+@pytest.fixture
+def shared(names: Names, judge: Judge, takes_lock: bool, tmp_path: Path) -> Shared:
+    return Shared(tmp_path, names, judge, takes_lock=takes_lock)
 
 
 def row(key: int, value: str) -> dict[str, Any]:
     return {"dt": DAY, "k": key, "v": value}
 
 
+@by_catalog
 def test_names_and_tables_that_java_makes_are_ours(shared: Shared) -> None:
     shared.java("database", op="create", database="sales", properties={"owner": "ann"})
     shared.java_creates("sales.orders")
@@ -179,6 +199,7 @@ def test_names_and_tables_that_java_makes_are_ours(shared: Shared) -> None:
     assert shared.java("database") == []
 
 
+@by_catalog
 def test_names_and_tables_that_we_make_are_javas(shared: Shared) -> None:
     ours = shared.ours
     ours.create_database("sales", properties={"owner": "ann"})
@@ -200,6 +221,7 @@ def test_names_and_tables_that_we_make_are_javas(shared: Shared) -> None:
     assert (ours.tables("sales"), ours.check()) == ([], [])
 
 
+@by_version
 def test_the_rows_and_sql_tables_of_both_are_the_same(judge: Judge, tmp_path: Path) -> None:
     folders = [tmp_path / name for name in ("java", "ours")]
     for folder in folders:
@@ -211,15 +233,16 @@ def test_the_rows_and_sql_tables_of_both_are_the_same(judge: Judge, tmp_path: Pa
     ours.ours.create_table("db.t", FIELDS, **DECLARED, options=OPTIONS)
 
     tables = "SELECT name, replace(replace(lower(sql), ' ', ''), char(10), '') FROM sqlite_master WHERE type = 'table'"
-    assert [(name, ddl.replace("\t", "")) for name, ddl in sorted(ours.names.sql(tables))] == sorted(
-        java.names.sql(tables)
-    )
+    made, expected = dict(ours.names.sql(tables)), dict(java.names.sql(tables))
+    older = {"paimon_views"} if judge.version < "2" else set()
+    assert {name: ddl.replace("\t", "") for name, ddl in made.items() if name not in older} == expected
     for table in ("paimon_tables", "paimon_table_properties"):
         assert sorted(ours.names.sql(f"SELECT * FROM {table}")) == sorted(java.names.sql(f"SELECT * FROM {table}"))
     properties = "SELECT catalog_key, database_name, property_key FROM paimon_database_properties"
     assert sorted(ours.names.sql(properties)) == sorted(java.names.sql(properties))
 
 
+@by_catalog
 def test_files_that_java_leaves_of_a_dropped_database_are_told(shared: Shared) -> None:
     shared.java("database", op="create", database="sales")
     shared.java_creates("sales.orders")
@@ -234,8 +257,8 @@ def test_files_that_java_leaves_of_a_dropped_database_are_told(shared: Shared) -
     assert shared.java("tables", database="sales") == ["orders"]
 
 
-def test_writers_of_both_engines_with_the_lock_lose_no_row(names: Names, judge: Judge, tmp_path: Path) -> None:
-    shared = Shared(tmp_path, names, judge, takes_lock=True)
+@by_locked_catalog
+def test_writers_of_both_engines_with_the_lock_lose_no_row(shared: Shared, judge: Judge) -> None:
     shared.java("database", op="create", database="sales")
     shared.java_creates("sales.orders", **{"write-only": "true", "bucket": "1"})
 
@@ -251,7 +274,7 @@ def test_writers_of_both_engines_with_the_lock_lose_no_row(names: Names, judge: 
             table.write([row(writer * 1000 + number, "ours")])
         return COMMITS
 
-    with Judge("2.0.0") as first, Judge("2.0.0") as second, ThreadPoolExecutor(2 * WRITERS) as pool:
+    with Judge(judge.version) as first, Judge(judge.version) as second, ThreadPoolExecutor(2 * WRITERS) as pool:
         for each in (first, second):
             assert shared.java("tables", each, database="sales") == ["orders"]
         running = [pool.submit(java_writes, writer, own) for writer, own in enumerate((first, second))]
@@ -271,6 +294,7 @@ def test_writers_of_both_engines_with_the_lock_lose_no_row(names: Names, judge: 
     assert shared.names.sql("SELECT * FROM paimon_distributed_locks") == []
 
 
+@by_newest_java
 @pytest.mark.mariadb
 def test_in_mysql_java_has_the_same_columns_and_keys_and_opens_those_that_we_make(
     mariadb_running: mariadb.MariadbServer, judge: Judge, tmp_path: Path
@@ -298,6 +322,7 @@ def test_in_mysql_java_has_the_same_columns_and_keys_and_opens_those_that_we_mak
     assert made["ours"] == made["java"]
 
 
+@by_newest_java
 @pytest.mark.mariadb
 def test_in_a_mysql_database_of_four_byte_characters_java_opens_only_what_we_make(
     mariadb_running: mariadb.MariadbServer, judge: Judge, tmp_path: Path

@@ -15,6 +15,7 @@ from lakehouse_core.catalog.catalog import Catalog
 from lakehouse_core.clock import VirtualClock
 from lakehouse_core.format.avro_file import read_avro
 from lakehouse_core.storage import ObjectStore, ProcessDied
+from tests.model.decided_lake import NamedStore
 
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-")
 
@@ -212,7 +213,9 @@ class Seen:
 
 def catalog_of(store: ObjectStore, process: int) -> Catalog:
     """Open the warehouse as another process does, each a minute after the one before."""
-    return Catalog(store, clock=VirtualClock(seed=process, now_millis=1_700_000_000_000 + process * 60_000))
+    clock = VirtualClock(seed=process, now_millis=1_700_000_000_000 + process * 60_000)
+    names = store.names(clock) if isinstance(store, NamedStore) else None
+    return Catalog(store, clock=clock, metastore=names)
 
 
 def make(store: ObjectStore, verb: Verb) -> None:

@@ -27,6 +27,7 @@ from tests.model.fault_verbs import (
     make,
     seen,
 )
+from tests.model.held_store import HeldStore
 from tests.storage.s3_protocol import Answer
 from tests.storage.s3_stub import Fault, Request, S3Stub
 
@@ -142,19 +143,9 @@ def _store(stub: S3Stub) -> RemoteStore:
     return s3_store(with_storage(StoreSpec("s3", "lake/wh"), stub.storage), clock=VirtualClock())
 
 
-class _Held(MemoryStore):
-    """It has the address of the store on the stub: what resumes knows its source by that."""
-
-    def at(self, prefix: str) -> MemoryStore:
-        return _Held(self._name, prefix="/".join(part for part in (self._prefix, prefix) if part))
-
-    def uri(self, key: str) -> str:
-        return f"s3://lake/wh/{'/'.join(part for part in (self._prefix, key) if part)}"
-
-
 def _held(stub: S3Stub, made: MemoryStore) -> MemoryStore:
     """Return a store in memory, which is faster, with what the stub has now."""
-    held = _Held(clock=VirtualClock(now_millis=made.now_millis()))
+    held = HeldStore(clock=VirtualClock(now_millis=made.now_millis()))
     held.write_all({key.removeprefix("wh/"): stored.data for key, stored in stub.lake.objects.items()})
     return held
 

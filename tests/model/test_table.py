@@ -131,7 +131,7 @@ class TableMachine(RuleBasedStateMachine):
     )
     def create(self, *, keyed, partitioned, bucket, by_sequence, ignores_deletes, options):
         self.clock = VirtualClock()
-        self.catalog = Catalog(MemoryStore(clock=self.clock), clock=self.clock)
+        self.catalog = self.new_catalog()
         self.catalog.create_database("db")
         self.keyed, self.partitioned = keyed, partitioned
         # The machine compacts by its own rule, so that the model knows when deletes are forgotten.
@@ -161,6 +161,9 @@ class TableMachine(RuleBasedStateMachine):
         self.states: dict[int, tuple[list[str], list[Row]]] = {}
         self.tagged: dict[str, int] = {}
         self.tags_made = 0
+
+    def new_catalog(self) -> Catalog:
+        return Catalog(MemoryStore(clock=self.clock), clock=self.clock)
 
     @property
     def table(self) -> lc.Table:

@@ -10,13 +10,18 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import islice
 from typing import IO, Any, TypeVar
 from unittest import mock
 from weakref import WeakKeyDictionary
 
 import pyarrow as pa
+import sqlalchemy as sa
 
+from lakehouse_core.catalog.sql.address import SqlAddress
+from lakehouse_core.catalog.sql.database import SqlDatabase
+from lakehouse_core.catalog.sql.tables import ALL
 from lakehouse_core.storage import Children, MemoryStore, ObjectInfo, StoreSpec
 from lakehouse_core.storage.keys import joined
 
@@ -226,3 +231,27 @@ class MeteredStore:
 
     def _pages(self, prefix: str, names: int) -> None:
         self._meter.trips("LIST", [f"{joined(self._prefix, prefix)}/"] * max(1, -(-names // LISTED_AT_ONCE)))
+
+
+class MeteredDatabase(SqlDatabase):
+    """A database that counts what waits for its server: connections, statements, and commits of transactions."""
+
+    def __init__(self, address: SqlAddress, meter: Meter, tables: tuple[sa.Table, ...] = ALL) -> None:
+        super().__init__(address, tables)
+        self._meter = meter
+
+    @cached_property
+    def _engine(self) -> sa.Engine:
+        engine = super()._engine
+        sa.event.listen(engine, "connect", lambda *_: self._meter.trips("SQL", ["connect"]))
+        sa.event.listen(engine, "before_cursor_execute", self._asked)
+        return engine
+
+    def _asked(self, connection: sa.Connection, cursor: Any, statement: str, *more: object) -> None:
+        # A server begins a transaction with its first statement.
+        if not statement.startswith("BEGIN"):
+            self._meter.trips("SQL", [" ".join(statement.split())[:80]])
+
+    def _commit(self, transaction: sa.RootTransaction) -> None:
+        self._meter.trips("SQL", ["commit"])
+        super()._commit(transaction)

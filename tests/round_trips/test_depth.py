@@ -7,16 +7,24 @@ warm one has just done the same. `most` is what is reached, `aim` what docs/deci
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import lakehouse_core as lc
 from lakehouse_core.catalog.catalog import Catalog
+from lakehouse_core.catalog.sql.address import sql_address
+from lakehouse_core.catalog.sql.decided_store import DecidedStore
+from lakehouse_core.catalog.sql.metastore import SqlMetastore
+from lakehouse_core.catalog.sql.tables import COMMITS
+from lakehouse_core.catalog.warehouse_files import WarehouseFiles
 from lakehouse_core.clock import VirtualClock
-from lakehouse_core.storage import MemoryStore
-from tests.round_trips.meter import MeteredStore, metered
+from lakehouse_core.storage import MemoryStore, ObjectStore
+from tests.round_trips.meter import Meter, MeteredDatabase, MeteredStore, metered
 
+SEEDS = count()
 COLUMNS = {"k": "BIGINT NOT NULL", "v": "STRING"}
 WRITE_ONLY = {"write-only": "true", "lakehouse.read.grace": "0 s"}
 
@@ -36,7 +44,10 @@ class Lake:
 
     def made(self) -> MemoryStore:
         store = MemoryStore(clock=VirtualClock())
-        catalog = Catalog(store, clock=VirtualClock())
+        self.fill(Catalog(store, clock=VirtualClock()))
+        return store
+
+    def fill(self, catalog: Catalog) -> None:
         catalog.create_database("db")
         options = {**WRITE_ONLY, "bucket": str(self.buckets), "changelog-producer": self.producer}
         table = catalog.create_table("db.t", COLUMNS, primary_keys=["k"], options=options)
@@ -44,7 +55,6 @@ class Lake:
             table.write(rows(value=f"{commit}"))
         for number in range(self.neighbours):
             catalog.create_table(f"db.n{number}", COLUMNS)
-        return store
 
 
 @dataclass(frozen=True)
@@ -134,10 +144,13 @@ CASES = {
 }
 
 
-def depth(case: Case) -> tuple[int, list[str]]:
+def depth(case: Case, opened: Callable[[Meter], Catalog] | None = None) -> tuple[int, list[str]]:
     """Return the round trips of a case that wait for one another, and its requests."""
     with metered() as meter:
-        catalog = Catalog(MeteredStore(case.lake.made(), meter), clock=VirtualClock(seed=1))
+        if opened is None:
+            catalog = Catalog(MeteredStore(case.lake.made(), meter), clock=VirtualClock(seed=1))
+        else:
+            catalog = opened(meter)
         table = catalog.table("db.t")
         case.before(catalog, table)
         meter.requests.clear()
@@ -151,6 +164,39 @@ def test_no_verb_waits_for_more_round_trips_than_its_budget(name: str) -> None:
     trips, requests = depth(CASES[name])
 
     assert trips <= CASES[name].most, "\n".join(requests)
+
+
+# Where a database decides: connections, statements and commits of transactions are round trips, too.
+DECIDED = {
+    "open a table": 3,
+    "write to 4 buckets, warm": 24,
+    "write to 4 buckets, fresh": 35,
+    "scan 60 files, warm": 5,
+    "scan 60 files, fresh": 10,
+    "look a key up, warm": 3,
+    "compact 60 files": 52,
+    "expire 14 snapshots": 103,
+    "create a table": 42,
+}
+
+
+@pytest.mark.parametrize("name", DECIDED)
+def test_no_verb_waits_for_more_than_its_budget_where_a_database_decides(name: str, tmp_path: Path) -> None:
+    case, inner = CASES[name], MemoryStore(clock=VirtualClock())
+    names = f"sqlite:///{tmp_path}/names.db"
+    case.lake.fill(decided(inner, names, Meter()))
+
+    trips, requests = depth(case, lambda meter: decided(MeteredStore(inner, meter), names, meter))
+
+    assert trips <= DECIDED[name], "\n".join(requests)
+
+
+def decided(store: ObjectStore, names: str, meter: Meter) -> Catalog:
+    """Open a catalog whose database decides, and keeps the names."""
+    address, clock = sql_address(names, {}), VirtualClock(seed=next(SEEDS))
+    over = DecidedStore(store, MeteredDatabase(address, meter, (COMMITS,)), clock)
+    metastore = SqlMetastore(MeteredDatabase(address, meter), WarehouseFiles(over, clock), clock)
+    return Catalog(over, clock=clock, metastore=metastore)
 
 
 def test_a_write_after_many_commits_of_others_finds_the_latest_snapshot_in_few_round_trips() -> None:

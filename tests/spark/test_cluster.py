@@ -255,6 +255,16 @@ def test_a_merge_read_and_a_copy_go_on_when_their_executor_is_killed(two_workers
     assert [file.path for file in copy.files()] == [file.path for file in table.files()]
 
 
+# Executors end after a second without work, and begin when there is some.
+COMING_AND_GOING = {
+    "spark__dynamicAllocation__enabled": "true",
+    "spark__dynamicAllocation__shuffleTracking__enabled": "true",
+    "spark__dynamicAllocation__shuffleTracking__timeout": "1s",
+    "spark__dynamicAllocation__executorIdleTimeout": "1s",
+    "spark__dynamicAllocation__minExecutors": "0",
+}
+
+
 def test_executors_that_come_and_go_write_and_read_the_same(two_workers: Cluster, tmp_path: Path) -> None:
     body = f"""
 import time
@@ -269,14 +279,38 @@ for text in ("old", "new"):
     print(executors().size(), flush=True)
 print(table.scan().to_spark(spark).where("v LIKE 'new%'").count())
 """
-    told = two_workers.run(
-        tmp_path,
-        body,
-        spark__dynamicAllocation__enabled="true",
-        spark__dynamicAllocation__shuffleTracking__enabled="true",
-        spark__dynamicAllocation__shuffleTracking__timeout="1s",
-        spark__dynamicAllocation__executorIdleTimeout="1s",
-        spark__dynamicAllocation__minExecutors="0",
-    )
+    told = two_workers.run(tmp_path, body, **COMING_AND_GOING)
 
     assert told == ["1", "1", "4000"]
+
+
+def test_executors_that_are_killed_while_others_come_and_go_lose_and_double_nothing(
+    two_workers: Cluster, tmp_path: Path
+) -> None:
+    body = f"""
+import time
+columns = {COLUMNS!r}
+{DEATHS}
+def all_gone():
+    executors = spark.sparkContext._jsc.sc().getExecutorMemoryStatus
+    deadline = time.monotonic() + 120
+    # The driver is one of them.
+    while executors().size() > 1 and time.monotonic() < deadline:
+        time.sleep(0.2)
+    print(executors().size(), flush=True)
+
+written("key", {KINDS["key"]!r})
+all_gone()
+compacted("lookup", {KINDS["lookup"]["options"]!r})
+all_gone()
+print(catalog.table("db.compacted_lookup").scan().to_spark(spark).where("v LIKE 'new%'").count())
+"""
+    told = two_workers.run(tmp_path, body, **COMING_AND_GOING)
+
+    assert told == ["key written 20000 True", "1", "lookup compacted 2 True", "1", "3000"]
+    catalog = lc.connect(tmp_path)
+    written, compacted = catalog.table("db.written_key"), catalog.table("db.compacted_lookup")
+    assert rows_of(written) == [(k, f"v{k}") for k in range(20000)]
+    assert rows_of(compacted) == [(k, f"new{k}") for k in range(3000)]
+    assert [file.level for file in compacted.files()] == [5, 5]
+    assert [*written.verify().findings, *compacted.verify().findings] == []

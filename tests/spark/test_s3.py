@@ -1,22 +1,32 @@
 """Tables in an S3-compatible store on Spark: the workers take the keys from their environment, or say so."""
 
+import json
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
+from pathlib import Path
 
 import boto3
 import pytest
 from moto.server import ThreadedMotoServer
 
+import lakehouse_core as lc
 from tests.limits import HANGS_AFTER_SECONDS
+from tests.storage.s3_stub import ACCESS, REGION, SECRET, S3Stub
 
 SCRIPT = """
+import json
+import sys
+
 from pyspark.sql import SparkSession
 
 import lakehouse_core as lc
 
-spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
-catalog = lc.connect("s3://lake/wh", spark=spark)
+# As on a cluster, a task that fails is tried four times.
+spark = SparkSession.builder.master("local[2,4]").config("spark.ui.enabled", "false").getOrCreate()
+arguments = json.loads(sys.argv[1])
+catalog = lc.connect("s3://lake/wh", spark=spark, **arguments)
 catalog.create_database("db")
 options = {"bucket": "2", "changelog-producer": "lookup"}
 table = catalog.create_table("db.t", {"k": "BIGINT NOT NULL", "v": "STRING"}, primary_keys=["k"], options=options)
@@ -24,24 +34,48 @@ table.write(spark.range(100).selectExpr("id k", "'old' v"))
 table.write(spark.range(40).selectExpr("id k", "'new' v"))
 print("new rows", table.scan().to_spark(spark).filter("v = 'new'").count())
 table.compact(full=True)
+print("found", table.lookup([{"k": 3}, {"k": 99}]).to_pylist())
 print("rows", table.scan().to_spark(spark).count(), table.scan().to_arrow().num_rows, table.verify().findings)
-given = lc.connect("s3://lake/wh", spark=spark, storage={"access-key": "a", "secret-key": "b"})
+keys = {"access-key": sys.argv[2], "secret-key": sys.argv[3]}
+given = lc.connect("s3://lake/wh", spark=spark, **{**arguments, "storage": {**arguments.get("storage", {}), **keys}})
 try:
     given.table("db.t").write(spark.range(5).selectExpr("id k", "'x' v"))
 except lc.LakehouseError as error:
-    print("refused", error)
+    tracker = spark.sparkContext.statusTracker()
+    stages = [stage for job in tracker.getJobIdsForGroup() for stage in tracker.getJobInfo(job).stageIds]
+    attempts = [info.numFailedTasks for info in map(tracker.getStageInfo, stages) if info is not None]
+    print("failed attempts", sum(attempts))
+    print("refused", type(error).__name__, error)
 """
 
 
-@pytest.mark.spark
-@pytest.mark.own_session
-@pytest.mark.slow
-@pytest.mark.long
+pytestmark = [pytest.mark.spark, pytest.mark.own_session, pytest.mark.slow, pytest.mark.long]
+
+
+def lines_of(environ: Mapping[str, str], arguments: Mapping[str, object]) -> list[str]:
+    """Run the script in a process of its own, whose environment has the keys; return what it printed."""
+    given = [json.dumps(arguments), environ["AWS_ACCESS_KEY_ID"], environ["AWS_SECRET_ACCESS_KEY"]]
+    ended = subprocess.run(
+        [sys.executable, "-c", SCRIPT, *given],
+        env={**os.environ, **environ},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=HANGS_AFTER_SECONDS,
+    )
+    assert ended.returncode == 0, ended.stderr[-4000:]
+    found, looked_up, whole, attempts, refused = ended.stdout.splitlines()[-5:]
+    assert found == "new rows 40"
+    assert looked_up == "found [{'k': 3, 'v': 'new'}, {'k': 99, 'v': 'old'}]"
+    assert whole == "rows 100 100 ()"
+    return [attempts, refused]
+
+
 def test_a_table_in_an_object_store_is_written_compacted_and_read_on_spark() -> None:
     moto = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     moto.start()
     host, port = moto.get_host_and_port()
-    environ = os.environ | {
+    environ = {
         "AWS_ACCESS_KEY_ID": "a",
         "AWS_SECRET_ACCESS_KEY": "b",
         "AWS_REGION": "us-east-1",
@@ -55,18 +89,31 @@ def test_a_table_in_an_object_store_is_written_compacted_and_read_on_spark() -> 
         region_name="us-east-1",
     )
     client.create_bucket(Bucket="lake")
-    ended = subprocess.run(
-        [sys.executable, "-c", SCRIPT],
-        env=environ,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=HANGS_AFTER_SECONDS,
-    )
+    attempts, refused = lines_of(environ, {})
     moto.stop()
 
-    assert ended.returncode == 0, ended.stderr[-4000:]
-    found, whole, refused = ended.stdout.splitlines()[-3:]
-    assert found == "new rows 40"
-    assert whole == "rows 100 100 ()"
+    # It is told at once.
+    assert attempts == "failed attempts 0"
+    assert refused.startswith(
+        "refused CredentialsMissing db.t: s3://lake: its keys were given to connect() in another process"
+    )
     assert "Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY in the environment of all processes" in refused
+
+
+def test_a_table_whose_commits_a_database_decides_is_the_same_on_spark(tmp_path: Path) -> None:
+    """Its tasks need the store alone."""
+    with S3Stub() as stub:
+        stub.ignored = frozenset({"if-none-match", "if-match"})
+        environ = {
+            "AWS_ACCESS_KEY_ID": ACCESS,
+            "AWS_SECRET_ACCESS_KEY": SECRET,
+            "AWS_REGION": REGION,
+            "AWS_ENDPOINT_URL": stub.endpoint,
+        }
+        names = f"sqlite:///{tmp_path}/names.db"
+        arguments = {"storage": {"conditional-writes": "false"}, "metastore": names}
+        attempts, _ = lines_of(environ, arguments)
+
+        assert attempts == "failed attempts 0"
+        decides = lc.connect("s3://lake/wh", storage={**stub.storage, "conditional-writes": "false"}, metastore=names)
+        assert decides.table("db.t").scan().count() == 100

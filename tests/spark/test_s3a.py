@@ -4,11 +4,13 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
 from tests.limits import HANGS_AFTER_SECONDS
+from tests.spark.standalone import DRIVER, cluster
 from tests.storage.s3_stub import ACCESS, REGION, SECRET, S3Stub
 
 pytestmark = [
@@ -27,7 +29,7 @@ from pyspark.sql import SparkSession
 import lakehouse_core as lc
 from lakehouse_core.execution.engines.spark.scan import native
 
-spark = SparkSession.builder.master("local[2]").config(map=json.loads(sys.argv[1])).getOrCreate()
+spark = SparkSession.builder.config(map=json.loads(sys.argv[1])).getOrCreate()
 spark.sparkContext.setLogLevel("OFF")
 catalog = lc.connect("s3://lake/wh", spark=spark)
 catalog.create_database("db")
@@ -65,6 +67,43 @@ def jars(tmp_path_factory: pytest.TempPathFactory) -> str:
     return ",".join(map(str, folder.glob("*.jar")))
 
 
+def told_by(stub: S3Stub, master: str, endpoint: str, **settings: str) -> list[list[object]]:
+    """Return what the script prints: whether rows are right, how many they are, whether Spark's own scan read them."""
+    asked = {
+        "spark.master": master,
+        **DRIVER,
+        "spark.executor.memory": "600m",
+        "spark.hadoop.fs.s3a.endpoint": endpoint,
+        "spark.hadoop.fs.s3a.endpoint.region": REGION,
+        "spark.hadoop.fs.s3a.path.style.access": "true",
+        "spark.hadoop.fs.s3a.connection.ssl.enabled": "false",
+        "spark.hadoop.fs.s3a.aws.credentials.provider": (
+            "software.amazon.awssdk.auth.credentials.EnvironmentVariableCredentialsProvider"
+        ),
+        **{name.replace("__", "."): value for name, value in settings.items()},
+    }
+    ended = subprocess.run(
+        [sys.executable, "-c", SCRIPT, json.dumps(asked)],
+        env={**os.environ, **environ_of(stub), "PYSPARK_PYTHON": sys.executable},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=HANGS_AFTER_SECONDS,
+    )
+    assert ended.returncode == 0, ended.stderr[-4000:]
+    return [json.loads(line) for line in ended.stdout.splitlines()]
+
+
+def environ_of(stub: S3Stub) -> Mapping[str, str]:
+    keys = {"AWS_ACCESS_KEY_ID": ACCESS, "AWS_SECRET_ACCESS_KEY": SECRET, "AWS_REGION": REGION}
+    return {**keys, "AWS_ENDPOINT_URL": stub.endpoint}
+
+
+# The files are too small for the connector, until the script says that none is.
+def expected(is_native: bool) -> list[list[object]]:
+    return [[True, 1000, False], [True, 1000, is_native], [True, 9, is_native]]
+
+
 @pytest.mark.parametrize(
     ("endpoint", "is_native"),
     [pytest.param(None, True, id="of our store"), pytest.param("http://127.0.0.1:1", False, id="of another store")],
@@ -73,31 +112,23 @@ def test_spark_reads_large_files_itself_where_its_connector_finds_them(
     jars: str, endpoint: str | None, is_native: bool
 ) -> None:
     with S3Stub() as stub:
-        settings = {
-            "spark.ui.enabled": "false",
-            "spark.ui.showConsoleProgress": "false",
-            "spark.jars": jars,
-            "spark.hadoop.fs.s3a.endpoint": endpoint or stub.endpoint,
-            "spark.hadoop.fs.s3a.endpoint.region": REGION,
-            "spark.hadoop.fs.s3a.path.style.access": "true",
-            "spark.hadoop.fs.s3a.connection.ssl.enabled": "false",
-            "spark.hadoop.fs.s3a.aws.credentials.provider": (
-                "software.amazon.awssdk.auth.credentials.EnvironmentVariableCredentialsProvider"
-            ),
-        }
-        keys = {"AWS_ACCESS_KEY_ID": ACCESS, "AWS_SECRET_ACCESS_KEY": SECRET, "AWS_REGION": REGION}
-        ended = subprocess.run(
-            [sys.executable, "-c", SCRIPT, json.dumps(settings)],
-            env={**os.environ, **keys, "AWS_ENDPOINT_URL": stub.endpoint, "PYSPARK_PYTHON": sys.executable},
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=HANGS_AFTER_SECONDS,
-        )
+        told = told_by(stub, "local[2]", endpoint or stub.endpoint, spark__jars=jars)
 
-    assert ended.returncode == 0, ended.stderr[-4000:]
-    assert [json.loads(line) for line in ended.stdout.splitlines()] == [
-        [True, 1000, False],
-        [True, 1000, is_native],
-        [True, 9, is_native],
-    ]
+    assert told == expected(is_native)
+
+
+@pytest.mark.parametrize(
+    ("setting", "is_native"),
+    [
+        pytest.param("spark__jars", True, id="of all"),
+        pytest.param("spark__driver__extraClassPath", False, id="of the driver alone"),
+    ],
+)
+def test_on_a_cluster_spark_reads_large_files_itself_where_executors_have_the_connector(
+    jars: str, setting: str, is_native: bool, tmp_path: Path
+) -> None:
+    given = jars if setting == "spark__jars" else jars.replace(",", ":")
+    with S3Stub() as stub, cluster(tmp_path, environ=environ_of(stub)) as master:
+        told = told_by(stub, master, stub.endpoint, **{setting: given})
+
+    assert told == expected(is_native)

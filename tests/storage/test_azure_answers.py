@@ -7,7 +7,14 @@ from collections.abc import Callable, Iterator
 import pytest
 
 import lakehouse_core as lc
-from lakehouse_core.errors import InvalidRequest, NotFound, StorageUnavailable, UnsupportedFeature, WriteOutcomeUnknown
+from lakehouse_core.errors import (
+    CredentialsMissing,
+    InvalidRequest,
+    NotFound,
+    StorageUnavailable,
+    UnsupportedFeature,
+    WriteOutcomeUnknown,
+)
 from lakehouse_core.storage import ObjectStore, StoreSpec, open_store, with_storage
 from lakehouse_core.storage.remote import conditions
 from lakehouse_core.storage.remote import settings as remote_settings
@@ -157,7 +164,7 @@ def test_another_process_says_that_it_has_no_keys(stub: S3Stub, monkeypatch: pyt
 
     assert KEY.encode() not in pickled
     with pytest.raises(
-        StorageUnavailable, match=r"its keys were given .* Set AZURE_STORAGE_ACCOUNT_KEY or AZURE_STORAGE_"
+        CredentialsMissing, match=r"its keys were given .* Set AZURE_STORAGE_ACCOUNT_KEY or AZURE_STORAGE_"
     ):
         pickle.loads(pickled).read("a")
 
@@ -168,5 +175,5 @@ def test_missing_credentials_are_named(stub: S3Stub, monkeypatch: pytest.MonkeyP
     given = {"account": "canary", "endpoint": f"{stub.endpoint}/canary", "timeout": "1"}
     store = open_store(with_storage(StoreSpec("az", "lake/x"), given))
 
-    with pytest.raises(StorageUnavailable, match=r"no credentials were found\. Set AZURE_STORAGE_ACCOUNT_KEY or"):
+    with pytest.raises(CredentialsMissing, match=r"no credentials were found\. Set AZURE_STORAGE_ACCOUNT_KEY or"):
         store.read("a")

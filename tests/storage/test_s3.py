@@ -13,7 +13,7 @@ import pytest
 
 import lakehouse_core as lc
 from lakehouse_core.cli.program import run
-from lakehouse_core.errors import InvalidRequest, StorageUnavailable
+from lakehouse_core.errors import CredentialsMissing, InvalidRequest, StorageUnavailable
 from lakehouse_core.storage import ObjectStore, StoreSpec, open_store, with_storage
 from lakehouse_core.storage.remote import files as remote_files
 from lakehouse_core.storage.remote import store as remote_store
@@ -168,7 +168,7 @@ def test_missing_credentials_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
     store = open_store(with_storage(StoreSpec("s3", "lake/x"), {"endpoint": "http://127.0.0.1:1", "timeout": "1"}))
 
-    with pytest.raises(StorageUnavailable, match=r"no credentials were found\. Set AWS_ACCESS_KEY_ID"):
+    with pytest.raises(CredentialsMissing, match=r"no credentials were found\. Set AWS_ACCESS_KEY_ID"):
         store.read("a")
 
 

@@ -16,19 +16,22 @@ import pyarrow as pa
 import sqlalchemy as sa
 
 from lakehouse_core.catalog.sql.address import sql_address
+from lakehouse_core.catalog.sql.claim import Claim
 from lakehouse_core.catalog.sql.database import RowExists, SqlDatabase
 from lakehouse_core.catalog.sql.tables import COMMITS
 from lakehouse_core.clock import Clock
 from lakehouse_core.errors import InvalidRequest, NotFound, StorageUnavailable
 from lakehouse_core.storage import Children, ObjectInfo, ObjectStore, StoreSpec
+from lakehouse_core.storage.decider_marks import MARKS_FOLDER
 from lakehouse_core.storage.keys import joined, key_parts
 from lakehouse_core.storage.outcomes import begun
 
 R = TypeVar("R")
 
-# Folders of data files and manifests, whose names are used once: no row is asked for them.
+# Folders of data files and manifests, whose names are used once, and files that are hints: no row is asked for them.
 _BULK_FOLDERS: Final = ("manifest", "index", "statistics")
 _BULK_PREFIX: Final = "bucket-"
+_HINTS: Final = ("LATEST", "EARLIEST")
 _LONGEST_KEY: Final = 1024
 _KEYS_AT_ONCE: Final = 200
 _MOST_OVERTAKEN: Final = 20
@@ -57,13 +60,21 @@ def decided_store(metastore: str, options: Mapping[str, str], inner: ObjectStore
 
 
 class DecidedStore:
-    """An ObjectStore over `inner`. `prefix`: where this store is rooted below the warehouse."""
+    """An ObjectStore over `inner`. `prefix`: where this store is rooted below the warehouse, whose `claim` it has."""
 
-    def __init__(self, inner: ObjectStore, database: SqlDatabase, clock: Clock, prefix: str = "") -> None:
+    def __init__(
+        self,
+        inner: ObjectStore,
+        database: SqlDatabase,
+        clock: Clock,
+        prefix: str = "",
+        claim: Claim | None = None,
+    ) -> None:
         self._inner = inner
         self._database = database
         self._clock = clock
         self._prefix = prefix
+        self._claim = claim or Claim(inner, database, clock)
 
     @property
     def spec(self) -> StoreSpec:
@@ -78,10 +89,11 @@ class DecidedStore:
         return self._inner.requests_at_once
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return DecidedStore, (self._inner, self._database, self._clock, self._prefix)
+        return DecidedStore, (self._inner, self._database, self._clock, self._prefix, self._claim)
 
     def at(self, prefix: str) -> "DecidedStore":
-        return DecidedStore(self._inner.at(prefix), self._database, self._clock, joined(self._prefix, prefix))
+        deeper = joined(self._prefix, prefix)
+        return DecidedStore(self._inner.at(prefix), self._database, self._clock, deeper, self._claim)
 
     def uri(self, key: str) -> str:
         return self._inner.uri(key)
@@ -133,10 +145,16 @@ class DecidedStore:
 
     def list(self, prefix: str) -> Iterator[ObjectInfo]:
         gone = self._gone_below(prefix)
-        return (info for info in self._inner.list(prefix) if info.key not in gone)
+        marks = "" if joined(self._prefix, prefix) else f"{MARKS_FOLDER}/"
+        return (
+            info
+            for info in self._inner.list(prefix)
+            if info.key not in gone and not (marks and info.key.startswith(marks))
+        )
 
     def create_new(self, key: str, data: bytes) -> bool:
         self._check_decidable(key)
+        self._claim.check()
         row = self._rows([key]).get(key)
         if row is None and self._inner.infos([key]):
             return False
@@ -148,6 +166,7 @@ class DecidedStore:
         if if_version is None:
             return self.create_new(key, data)
         self._check_decidable(key)
+        self._claim.check()
         row = self._rows([key]).get(key)
         if row is None:
             # A file that came here without the database.
@@ -156,6 +175,8 @@ class DecidedStore:
         return row.content is not None and row.nonce == if_version and self._decided(key, data, over=row)
 
     def write(self, key: str, data: bytes, *, durable: bool = True) -> None:
+        key_parts(key)
+        self._claim.check()
         for _ in range(_MOST_OVERTAKEN):
             row = self._rows([key]).get(key)
             if row is None:
@@ -167,12 +188,15 @@ class DecidedStore:
 
     def write_all(self, objects: Mapping[str, bytes]) -> None:
         bulk = {key: data for key, data in objects.items() if self._is_bulk(key)}
+        self._claim.check()
         self._inner.write_all(bulk)
         for key, data in objects.items():
             if key not in bulk:
                 self.write(key, data)
 
     def open_write(self, key: str) -> AbstractContextManager[IO[bytes]]:
+        key_parts(key)
+        self._claim.check()
         return self._inner.open_write(key)
 
     def make_last(self, keys: Iterable[str]) -> None:
@@ -184,16 +208,16 @@ class DecidedStore:
     def delete(self, keys: Iterable[str]) -> Sequence[str]:
         asked = list(keys)
         rows = self._rows(asked)
-        for key, row in rows.items():
-            if row.content is not None:
-                self._delete_row(key)
+        if asked:
+            self._claim.check()
+        live = [key for key, row in rows.items() if row.content is not None]
         # A row that was deleted before may have a file that an overtaken writer left.
+        nonces = {row.nonce for row in rows.values() if row.content is None and not row.is_written}
+        if live:
+            nonces.add(self._delete_rows(live))
         left = self._inner.delete(asked)
-        if rows:
-            self._forget_old()
-        for key, row in self._rows(rows).items():
-            if row.content is None and key not in left:
-                self._mark(key, row)
+        if nonces:
+            self._mark_deleted([key for key in rows if key not in left], nonces)
         return left
 
     def delete_folder(self, prefix: str) -> Sequence[str]:
@@ -236,6 +260,7 @@ class DecidedStore:
         for _ in range(_MOST_OVERTAKEN):
             if row.is_written:
                 return
+            self._claim.check()
             if row.content is None:
                 if left := self._inner.delete([key]):
                     raise StorageUnavailable(f"{self.uri(left[0])}: the store did not delete it. Try again.")
@@ -260,26 +285,45 @@ class DecidedStore:
         marked = self._database.change(mark, is_done=lambda connection: self._nonce(connection, key) == row.nonce)
         return marked is not False
 
-    def _delete_row(self, key: str) -> None:
+    def _delete_rows(self, keys: Sequence[str]) -> str:
+        """Empty the rows of keys; return their nonce from now on."""
         nonce = self._clock.uuid()
         values = {"nonce": nonce, "content": None, "is_written": 0, "changed_millis": self._clock.now_millis()}
 
         def change(connection: sa.Connection) -> None:
-            connection.execute(sa.update(COMMITS).where(*self._is(key)).values(values))
+            for some in self._in_parts(keys):
+                connection.execute(sa.update(COMMITS).where(self._in_catalog(), some).values(values))
 
-        self._database.change(change, is_done=lambda connection: self._nonce(connection, key) == nonce)
+        self._database.change(change, is_done=lambda connection: self._nonce(connection, keys[-1]) == nonce)
+        return nonce
 
-    def _forget_old(self) -> None:
-        """Remove rows of keys that were deleted long ago."""
+    def _mark_deleted(self, keys: Sequence[str], nonces: Iterable[str]) -> None:
+        """Say that the files of these rows are gone, where no writer changed the row since; remove rows of objects that
+        were deleted long ago.
+        """
         columns = COMMITS.c
+        are_ours = columns.nonce.in_(builtins.list(nonces))
         old = sa.delete(COMMITS).where(
-            columns.catalog_key == self._database.address.catalog_key,
+            self._in_catalog(),
             columns.content.is_(None),
             columns.is_written == 1,
             columns.changed_millis < self._clock.now_millis() - _KEPT_MILLIS,
         )
+
+        def change(connection: sa.Connection) -> None:
+            for some in self._in_parts(keys):
+                connection.execute(sa.update(COMMITS).where(self._in_catalog(), some, are_ours).values(is_written=1))
+            connection.execute(old)
+
+        # The files are gone; who meets a row that does not say so deletes them again.
         with suppress(StorageUnavailable):
-            self._database.change(lambda connection: connection.execute(old).rowcount, is_done=lambda _: True)
+            self._database.change(change, is_done=lambda _: True)
+
+    def _in_parts(self, keys: Sequence[str]) -> Iterator[sa.ColumnElement[bool]]:
+        """Yield conditions that together hold for the rows of these keys."""
+        names = [self._row_key(key) for key in keys]
+        for first in range(0, len(names), _KEYS_AT_ONCE):
+            yield COMMITS.c.object_key.in_(names[first : first + _KEYS_AT_ONCE])
 
     def _found(self, keys: Sequence[str]) -> Mapping[str, _Row]:
         """Return the rows of keys, after a try to finish what their writers did not."""
@@ -294,10 +338,9 @@ class DecidedStore:
         asked = {self._row_key(key): key for key in keys if not self._is_bulk(key)}
         columns = COMMITS.c
         found: dict[str, _Row] = {}
-        names = builtins.list(asked)
-        for first in range(0, len(names), _KEYS_AT_ONCE):
+        for some in self._in_parts(builtins.list(asked.values())):
             query = sa.select(columns.object_key, columns.nonce, columns.content, columns.is_written).where(
-                self._in_catalog(), columns.object_key.in_(names[first : first + _KEYS_AT_ONCE])
+                self._in_catalog(), some
             )
             for name, nonce, content, is_written in self._ask(query):
                 found[asked[name]] = _Row(nonce, None if content is None else bytes(content), bool(is_written))
@@ -343,11 +386,11 @@ class DecidedStore:
     def _is_bulk(self, key: str) -> bool:
         parts = joined(self._prefix, key).split("/")
         folder = parts[-2] if len(parts) > 1 else ""
-        return folder in _BULK_FOLDERS or folder.startswith(_BULK_PREFIX)
+        return parts[-1] in _HINTS or folder in _BULK_FOLDERS or folder.startswith(_BULK_PREFIX)
 
     def _check_decidable(self, key: str) -> None:
         if self._is_bulk(key):
-            raise InvalidRequest(f"{self.uri(key)}: data files and manifests are not written by condition.")
+            raise InvalidRequest(f"{self.uri(key)}: data files, manifests and hints are not written by condition.")
         if len(self._row_key(key)) > _LONGEST_KEY:
             raise InvalidRequest(
                 f"{self.uri(key)}: the name has {len(self._row_key(key))} letters in the database, at most "

@@ -12,7 +12,7 @@ from typing import Any, Final, NoReturn
 
 from obstore import exceptions
 
-from lakehouse_core.errors import NotFound, StorageUnavailable, WriteOutcomeUnknown
+from lakehouse_core.errors import CredentialsMissing, NotFound, StorageUnavailable, WriteOutcomeUnknown
 from lakehouse_core.storage.keys import joined
 from lakehouse_core.storage.remote.service import Service
 from lakehouse_core.storage.remote.settings import RemoteSettings
@@ -58,7 +58,7 @@ class ServiceAnswers:
             self._missing(key, error)
         except (exceptions.BaseError, OSError, ValueError) as error:
             self._check_bucket(error)
-            raise StorageUnavailable(self.text(key, error)) from None
+            raise self.failure(StorageUnavailable, key, error) from None
 
     @contextmanager
     def writing(self, key: str) -> Iterator[None]:
@@ -70,9 +70,9 @@ class ServiceAnswers:
         except (FileNotFoundError, exceptions.NotFoundError) as error:
             self._missing(key, error)
         except (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError, exceptions.NotSupportedError) as no:
-            raise StorageUnavailable(self.text(key, no)) from None
+            raise self.failure(StorageUnavailable, key, no) from None
         except (exceptions.BaseError, OSError) as error:
-            raise WriteOutcomeUnknown(self.text(key, error)) from None
+            raise self.failure(WriteOutcomeUnknown, key, error) from None
 
     @property
     def has_found_bucket(self) -> bool:
@@ -86,11 +86,15 @@ class ServiceAnswers:
             raise StorageUnavailable(f"{self._uri(key)}: the answer has no ETag: {self._not_such}")
         return version if self._service.quotes_versions else version.strip('"')
 
-    def text(self, key: str, error: Exception) -> str:
+    def failure(self, kind: type[StorageUnavailable], key: str, error: Exception) -> StorageUnavailable:
+        """Return the error of that kind; CredentialsMissing where no request could be signed, so that none was sent."""
+        if _ROLE_ADDRESS in str(error):
+            return CredentialsMissing(f"{self._uri(key)}: no credentials were found. {self._service.how_to_give_keys}")
+        return kind(self._text(key, error))
+
+    def _text(self, key: str, error: Exception) -> str:
         """Return what the store answered, and what to do."""
         text = str(error)
-        if _ROLE_ADDRESS in text:
-            return f"{self._uri(key)}: no credentials were found. {self._service.how_to_give_keys}"
         code = _CODE.search(text)
         if code is not None and code[1] in self._service.advice:
             return f"{self._uri(key)}: the store answers {code[1]}: {self._service.advice[code[1]]}"
@@ -107,7 +111,7 @@ class ServiceAnswers:
             _FOUND_BUCKETS.add(self._settings)
         elif _CODE.search(text) is not None or "performing HEAD" not in text:
             # An answer to HEAD has no code. Any other without one is a proxy's; other codes tell other faults.
-            raise StorageUnavailable(self.text(key, error)) from None
+            raise self.failure(StorageUnavailable, key, error) from None
         raise NotFound(f"{self._uri(key)}: the object does not exist. Check the name.") from None
 
     def _check_bucket(self, error: Exception) -> None:

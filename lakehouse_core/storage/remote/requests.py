@@ -137,7 +137,7 @@ class Requests:
         try:
             return clients.client(self.service, self.settings, uri=self.uri(""), is_repeated=is_repeated)
         except (exceptions.BaseError, ValueError) as error:
-            raise StorageUnavailable(self.answers.text("", error)) from None
+            raise self.answers.failure(StorageUnavailable, "", error) from None
 
     def _delete(self, paths: Mapping[str, str]) -> None:
         repeats = min(clients.READ_RETRIES, _DELETE_REPEATS)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Final, Literal
 from urllib.parse import urlsplit
 
-from lakehouse_core.errors import InvalidRequest, StorageUnavailable, shown
+from lakehouse_core.errors import CredentialsMissing, InvalidRequest, shown
 from lakehouse_core.storage.object_store import StoreSpec
 
 # false: the service has none, and the database of a SQL catalog decides which writer wins.
@@ -138,13 +138,13 @@ def with_settings(kind: type[RemoteSettings], location: StoreSpec, storage: Mapp
 def given_keys(settings: RemoteSettings) -> Credentials | None:
     """Return the credentials that were given to `connect`, the last ones for this bucket; None: the environment's.
 
-    Raises StorageUnavailable if they were given to another process.
+    Raises CredentialsMissing if they were given to another process.
     """
     if not settings.has_given_keys:
         return None
     keys = _GIVEN.get((settings.scheme, settings.endpoint, settings.bucket))
     if keys is None:
-        raise StorageUnavailable(
+        raise CredentialsMissing(
             f"{settings.address}: its keys were given to connect() in another process, and are not sent to this one. "
             f"Set {settings.key_variables} in the environment of all processes, such as Spark's workers, and leave the "
             "keys out of storage=."

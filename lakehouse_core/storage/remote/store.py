@@ -5,7 +5,7 @@ callers resolve by reading.
 Source: docs/reliability/store.md#object-stores, docs/decisions/0022-s3-stores.md.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
@@ -16,12 +16,14 @@ import pyarrow as pa
 
 from lakehouse_core.clock import Clock, SystemClock
 from lakehouse_core.errors import StorageUnavailable, UnsupportedFeature
+from lakehouse_core.storage.decider_marks import check_undecided
 from lakehouse_core.storage.keys import is_hidden, joined, key_parts, temp_name
 from lakehouse_core.storage.object_store import Children, ObjectInfo, StoreSpec
 from lakehouse_core.storage.remote import conditions
 from lakehouse_core.storage.remote.files import RangeFile, Sink
 from lakehouse_core.storage.remote.requests import Requests, or_none
 from lakehouse_core.storage.remote.service import Service
+from lakehouse_core.storage.remote.settings import RemoteSettings
 
 # Up to this size an object is read whole; a larger one in ranges.
 _WHOLE_BYTES: Final = 32 << 20
@@ -29,16 +31,24 @@ _WHOLE_BYTES: Final = 32 << 20
 _ONE_PART_BYTES: Final = 64 << 20
 _PART_BYTES: Final = 16 << 20
 _DELETED_AT_ONCE: Final = 1_000
+# The warehouses in which no database decides.
+_UNDECIDED: Final[set[tuple[RemoteSettings, str]]] = set()
 
 
 class RemoteStore:
-    """An ObjectStore in a bucket of a service. It has no folders: keys are all there is."""
+    """An ObjectStore in a bucket of a service. It has no folders: keys are all there is.
 
-    def __init__(self, service: Service, spec: StoreSpec, *, clock: Clock | None = None) -> None:
+    `warehouse`: the prefix of the warehouse whose writers the store is for; None: it is for tasks, or for no warehouse.
+    """
+
+    def __init__(
+        self, service: Service, spec: StoreSpec, *, clock: Clock | None = None, warehouse: str | None = None
+    ) -> None:
         self.settings = service.settings.parsed(spec)
-        self._service = service
+        self.service = service
         self._clock = clock or SystemClock()
         self._prefix = "/".join(key_parts(spec.root.partition("/")[2]))
+        self._warehouse = warehouse
         self._requests = Requests(service, self.settings, self._prefix)
 
     @property
@@ -55,11 +65,15 @@ class RemoteStore:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the address; another process opens the store with its own credentials."""
-        return self._service.opened, (self.spec,)
+        return _reopened, (self.service.opened, self.spec, self._warehouse)
 
     def at(self, prefix: str) -> "RemoteStore":
-        spec = self.spec
-        return RemoteStore(self._service, replace(spec, root=joined(spec.root, prefix)), clock=self._clock)
+        spec = replace(self.spec, root=joined(self.spec.root, prefix))
+        return RemoteStore(self.service, spec, clock=self._clock, warehouse=self._warehouse)
+
+    def as_warehouse(self) -> "RemoteStore":
+        """Return the store for writers of the warehouse at its root."""
+        return RemoteStore(self.service, self.spec, clock=self._clock, warehouse=self._prefix)
 
     def uri(self, key: str) -> str:
         return self._requests.uri(key)
@@ -108,7 +122,7 @@ class RemoteStore:
 
     def write(self, key: str, data: bytes, *, durable: bool = True) -> None:
         self._requests.path(key)
-        self.check_conditions()
+        self._check_writable()
         self._requests.put(key, data, in_parts=len(data) > _ONE_PART_BYTES)
 
     def write_all(self, objects: Mapping[str, bytes]) -> None:
@@ -119,7 +133,7 @@ class RemoteStore:
     @contextmanager
     def open_write(self, key: str) -> Iterator[IO[bytes]]:
         self._requests.path(key)
-        self.check_conditions()
+        self._check_writable()
         with ExitStack() as stack:
             upload = partial(self._requests.upload, key, part_bytes=_PART_BYTES)
             sink = Sink(lambda: stack.enter_context(upload()), most_bytes=_ONE_PART_BYTES)
@@ -163,6 +177,18 @@ class RemoteStore:
         """Raise UnsupportedFeature if the store ignores the conditions of writes. Asks each store once in a process."""
         conditions.check_conditions(self._requests, self._temp_key)
 
+    def _check_writable(self) -> None:
+        """Raise UnsupportedFeature or InvalidRequest if the store cannot decide which writer wins. Asks once in a
+        process.
+        """
+        self.check_conditions()
+        place = (self.settings, self._warehouse or "")
+        if self._warehouse is None or not self.settings.has_conditions or place in _UNDECIDED:
+            return
+        spec = replace(self.spec, root=joined(self.settings.bucket, self._warehouse))
+        check_undecided(RemoteStore(self.service, spec, clock=self._clock))
+        _UNDECIDED.add(place)
+
     def _marks(self, keys: Sequence[str]) -> frozenset[str]:
         """Return which of these empty objects are other engines' marks for folders: the client tells the key of a mark
         without its last slash, and there is no object of that key.
@@ -175,9 +201,14 @@ class RemoteStore:
                 f"{self.uri(key)}: the store has no conditional writes (storage: conditional-writes=false), so the "
                 "database of a SQL catalog must decide. Connect with metastore=, and write there. Nothing was written."
             )
-        self.check_conditions()
+        self._check_writable()
         return self._requests.put_if(key, data, mode)
 
     def _temp_key(self, name: str) -> str:
         """Return a fresh hidden key."""
         return temp_name(name, self._clock.uuid())
+
+
+def _reopened(opened: Callable[[StoreSpec], RemoteStore], spec: StoreSpec, warehouse: str | None) -> RemoteStore:
+    store = opened(spec)
+    return store if warehouse is None else RemoteStore(store.service, spec, warehouse=warehouse)

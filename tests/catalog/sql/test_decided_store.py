@@ -2,6 +2,8 @@
 
 import multiprocessing
 import pickle
+import tempfile
+from contextlib import suppress
 from itertools import count
 from pathlib import Path
 
@@ -16,29 +18,15 @@ from lakehouse_core.catalog.sql.metastore import SqlMetastore
 from lakehouse_core.catalog.sql.tables import COMMITS
 from lakehouse_core.catalog.warehouse_files import WarehouseFiles
 from lakehouse_core.clock import VirtualClock
-from lakehouse_core.errors import LakehouseError, UnsupportedFeature
-from lakehouse_core.storage import Fault, FaultKind, FaultyStore, MemoryStore, ObjectStore, ProcessDied
+from lakehouse_core.errors import LakehouseError
+from lakehouse_core.storage import Call, Fault, FaultKind, MemoryStore, ObjectStore, ProcessDied
 from tests.limits import HANGS_AFTER_SECONDS
+from tests.model.decided_lake import Unconditional
+from tests.model.held_store import HeldStore
 from tests.storage.contract import StoreContract
 from tests.storage.s3_stub import S3Stub
 
 SEEDS = count()
-
-
-class Unconditional(FaultyStore):
-    """A store without conditional writes: who asks for one has found a fault of ours."""
-
-    def create_new(self, key: str, data: bytes) -> bool:
-        raise UnsupportedFeature(f"{key}: this store has no conditional writes.")
-
-    def replace(self, key: str, data: bytes, *, if_version: str | None) -> bool:
-        raise UnsupportedFeature(f"{key}: this store has no conditional writes.")
-
-    def at(self, prefix: str) -> "Unconditional":
-        deeper = Unconditional(self._inner.at(prefix))
-        deeper._prefix = "/".join(part for part in (self._prefix, prefix) if part)
-        deeper._progress = self._progress
-        return deeper
 
 
 def decided(inner: ObjectStore, names: Path) -> DecidedStore:
@@ -73,7 +61,7 @@ def keys_of(catalog: Catalog) -> list[int]:
     ],
 )
 def test_a_writer_that_dies_at_any_request_is_carried_on_by_the_next_one(kind: FaultKind, tmp_path: Path) -> None:
-    made = MemoryStore()
+    made = HeldStore()
     first = tmp_path / "first.db"
     before = catalog_on(Unconditional(made), first)
     before.create_database("db")
@@ -81,7 +69,7 @@ def test_a_writer_that_dies_at_any_request_is_carried_on_by_the_next_one(kind: F
     start = {info.key: made.read(info.key) for info in made.list("")}
     applied = 0
     for at in count(1):
-        inner, names = MemoryStore(), tmp_path / f"{at}.db"
+        inner, names = HeldStore(), tmp_path / f"{at}.db"
         inner.write_all(start)
         names.write_bytes(first.read_bytes())
         faulty = Unconditional(inner, [Fault(at=at, kind=kind)])
@@ -109,10 +97,11 @@ def test_a_writer_that_dies_at_any_request_is_carried_on_by_the_next_one(kind: F
 
 def test_a_row_without_its_file_is_read_and_its_file_is_written(tmp_path: Path) -> None:
     inner = MemoryStore()
-    dying = decided(Unconditional(inner, [Fault(at=2, kind=FaultKind.DIE_BEFORE)]), tmp_path / "names.db")
+    decided(Unconditional(inner), tmp_path / "names.db").create_new("t/made", b"")
+    dying = decided(Unconditional(inner, [Fault(at=4, kind=FaultKind.DIE_BEFORE)]), tmp_path / "names.db")
     with pytest.raises(ProcessDied):
         dying.create_new("t/snapshot/snapshot-1", b"first")
-    assert [*inner.list("")] == []
+    assert objects(inner) == {"t/made"}
 
     other = decided(Unconditional(inner), tmp_path / "names.db")
     assert not other.create_new("t/snapshot/snapshot-1", b"second")
@@ -129,7 +118,7 @@ def test_a_writer_that_was_overtaken_leaves_the_file_as_the_last_one_wants_it(
 
     class Sleeping(Unconditional):
         def write(self, key: str, data: bytes, *, durable: bool = True) -> None:
-            if not acted:
+            if not acted and key == "tag/t":
                 acted.append(key)
                 other = decided(Unconditional(inner), names)
                 found = other.read_versioned(key)
@@ -146,14 +135,119 @@ def test_a_writer_that_was_overtaken_leaves_the_file_as_the_last_one_wants_it(
     assert inner.read_found(["tag/t"]) == ({} if expected is None else {"tag/t": expected})
 
 
+def objects(store: MemoryStore) -> set[str]:
+    return {info.key for info in store.list("") if not info.key.startswith(".lakehouse-decided/")}
+
+
+def test_a_warehouse_is_refused_to_writers_of_another_database(tmp_path: Path) -> None:
+    inner = MemoryStore()
+    decided(inner, tmp_path / "first.db").create_new("a", b"1")
+    before = {info.key for info in inner.list("")}
+
+    other = decided(inner, tmp_path / "second.db")
+    for write in (
+        lambda: other.create_new("b", b"2"),
+        lambda: other.replace("a", b"2", if_version="0"),
+        lambda: other.write("b", b"2"),
+        lambda: other.write_all({"t/bucket-0/f": b"2"}),
+        lambda: other.at("t").open_write("bucket-0/f"),
+        lambda: other.delete(["a"]),
+    ):
+        with pytest.raises(lc.InvalidRequest) as told:
+            write()
+    assert str(told.value) == (
+        f"{inner.uri('')}: sqlite:///{tmp_path}/first.db decides here which writer wins, and this catalog asks "
+        f"sqlite:///{tmp_path}/second.db, so commits could be lost. Nothing was written. Connect with "
+        "storage={'conditional-writes': 'false'} and that database as metastore. If this is a copy of that warehouse, "
+        f"remove what is below {inner.uri('.lakehouse-decided')}/ first."
+    )
+    assert {info.key for info in inner.list("")} == before
+    assert other.read("a") == b"1"
+    assert decided(inner, tmp_path / "first.db").create_new("b", b"2")
+    inner.delete([key for key in before if key.startswith(".lakehouse-decided/")])
+    assert decided(inner, tmp_path / "second.db").create_new("c", b"2")
+
+
+@pytest.mark.parametrize("at", range(1, 4))
+def test_of_two_databases_that_begin_at_once_one_at_most_writes(at: int, tmp_path: Path) -> None:
+    inner, wrote = MemoryStore(), list[str]()
+
+    def write(names: str, store: ObjectStore) -> None:
+        with suppress(lc.InvalidRequest):
+            decided(store, tmp_path / names).create_new(names, b"")
+            wrote.append(names)
+
+    def meanwhile(call: Call) -> None:
+        if call.number == at:
+            write("second.db", inner)
+
+    write("first.db", Unconditional(inner, on_call=meanwhile))
+
+    assert len(wrote) <= 1
+    assert objects(inner) == set(wrote)
+
+
+def test_a_database_decides_under_one_key_about_one_warehouse(tmp_path: Path) -> None:
+    decided(MemoryStore("one"), tmp_path / "names.db").create_new("a", b"1")
+    other = MemoryStore()
+
+    with pytest.raises(lc.InvalidRequest, match="under the catalog key 'jdbc' it decides about memory://one, and this"):
+        decided(other, tmp_path / "names.db").create_new("a", b"2")
+    assert [*other.list("")] == []
+
+
+def test_writers_that_ask_no_database_are_refused_where_one_decides() -> None:
+    with S3Stub() as stub, tempfile.TemporaryDirectory() as folder:
+        names = f"sqlite:///{folder}/names.db"
+        decides = lc.connect("s3://lake/wh", storage={**stub.storage, "conditional-writes": "false"}, metastore=names)
+        decides.create_database("db")
+        decides.create_table("db.t", {"k": "INT"}).write([{"k": 1}])
+        before = set(stub.lake.objects)
+
+        told = []
+        folders = lc.connect("s3://lake/wh", storage=stub.storage)
+        names_only = lc.connect("s3://lake/wh", storage=stub.storage, metastore=names)
+        unpickled = pickle.loads(pickle.dumps(folders.table("db.t")))
+        for write in (
+            lambda: folders.table("db.t").write([{"k": 2}]),
+            lambda: folders.create_database("more"),
+            lambda: folders.drop_table("db.t"),
+            lambda: names_only.table("db.t").write([{"k": 2}]),
+            lambda: unpickled.create_tag("t"),
+        ):
+            with pytest.raises(lc.InvalidRequest, match="and this catalog asks the store alone, so") as each:
+                write()
+            told.append(str(each.value).removeprefix("db.t: "))
+        assert len(set(told)) == 1
+        assert f"{names} decides here" in told[0]
+        assert names_only.table("db.t").scan().count() == folders.table("db.t").scan().count() == 1
+        assert set(stub.lake.objects) == before
+        for key in before:
+            if "/.lakehouse-decided/" in key:
+                stub.lake.drop(key)
+        folders.table("db.t").write([{"k": 2}])
+        assert folders.table("db.t").scan().count() == 2
+
+
+WRITERS, ROWS = 4, 4
+
+
 def write_some(metastore: str, storage: dict[str, str], first: int) -> int:
+    """Commit some rows, each until it is done: on a busy machine the file of the database may be locked for long."""
     table = lc.connect("s3://lake/wh", storage=storage, metastore=metastore).table("db.t")
-    for number in range(first, first + 8):
-        table.write([{"k": number}])
-    return 8
+    for number in range(first, first + ROWS):
+        staged = table.stage([{"k": number}], commit_user=f"writer {first}", commit_identifier=number)
+        while True:
+            try:
+                table.commit(staged)
+                break
+            except (lc.StorageUnavailable, lc.CommitOutcomeUnknown, lc.CommitTimeout):
+                continue
+    return ROWS
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)
 def test_four_processes_on_a_server_that_ignores_conditions_lose_and_double_nothing(tmp_path: Path) -> None:
     with S3Stub() as stub:
         stub.ignored = frozenset({"if-none-match", "if-match"})
@@ -169,13 +263,14 @@ def test_four_processes_on_a_server_that_ignores_conditions_lose_and_double_noth
         catalog.create_database("db")
         catalog.create_table("db.t", {"k": "INT NOT NULL"}, options={"bucket": "-1"})
 
-        with multiprocessing.get_context("spawn").Pool(4) as pool:
-            running = [pool.apply_async(write_some, (metastore, storage, first)) for first in (0, 100, 200, 300)]
-            assert sum(each.get(timeout=HANGS_AFTER_SECONDS) for each in running) == 32
+        firsts = [100 * number for number in range(WRITERS)]
+        with multiprocessing.get_context("spawn").Pool(WRITERS) as pool:
+            running = [pool.apply_async(write_some, (metastore, storage, first)) for first in firsts]
+            assert sum(each.get(timeout=HANGS_AFTER_SECONDS) for each in running) == WRITERS * ROWS
 
         table = catalog.table("db.t")
-        expected = sorted(first + number for first in (0, 100, 200, 300) for number in range(8))
+        expected = [first + number for first in firsts for number in range(ROWS)]
         assert sorted(table.scan().to_arrow()["k"].to_pylist()) == expected
-        assert len(table.snapshots()) == 32
+        assert len(table.snapshots()) == WRITERS * ROWS
         assert table.verify().findings == ()
         assert sorted(pickle.loads(pickle.dumps(table)).scan().to_arrow()["k"].to_pylist()) == expected

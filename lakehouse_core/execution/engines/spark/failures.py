@@ -17,7 +17,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from lakehouse_core import errors
-from lakehouse_core.errors import InvalidRequest, LakehouseError, StorageUnavailable, TaskFailed
+from lakehouse_core.errors import CredentialsMissing, InvalidRequest, LakehouseError, StorageUnavailable, TaskFailed
 from lakehouse_core.execution.engines.spark.session import is_stopped
 
 # Finds our text in the Python traceback inside Spark's message; ASCII JSON has no line breaks.
@@ -43,7 +43,7 @@ class AttemptFailed(Exception):
 
 def may_pass(error: LakehouseError) -> bool:
     """Whether another attempt of the same task may succeed."""
-    return isinstance(error, StorageUnavailable)
+    return isinstance(error, StorageUnavailable) and not isinstance(error, CredentialsMissing)
 
 
 def to_text(error: LakehouseError) -> str:

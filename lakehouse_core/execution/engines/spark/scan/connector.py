@@ -1,14 +1,14 @@
-"""Whether Spark itself reaches the files of an object store: the cluster has the connector, the address and keys.
+"""Whether Spark itself reaches the files of an object store: driver and executors have the connector, address and keys.
 
-Rule: a session is asked once for each bucket, and for a file of ours: names are unique, so a file of that name and size
-is that file. Where nothing is known, Python tasks read.
+Rule: a session is asked once for each bucket, by a task for a file of ours: names are unique, so a file of that name
+and size is that file. Where nothing is known, Python tasks read.
 Source: docs/spark.md#reads.
 """
 
 import logging
 import threading
 from contextlib import suppress
-from typing import Any, Final
+from typing import Final
 from weakref import WeakKeyDictionary
 
 from py4j.protocol import Py4JError
@@ -19,6 +19,8 @@ from lakehouse_core.storage.object_store import StoreSpec
 
 # A connector without keys asks for them for minutes.
 _PROBE_SECONDS: Final = 20
+# Of the job, so that it can be canceled.
+_TAG: Final = "lakehouse-connector"
 _LOG: Final = logging.getLogger(__name__)
 _ANSWERS: "WeakKeyDictionary[SparkSession, dict[tuple[str, str], bool]]" = WeakKeyDictionary()
 
@@ -42,19 +44,26 @@ def _finds(session: SparkSession, path: str, size: int) -> bool:
     if not hasattr(session, "_jsparkSession"):
         return False
     sizes: list[int] = []
-    # The call cannot be canceled: a process that ends does not wait for it.
+    # A call of the driver's connector cannot be canceled: a process that ends does not wait for it.
     asking = threading.Thread(target=_ask, args=(session, path, sizes), name="connector", daemon=True)
     asking.start()
     asking.join(_PROBE_SECONDS)
+    if asking.is_alive():
+        session.interruptTag(_TAG)
     if sizes == [size]:
         return True
-    _LOG.info("Spark does not find %s in its size; Python tasks read there.", path)
+    _LOG.info(
+        "Spark does not find %s in its size within %s s, on the driver or on an executor: Python tasks read there. "
+        "See docs/spark.md.",
+        path,
+        _PROBE_SECONDS,
+    )
     return False
 
 
-def _ask(session: Any, path: str, sizes: list[int]) -> None:
-    """Add the size of the object as Spark sees it, nothing where it does not find it."""
+def _ask(session: SparkSession, path: str, sizes: list[int]) -> None:
+    """Add the size of the object as a task of Spark sees it, nothing where it does not find it."""
     with suppress(Py4JError, PySparkException):
-        where = session._jvm.org.apache.hadoop.fs.Path(path)
-        files = where.getFileSystem(session._jsparkSession.sessionState().newHadoopConf())
-        sizes.append(int(files.getFileStatus(where).getLen()))
+        session.addTag(_TAG)
+        # The driver looks for the file, then the task does; the content is not read.
+        sizes.extend(row.length for row in session.read.format("binaryFile").load(path).select("length").collect())
