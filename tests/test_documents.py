@@ -30,6 +30,7 @@ PAGES = (
     "lineage.md",
     "maintenance.md",
     "quick-start.md",
+    "row-changes.md",
     "runbook.md",
     "sql.md",
     "table-kinds.md",

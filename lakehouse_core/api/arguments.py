@@ -14,6 +14,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 from lakehouse_core.errors import InvalidRequest, shown, written_as
 from lakehouse_core.format.stored import check_text, is_broken, is_int64
 from lakehouse_core.planning.partitions import partition_texts
+from lakehouse_core.planning.row_changes.statements import Isolation
 from lakehouse_core.storage import home_expanded
 from lakehouse_core.table.commit_message import DynamicOverwrite, Missing, StaticOverwrite, WriteMode
 from lakehouse_core.table.predicate import Predicate, all_of, bind, is_predicate
@@ -100,6 +101,19 @@ def checked_missing(missing: object) -> Missing:
         case str() if missing == "error":
             return "error"
     raise InvalidRequest(f"missing={shown(missing)}: expected 'null', or 'error' to refuse data that lacks a column.")
+
+
+def checked_isolation(isolation: object) -> Isolation:
+    """Return how a row change treats rows that others add after it has read the table."""
+    match isolation:
+        case str() if isolation == "snapshot":
+            return "snapshot"
+        case str() if isolation == "serializable":
+            return "serializable"
+    raise InvalidRequest(
+        f"isolation={shown(isolation)}: expected 'snapshot', or 'serializable' to begin again when a write added rows "
+        "that satisfy the condition."
+    )
 
 
 def check_staged_commit(verb: str, staged: object) -> None:

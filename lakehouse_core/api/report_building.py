@@ -1,6 +1,6 @@
 """Report building: turn the results of the core into the reports that users get."""
 
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
 from typing import Any, Final
 
 from lakehouse_core.api.reports import (
@@ -8,6 +8,7 @@ from lakehouse_core.api.reports import (
     CompactionReport,
     ExpiryReport,
     ManifestReport,
+    RowChangeReport,
     SchemaReport,
     TagReport,
 )
@@ -16,8 +17,10 @@ from lakehouse_core.execution.commit.outcome import CommitResult
 from lakehouse_core.execution.compaction.compact import CompactionResult
 from lakehouse_core.execution.compaction.plan import BucketCompaction
 from lakehouse_core.execution.expiry.expire import ExpiryResult
+from lakehouse_core.execution.row_changes.change import RowChangeResult
 from lakehouse_core.execution.write.compact_after_commit import WriteCompaction
 from lakehouse_core.planning.commit.effects import effects_of
+from lakehouse_core.planning.row_changes.statements import Update
 from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.snapshot import Tag
 from lakehouse_core.table.staged_commit import StagedCommit
@@ -55,6 +58,30 @@ def commit_report(staged: StagedCommit, result: CommitResult, compaction: WriteC
         compaction_failure=_why_not_compacted(result) or compaction.failure,
         clock_note=result.clock_note,
         **counts,
+    )
+
+
+def row_change_report(result: RowChangeResult, *, dry_run: bool) -> RowChangeReport:
+    """Return the report of a row change; for a dry run, what it would change."""
+    base = result.base
+    report = commit_report(result.staged, result.commit, result.compaction)
+    same = {each.name: getattr(report, each.name) for each in fields(report)}
+    updates = isinstance(base.statement, Update)
+    nothing = "the table is empty" if base.snapshot is None else "no row satisfies the condition"
+    return RowChangeReport(
+        **{
+            **same,
+            "noop_reason": None if result.files_touched else nothing,
+            "dry_run": dry_run,
+            "operation": base.statement.operation,
+            "method": base.method.value,
+            "rows_matched": result.rows_matched,
+            "rows_updated": result.rows_matched if updates else 0,
+            "rows_deleted": 0 if updates else result.rows_matched,
+            "rows_read": result.rows_read,
+            "files_touched": result.files_touched,
+            "runs": result.runs,
+        }
     )
 
 

@@ -87,6 +87,27 @@ class CommitReport(Report):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class RowChangeReport(CommitReport):
+    """The report of delete, update, truncate and drop_partitions.
+
+    `operation` is the name of the statement in its snapshot, `method` how it was carried out: records, marks, files,
+    buckets or partitions (docs/row-changes.md). `rows_matched` counts the rows that satisfied the condition, as readers
+    see them, and `rows_read` the rows in the files that were read, before a merge. They are None if the files of a key
+    table were removed unread. `files_touched` are the files with changed rows, most of which are replaced or marked.
+    `runs`: how often the statement ran, because other commits changed what it had read.
+    """
+
+    operation: str = ""
+    method: str = ""
+    rows_matched: int | None = 0
+    rows_updated: int | None = 0
+    rows_deleted: int | None = 0
+    rows_read: int = 0
+    files_touched: int = 0
+    runs: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class CompactionReport(Report):
     """The report of compact. `buckets_conflicted` lost to another commit and are unchanged; compact again to rewrite
     them.

@@ -10,7 +10,15 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakehouse_core.api import records, reports, table_maintenance, table_reads, table_records, table_writes
+from lakehouse_core.api import (
+    records,
+    reports,
+    table_maintenance,
+    table_reads,
+    table_records,
+    table_row_changes,
+    table_writes,
+)
 from lakehouse_core.api.arguments import Condition, checks_flags
 from lakehouse_core.api.health.facts import HealthFacts, health_facts
 from lakehouse_core.api.local_engine import local_engine
@@ -26,6 +34,7 @@ from lakehouse_core.metadata.arbiter import CREATE_IF_ABSENT, Arbiter
 from lakehouse_core.metadata.schema_log import SchemaLog
 from lakehouse_core.planning.alter.schema_change import SchemaChange
 from lakehouse_core.planning.read.read_point import LATEST, ReadPoint
+from lakehouse_core.planning.row_changes.statements import Isolation
 from lakehouse_core.progress import Listener
 from lakehouse_core.storage import ObjectStore
 from lakehouse_core.table.commit_message import Append, Missing, WriteMode
@@ -297,6 +306,82 @@ class Table:
             properties=properties,
             missing=missing,
             progress=progress,
+        )
+
+    def delete(
+        self,
+        where: Condition,
+        *,
+        isolation: Isolation = "snapshot",
+        dry_run: bool = False,
+        properties: Mapping[str, str] | None = None,
+        progress: Listener | None = None,
+    ) -> reports.RowChangeReport:
+        """Delete the rows for which a condition is true, and commit.
+
+        `where` is a condition as in `scan`; None means all rows. A dry run counts the rows and changes nothing. If
+        another commit changes what the verb has read, the verb begins again, and raises CommitConflict when that
+        happens four times. With `isolation="serializable"` it also begins again if a write meanwhile added rows that
+        may satisfy the condition. Raises the errors of `write`.
+        """
+        return table_row_changes.delete(
+            self._context, where, isolation=isolation, dry_run=dry_run, properties=properties, progress=progress
+        )
+
+    def update(
+        self,
+        assignments: Mapping[str, Any],
+        where: Condition,
+        *,
+        isolation: Isolation = "snapshot",
+        dry_run: bool = False,
+        properties: Mapping[str, str] | None = None,
+        progress: Listener | None = None,
+    ) -> reports.RowChangeReport:
+        """Give columns new values in the rows for which a condition is true, and commit.
+
+        `assignments`: the new value by column. A text is SQL, computed from the old row: `"amount * 2"`, `"'void'"`,
+        `"DEFAULT"`; any other value, such as a number, a date or None, stands for itself. `where` None: all rows. A
+        column of the primary key is refused, as is a value that the merge engine would not take. Other arguments and
+        errors are those of `delete`.
+        """
+        return table_row_changes.update(
+            self._context,
+            assignments,
+            where,
+            isolation=isolation,
+            dry_run=dry_run,
+            properties=properties,
+            progress=progress,
+        )
+
+    def truncate(
+        self,
+        *,
+        dry_run: bool = False,
+        properties: Mapping[str, str] | None = None,
+        progress: Listener | None = None,
+    ) -> reports.RowChangeReport:
+        """Delete all rows that a snapshot has, without reading them, and commit. Rows that others add meanwhile stay.
+
+        Older snapshots and tags keep the rows. Raises the errors of `delete`.
+        """
+        return table_row_changes.truncate(self._context, dry_run=dry_run, properties=properties, progress=progress)
+
+    def drop_partitions(
+        self,
+        partitions: Mapping[str, Any] | Sequence[Mapping[str, Any]],
+        *,
+        dry_run: bool = False,
+        properties: Mapping[str, str] | None = None,
+        progress: Listener | None = None,
+    ) -> reports.RowChangeReport:
+        """Delete the rows of one partition or of several, without reading them, in one commit.
+
+        A partition is a dict from its columns to values; some of its columns are enough. Raises the errors of `delete`.
+        """
+        return table_row_changes.drop_partitions(
+            self._context, partitions, dry_run=dry_run, properties=properties, progress=progress
         )
 
     def stage(

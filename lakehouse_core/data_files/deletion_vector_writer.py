@@ -22,6 +22,7 @@ from lakehouse_core.format.deletion_vector import (
 )
 from lakehouse_core.options import DeletionVectorOptions
 from lakehouse_core.storage.object_store import ObjectStore
+from lakehouse_core.storage.outcomes import clear_away
 from lakehouse_core.table.index_file import IndexFile
 from lakehouse_core.table.layout import INDEX_FOLDER
 from lakehouse_core.table.manifest import DELETION_VECTORS, DeletionVectorRange
@@ -76,7 +77,11 @@ def change_vectors(
         file, data = _index_file(f"index-{uuid}-{number}", group)
         files.append(file)
         objects[f"{folder.key}/{file.file_name}"] = data
-    folder.store.write_all(objects)
+    try:
+        folder.store.write_all(objects)
+    except BaseException:
+        clear_away(folder.store, objects)
+        raise
     return IndexChange(new=tuple(files), deleted=tuple(gone))
 
 

@@ -15,6 +15,7 @@ from lakehouse_core.cli.program import cli
 VERBS = [
     *("tables", "describe", "create", "alter", "rename", "copy", "drop"),
     *("write", "read", "count", "lookup", "changes", "diff", "sql"),
+    *("delete", "update", "truncate", "drop-partitions"),
     *("snapshots", "partitions", "files", "manifests", "tags", "schemas", "trace", "report", "fleet"),
     *("compact", "compact-manifests", "expire", "tag", "pending", "verify", "completion"),
 ]
@@ -89,7 +90,7 @@ def test_the_help_of_every_verb_ends_with_an_example_that_parses(shell, words):
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
-        (["frobnicate"], 2, "No such command 'frobnicate'. Try 'lakehouse --help'."),
+        (["xyzzy"], 2, "No such command 'xyzzy'. Try 'lakehouse --help'."),
         (["wrte"], 2, "No such command 'wrte'. Did you mean 'write'? Try 'lakehouse --help'."),
         (["tables", "-w", "lake"], 2, "-w comes before the verb, as in 'lakehouse -w lake tables'."),
         (["tag", "crate", "t"], 2, "Did you mean 'create'? Try 'lakehouse tag --help'."),

@@ -116,6 +116,7 @@ VERBS = {
     ),
     "commit, overtaken, dynamic buckets": _on_table(_late_commit, prepare=_overtaken_by_new_keys, options=DYNAMIC),
     "overwrite, dynamic buckets": _on_table(lambda table: table.overwrite([{"k": 9, "v": "z"}]), options=DYNAMIC),
+    "truncate": _on_table(lambda table: table.truncate()),
     "compact": _on_table(lambda table: table.compact(full=True)),
     "compact manifests": _on_table(lambda table: table.compact_manifests()),
     "write, compact": _on_table(
@@ -139,6 +140,7 @@ VERBS = {
 
 INPUT = {"changelog-producer": "input"}
 IN_FULL = {"changelog-producer": "full-compaction"}
+VECTORS = {"deletion-vectors.enabled": "true"}
 MARKED = {"deletion-vectors.enabled": "true", "changelog-producer": "lookup"}
 INDEXED = {"file-index.bloom-filter.columns": "v", "file-index.in-manifest-threshold": "1 b"}
 CHANGED = [{"k": 1, "v": "c"}, {"k": 3, "v": "c"}]
@@ -160,6 +162,14 @@ def _compact(table: lc.Table) -> object:
 
 def _append(table: lc.Table) -> None:
     table.write([{"k": 7, "v": "p"}])
+
+
+def _delete(table: lc.Table) -> object:
+    return table.delete("k = 1")
+
+
+def _update(table: lc.Table) -> object:
+    return table.update({"v": "'new'"}, "k = 1")
 
 
 def _outdate(table: lc.Table) -> None:
@@ -190,6 +200,13 @@ FILE_VERBS = {
     "copy, altered": Verb(_copy, options=CHANGELOGS, resumes=True, prepare=_change_schema),
     "copy, marked": Verb(_copy, options={**MARKED, **INDEXED}, resumes=True, prepare=_append),
     "expire, indexed": _on_table(_expire, options=INDEXED, prepare=_outdate),
+    "delete": _on_table(_delete),
+    "delete, marked": _on_table(_delete, options={"bucket": "-1", **VECTORS}, keys=()),
+    "delete, files": _on_table(_delete, options={"bucket": "-1"}, keys=()),
+    "delete, buckets": _on_table(_delete, options={"ignore-delete": "true"}),
+    "update": _on_table(_update),
+    "update, marked": _on_table(_update, options={"bucket": "-1", **VECTORS}, keys=()),
+    "update, files": _on_table(_update, options={"bucket": "-1"}, keys=()),
 }
 ALL_VERBS = {**VERBS, **FILE_VERBS}
 UNKNOWN = (lc.WriteOutcomeUnknown, lc.CommitOutcomeUnknown, ProcessDied)

@@ -42,6 +42,7 @@ from lakehouse_core.planning.commit.checks import check_schema, check_staged
 from lakehouse_core.planning.commit.conflicts import Conflict, conflict_error
 from lakehouse_core.planning.commit.file_changes import new_files
 from lakehouse_core.planning.commit.ledger import Ledger
+from lakehouse_core.planning.commit.read_scope import ReadScope
 from lakehouse_core.planning.commit.steps import CommitStep, RewriteManifestsStep, StepPlan, commit_steps, plan_step
 from lakehouse_core.retry import Attempt
 from lakehouse_core.table.data_layout import DataLayout
@@ -60,14 +61,21 @@ _MOST_FREE_LOOKS: Final = 3
 _NOTHING_APPLIED: Final = (CommitConflict, CommitTimeout, InvalidRequest, StorageUnavailable, TaskFailed)
 
 
-def commit(table: TableContext, staged: StagedCommit, *, parts: tuple[StagedCommit, ...] = ()) -> CommitResult:
+def commit(
+    table: TableContext,
+    staged: StagedCommit,
+    *,
+    parts: tuple[StagedCommit, ...] = (),
+    reads: ReadScope | None = None,
+) -> CommitResult:
     """Publish `staged` and return its snapshots: one, or two when it holds both rows and compactions.
 
     Safe to call again after a crash or a lost answer: a commit is recognised by user, identifier and kind. A compaction
     with conflicts in some buckets is applied in the others; the result names a compaction that failed after the rows of
     the same commit were applied. If other commits wrote the same buckets after staging, the engine of the table first
     writes the staged rows anew with higher sequence numbers. `parts`: the staged commits that `staged` joins;
-    later ones win over earlier ones in the same way.
+    later ones win over earlier ones in the same way. `reads`: what a statement read at the base of `staged`; the commit
+    is refused if other commits changed it since then.
     Raises CommitConflict (nothing applied: repeat the work), CommitTimeout (nothing applied: commit again),
     CommitOutcomeUnknown (commit again), StaleCommit, InvalidRequest, UnsupportedFeature, CorruptTable,
     StorageUnavailable, TaskFailed.
@@ -78,7 +86,7 @@ def commit(table: TableContext, staged: StagedCommit, *, parts: tuple[StagedComm
     write_supported(schema)
     check_schema(staged, schema)
     first, *others = commit_steps(
-        staged, skips_empty=schema.table_options.commit.ignore_empty is not False, parts=parts
+        staged, skips_empty=schema.table_options.commit.ignore_empty is not False, parts=parts, reads=reads
     )
     result = result_of(make_snapshot(table, first, schema, look))
     # A compaction that was not applied with its rows is dropped: its input files may have been replaced since.
@@ -88,13 +96,17 @@ def commit(table: TableContext, staged: StagedCommit, *, parts: tuple[StagedComm
     return result.then(_compact_after_rows(table, compaction, schema))
 
 
-def commit_or_discard(table: TableContext, staged: StagedCommit, *, named_by: str) -> CommitResult:
+def commit_or_discard(
+    table: TableContext, staged: StagedCommit, *, named_by: str, reads: ReadScope | None = None
+) -> CommitResult:
     """Publish a staged commit that only this call holds; delete its files if it certainly is not applied.
+
+    `reads`: as in `commit`.
 
     REQUIRES: no other call repeats the commit, and it holds rows or a compaction, not both. Raises as `commit` does.
     """
     try:
-        return commit(table, staged)
+        return commit(table, staged, reads=reads)
     except _NOTHING_APPLIED:
         discard(table.store, table.schemas.schema(staged.schema_id), staged.messages, named_by=named_by)
         raise

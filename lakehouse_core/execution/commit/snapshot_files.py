@@ -18,7 +18,7 @@ from lakehouse_core.planning.commit.index_files import combined_indexes
 from lakehouse_core.planning.commit.ledger import LEDGER_PROPERTY, Ledger
 from lakehouse_core.planning.commit.manifest_merge import manifests_to_rewrite, replace_inputs
 from lakehouse_core.planning.commit.snapshot import WrittenLists, next_snapshot
-from lakehouse_core.planning.commit.steps import CommitStep, StepPlan
+from lakehouse_core.planning.commit.steps import AppendStep, CommitStep, StepPlan
 from lakehouse_core.planning.timestamps import Stamp, is_far, stamp
 from lakehouse_core.storage.object_store import ObjectStore
 from lakehouse_core.table.manifest import ManifestFile, ManifestListRef
@@ -111,6 +111,7 @@ class SnapshotFiles:
             commit_identifier=step.staged.commit_identifier,
             properties=step.staged.properties,
             watermark=step.staged.watermark,
+            operation=step.reads.operation if isinstance(step, AppendStep) and step.reads is not None else None,
             uuid=self._table.clock.uuid(),
             nonce=self._table.clock.uuid(),
             now_millis=time.time_millis,

@@ -5,8 +5,9 @@ Source: docs/reliability/commit.md#steps.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
-from lakehouse_core.errors import SnapshotExpired
+from lakehouse_core.errors import CorruptTable, NotFound, SnapshotExpired
 from lakehouse_core.execution.commit.hash_indexes import HashIndexes
 from lakehouse_core.execution.commit.live_files import live_in
 from lakehouse_core.execution.commit.order import CommitOrder
@@ -15,6 +16,7 @@ from lakehouse_core.metadata.deltas import LONGEST_CATCH_UP, Seen, base_of, delt
 from lakehouse_core.metadata.look import Look
 from lakehouse_core.planning.commit.conflicts import needs_live_files
 from lakehouse_core.planning.commit.overwrites import overwritten
+from lakehouse_core.planning.commit.read_scope import LaterChanges, ReadScope
 from lakehouse_core.planning.commit.steps import (
     AppendStep,
     CommitStep,
@@ -24,6 +26,7 @@ from lakehouse_core.planning.commit.steps import (
     StepState,
     expired_error,
     replaced_error,
+    unread_error,
     with_messages,
 )
 from lakehouse_core.table.bucketing import is_placed
@@ -40,8 +43,16 @@ class StepReader:
         self._table = table
         self._step = step
         self._live = _LiveFiles(table)
-        self._order = CommitOrder(table, step.staged, step.parts) if isinstance(step, AppendStep) else None
-        self._indexes_of = HashIndexes(table, step.staged) if isinstance(step, AppendStep) else None
+        self._order: CommitOrder | None = None
+        self._indexes_of: HashIndexes | None = None
+        self._later: _LaterChanges | None = None
+        if isinstance(step, AppendStep):
+            # What a statement read tells that no other commit wrote its keys, so its rows need no higher numbers.
+            if step.reads is None:
+                self._order = CommitOrder(table, step.staged, step.parts)
+                self._indexes_of = HashIndexes(table, step.staged)
+            else:
+                self._later = _LaterChanges(table, step.reads, base_of(step.staged))
 
     def renumbered(
         self, latest: Snapshot | None, schema: TableSchema, *, look: Look | None, commits_ahead: int
@@ -84,12 +95,20 @@ class StepReader:
 
     def _of_append(self, step: AppendStep, latest: Snapshot | None, schema: TableSchema) -> StepState:
         latest_id = None if latest is None else latest.id
+        later = () if self._later is None else self._later.at(latest)
+        ids = {entry.file.schema_id for each in later for entry in each.entries}
+        state = StepState(
+            schema=schema,
+            latest_id=latest_id,
+            later=later,
+            file_schemas={number: self._table.schemas.schema(number) for number in sorted(ids)},
+        )
         settings = self._table.schemas.bucket_settings(schema)
         entries = step.changes.entries
         if not needs_live_files(step.kind, entries, bucketing=schema.bucketing, bucket_settings=settings):
-            return StepState(schema=schema, latest_id=latest_id)
+            return state
         live = self._live.at(latest, step.changes.partitions, schema)
-        return StepState(schema=schema, latest_id=latest_id, live=live, indexes=self._indexes(latest))
+        return replace(state, live=live, indexes=self._indexes(latest))
 
     def _of_overwrite(self, step: OverwriteStep, latest: Snapshot | None, schema: TableSchema) -> StepState:
         covers = overwritten(step.staged, schema)
@@ -125,6 +144,54 @@ class StepReader:
 
     def _indexes(self, latest: Snapshot | None) -> Sequence[IndexManifestEntry]:
         return () if latest is None else self._table.manifests.index_entries(latest)
+
+
+class _LaterChanges:
+    """The changes since the base of a statement, extended from attempt to attempt."""
+
+    def __init__(self, table: TableContext, reads: ReadScope, base: Seen) -> None:
+        self._table = table
+        self._reads = reads
+        self._base_id = base.id
+        self._seen = base
+        self._changes: list[LaterChanges] = []
+
+    def at(self, latest: Snapshot | None) -> Sequence[LaterChanges]:
+        """Return the changes of the snapshots from the base to `latest`, oldest first.
+
+        Raises CommitConflict if one of them has expired, or if the table was rolled back.
+        """
+        if latest is None or self._seen.id > latest.id or is_part(self._table.snapshots, self._seen, latest) is False:
+            if latest is None and not self._seen.id:
+                return ()
+            raise unread_error(self._reads, self._base_id, "the table was rolled back since then")
+        try:
+            self._changes += self._since(self._seen.id, latest.id)
+        except SnapshotExpired as error:
+            raise unread_error(self._reads, self._base_id, "snapshots since then have expired") from error
+        self._seen = Seen(latest.id, latest.time_millis)
+        return self._changes
+
+    def _since(self, after_id: int, until_id: int) -> list[LaterChanges]:
+        snapshots, manifests = self._table.snapshots, self._table.manifests
+        read = [one for one in snapshots.since(after_id, until_id) if one.commit_kind is not CommitKind.COMPACT]
+        try:
+            return [
+                LaterChanges(
+                    kind=one.commit_kind,
+                    operation=one.operation,
+                    entries=[
+                        entry
+                        for entries in manifests.entries_of_each(manifests.delta(one), with_stats=True)
+                        for entry in entries
+                    ],
+                )
+                for one in read
+            ]
+        except (CorruptTable, NotFound) as error:
+            if not any(map(snapshots.has_expired, read)):
+                raise
+            raise SnapshotExpired(f"Snapshot {after_id + 1} expired while it was read.") from error
 
 
 class _LiveFiles:

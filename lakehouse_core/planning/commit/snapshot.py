@@ -39,11 +39,13 @@ def next_snapshot(
     commit_identifier: int,
     properties: Mapping[str, str],
     watermark: int | None = None,
+    operation: str | None = None,
     uuid: str,
     nonce: str,
     now_millis: int,
 ) -> Snapshot:
-    """Return the snapshot after `previous` with `changes`, still without its ledger.
+    """Return the snapshot after `previous` with `changes`, still without its ledger. `operation`: the statement that
+    made it, None for a plain write.
 
     Index files, statistics, watermark and row ids are copied. Time never goes back, even if the clock does.
     """
@@ -77,6 +79,7 @@ def next_snapshot(
         statistics=previous.statistics if previous is not None and keeps_statistics else None,
         properties={**properties, NONCE_PROPERTY: nonce, CHECKSUMS_PROPERTY: checksums_to_text(checksums)},
         next_row_id=None if previous is None else previous.next_row_id,
+        operation=operation,
     )
 
 

@@ -4,8 +4,8 @@ Rule: a step is a value. The table's state comes as a `StepState`, read anew in 
 Source: docs/reliability/commit.md#steps, docs/semantics/commit.md#commit-loop, docs/semantics/commit.md#overwrites.
 """
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias, assert_never
 
 from lakehouse_core.errors import CommitConflict, SnapshotExpired
@@ -20,6 +20,7 @@ from lakehouse_core.planning.commit.file_changes import (
 from lakehouse_core.planning.commit.index_files import check_other_indexes
 from lakehouse_core.planning.commit.overwrites import with_removed, with_upgraded_files
 from lakehouse_core.planning.commit.partial import compactions_that_fit
+from lakehouse_core.planning.commit.read_scope import LaterChanges, ReadScope, unseen_changes
 from lakehouse_core.planning.partitions import bucket_name
 from lakehouse_core.table.bucketing import is_placed
 from lakehouse_core.table.commit_message import Append, CommitKind, CommitMessage, StaticOverwrite
@@ -34,13 +35,15 @@ _NOTHING: Final = FileChanges(kind=CommitKind.COMPACT)
 class AppendStep:
     """Add files, and delete the files that its messages name. Deletes make its snapshot an OVERWRITE.
 
-    `parts`: the staged commits that `staged` joins, in order; empty if it was staged as one.
+    `parts`: the staged commits that `staged` joins, in order; empty if it was staged as one. `reads`: what a statement
+    read before it wrote the files, None for a plain write.
     """
 
     staged: StagedCommit
     changes: FileChanges
     skips_empty: bool
     parts: tuple[StagedCommit, ...] = ()
+    reads: ReadScope | None = None
 
     @property
     def kind(self) -> CommitKind:
@@ -114,7 +117,8 @@ class StepState:
 
     `live`: the live files of the step's partitions, None if the step needs no comparison with them. `covers`: the
     partitions that an overwrite replaces, None if it replaces none. `since_staged`: kind and delta of each snapshot
-    since the step was staged.
+    since the step was staged. `later`: the changes since then with their statistics, for a step that has read rows;
+    `file_schemas`: by id, the schemas of their files.
     """
 
     schema: TableSchema
@@ -123,6 +127,8 @@ class StepState:
     indexes: Sequence[IndexManifestEntry] = ()
     covers: Callable[[bytes], bool] | None = None
     since_staged: Iterable[tuple[CommitKind, Iterable[ManifestEntry]]] = ()
+    later: Sequence[LaterChanges] = ()
+    file_schemas: Mapping[int, TableSchema] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,12 +147,16 @@ class StepPlan:
 
 
 def commit_steps(
-    staged: StagedCommit, *, skips_empty: bool, parts: tuple[StagedCommit, ...] = ()
+    staged: StagedCommit,
+    *,
+    skips_empty: bool,
+    parts: tuple[StagedCommit, ...] = (),
+    reads: ReadScope | None = None,
 ) -> tuple[CommitStep, ...]:
     """Return the steps of a staged commit in order: first the added and removed files, then the compactions.
 
-    `skips_empty`: a commit that changes nothing makes no snapshot. `parts` as in `AppendStep`. Raises InvalidRequest
-    for messages that contradict each other.
+    `skips_empty`: a commit that changes nothing makes no snapshot. `parts` and `reads` as in `AppendStep`. Raises
+    InvalidRequest for messages that contradict each other.
     """
     compactions = tuple(filter(is_compaction, staged.messages))
     check_itself(compact_changes(compactions).entries)
@@ -158,7 +168,7 @@ def commit_steps(
     check_itself(changes.entries)
     skips_empty = skips_empty or bool(compactions)
     first = (
-        AppendStep(staged=staged, changes=changes, skips_empty=skips_empty, parts=parts)
+        AppendStep(staged=staged, changes=changes, skips_empty=skips_empty, parts=parts, reads=reads)
         if is_append
         else OverwriteStep(staged=staged, changes=changes, skips_empty=skips_empty)
     )
@@ -177,7 +187,11 @@ def plan_step(step: CommitStep, state: StepState) -> StepPlan:
     Raises CommitConflict for an overwrite whose writer has not seen everything, UnsupportedFeature.
     """
     match step:
-        case AppendStep(changes=changes):
+        case AppendStep(changes=changes, reads=reads):
+            if reads is not None:
+                unseen = unseen_changes(reads, changes.entries, state.later, state.file_schemas)
+                if unseen:
+                    return StepPlan(changes=FileChanges(kind=changes.kind), conflicts=tuple(unseen))
             return StepPlan(changes=changes) if state.live is None else _unless_conflicting(changes, state.live, state)
         case OverwriteStep():
             return _plan_overwrite(step, state)
@@ -198,6 +212,13 @@ def replaced_error(staged: StagedCommit) -> CommitConflict:
         f"{_name(staged)}: the overwrite was staged at snapshot {staged.base_snapshot_id}, and another snapshot has "
         "this id now: the table was rolled back, so the files that it would replace are not those that its writer "
         "saw. Nothing was applied: stage the overwrite again."
+    )
+
+
+def unread_error(reads: ReadScope, base_id: int, why: str) -> CommitConflict:
+    """Return the error of a statement if the snapshots since its base, which has the id `base_id`, cannot be read."""
+    return CommitConflict(
+        f"The {reads.operation} read its rows at snapshot {base_id}, and {why}. Nothing was applied: run it again."
     )
 
 

@@ -35,7 +35,7 @@ _ALLOWED: Final = (
 )
 
 
-class _Conditions(Dialect):  # type: ignore[misc]
+class ConditionDialect(Dialect):  # type: ignore[misc]
     """The dialect: names in double quotes or backticks, binary literals as X'CAFE'."""
 
     class Tokenizer(Tokenizer):  # type: ignore[misc]
@@ -50,7 +50,7 @@ def parse_where(text: str) -> Predicate:
     if len(text) > MAX_TEXT_LENGTH:
         raise InvalidRequest(f"The condition has {len(text)} characters: at most {MAX_TEXT_LENGTH} are read.")
     try:
-        return _condition(parse_one(text, dialect=_Conditions))
+        return _condition(parse_one(text, dialect=ConditionDialect))
     except ParseError as error:
         first = error.errors[0] if error.errors else {}
         place = f" at character {first['col']}" if first.get("col") else ""
@@ -59,6 +59,11 @@ def parse_where(text: str) -> Predicate:
         raise InvalidRequest(f"Condition {shown(text)} is not SQL: a quote is not closed. {_ALLOWED}") from error
     except RecursionError as error:
         raise InvalidRequest(f"Condition {shown(text)} is nested too deeply: use IN for long lists.") from error
+
+
+def literal_value(node: Any) -> Any:
+    """Return the Python value of a literal in a parsed text; None for NULL. Raises InvalidRequest for another node."""
+    return _literal(node)
 
 
 _COMPARISONS: Final[dict[type, Comparison]] = {

@@ -465,3 +465,15 @@ def test_a_copy_has_the_indexes_too(tmp_path: Path) -> None:
     copied.write(rows(range(9), v=1))
     assert values(copied) == dict.fromkeys(range(9), 1)
     is_sound(copied)
+
+
+@pytest.mark.parametrize(
+    "change", [lambda table: table.delete("k = 1"), lambda table: table.update({"v": 1}, "k = 1"), lc.Table.truncate]
+)
+def test_rows_are_not_changed_by_a_condition_yet(tmp_path: Path, change) -> None:
+    table = table_of(tmp_path)
+    table.write(rows([1, 2]))
+
+    with pytest.raises(lc.UnsupportedFeature, match="dynamic buckets, where rows are not changed by a condition yet"):
+        change(table)
+    assert table.scan().count() == 2

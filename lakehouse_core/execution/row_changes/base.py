@@ -1,0 +1,132 @@
+"""The base of a row change: the files at one snapshot that its rows may be in.
+
+Level 0 is always read, also where readers of the table leave it out until it is compacted: a change must not take the
+values of an older version of a row.
+Source: docs/semantics/row-changes.md#base.
+"""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from lakehouse_core.execution.context import TableContext
+from lakehouse_core.format.avro_columns import Flags
+from lakehouse_core.planning.read.scope import ScanScope
+from lakehouse_core.planning.read.splits import plan_splits
+from lakehouse_core.planning.readable import deletion_files
+from lakehouse_core.planning.row_changes.methods import Method, delete_method, update_method
+from lakehouse_core.planning.row_changes.statements import Delete, Statement, Update
+from lakehouse_core.table.data_layout import DataLayout
+from lakehouse_core.table.manifest import EntryColumns, IndexManifestEntry, ManifestEntry, bucket_rows, live_rows
+from lakehouse_core.table.predicate import Predicate, without_columns
+from lakehouse_core.table.schema import TableSchema, read_supported, write_supported
+from lakehouse_core.table.snapshot import Snapshot
+from lakehouse_core.table.split import Split
+
+_Place = tuple[bytes, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeBase:
+    """What a statement begins with. `snapshot` None: the table is empty.
+
+    `splits`: what its tasks read, with the files that may hold matching rows. `files`: the live files of the partitions
+    that it removes, for the method PARTITIONS. `rest`: the condition on rows that is left to test. `next_numbers`: the
+    next sequence number of each bucket of the splits.
+    """
+
+    schema: TableSchema
+    statement: Statement
+    method: Method
+    snapshot: Snapshot | None
+    rest: Predicate | None = None
+    splits: Sequence[Split] = ()
+    files: Sequence[ManifestEntry] = ()
+    indexes: Sequence[IndexManifestEntry] = ()
+    file_schemas: Mapping[int, TableSchema] = field(default_factory=dict)
+    next_numbers: Mapping[_Place, int] = field(default_factory=dict)
+
+
+def change_base(table: TableContext, make: Callable[[TableSchema], Statement]) -> ChangeBase:
+    """Return the base of the statement that `make` binds to the latest schema.
+
+    Raises InvalidRequest for a statement that does not fit the table, UnsupportedFeature, CorruptTable.
+    """
+    look = table.look()
+    schema = table.schemas.latest(look)
+    write_supported(schema, table=table.name)
+    read_supported(schema, table=table.name)
+    statement = make(schema)
+    match statement:
+        case Delete(condition=condition):
+            method = delete_method(schema, condition)
+        case Update(assignments=assignments):
+            method = update_method(schema, assignments)
+    empty = ChangeBase(schema=schema, statement=statement, method=method, snapshot=None)
+    return table.snapshots.of_latest(lambda latest: empty if latest is None else _base_at(table, empty, latest), look)
+
+
+def _base_at(table: TableContext, empty: ChangeBase, snapshot: Snapshot) -> ChangeBase:
+    schema, method, condition = empty.schema, empty.method, empty.statement.condition
+    scope = ScanScope(schema, condition, every_level=True)
+    manifests = [manifest for manifest in table.manifests.of(snapshot) if scope.keeps_manifest(manifest)]
+    entries = table.manifests.columns(
+        manifests,
+        keep=None if scope.is_everything else scope.keeps_entry,
+        with_stats=scope.needs_statistics or method.commits_deletes,
+    )
+    live = live_rows(entries)
+    base = replace(empty, snapshot=snapshot, indexes=table.manifests.index_entries(snapshot))
+    if method is Method.PARTITIONS:
+        return replace(base, files=tuple(entries.take(live).entries()))
+    ids = np.unique(entries.schema_ids[live]).tolist()
+    file_schemas = {number: table.schemas.schema(number) for number in ids}
+    deletions = deletion_files(base.indexes, DataLayout(schema))
+    splits = tuple(
+        plan_splits(entries, live, scope, snapshot_id=snapshot.id, file_schemas=file_schemas, deletions=deletions)
+    )
+    places = {(split.partition, split.bucket) for split in splits}
+    if method is Method.BUCKETS:
+        splits = _whole_buckets(splits, entries, live)
+        splits = tuple(
+            replace(
+                split,
+                deletions={
+                    file.file_name: deletions[file.file_name] for file in split.files if file.file_name in deletions
+                },
+            )
+            for split in splits
+        )
+    return replace(
+        base,
+        rest=without_columns(condition, schema.partition_keys),
+        splits=splits,
+        file_schemas=file_schemas,
+        next_numbers=_next_numbers(entries, live, places),
+    )
+
+
+def _whole_buckets(splits: Sequence[Split], entries: EntryColumns, live: Flags) -> tuple[Split, ...]:
+    """Return one split with all live files for each bucket of the splits."""
+    found: dict[_Place, Split] = {}
+    for split in splits:
+        found.setdefault((split.partition, split.bucket), split)
+    whole = []
+    for bucket in bucket_rows(entries):
+        one = found.get((bucket.partition, bucket.bucket))
+        if one is not None:
+            rows = bucket.rows[live[bucket.rows]]
+            files = tuple(entry.file for entry in entries.take(rows).entries())
+            whole.append(replace(one, files=files, raw=False))
+    return tuple(whole)
+
+
+def _next_numbers(entries: EntryColumns, live: Flags, places: Collection[_Place]) -> dict[_Place, int]:
+    numbers = {}
+    for bucket in bucket_rows(entries):
+        place = (bucket.partition, bucket.bucket)
+        if place in places:
+            rows = bucket.rows[live[bucket.rows]]
+            numbers[place] = int(entries.max_sequence_numbers[rows].max()) + 1
+    return numbers

@@ -1,0 +1,275 @@
+"""Row changes: read at one snapshot, write files, commit if nothing that was read has changed; else begin again.
+
+Rule: the commit is refused if another one changed what the statement has read or replaces. Then the statement runs
+again at the newer snapshot, a few times; after that it is CommitConflict, and nothing is applied.
+Source: docs/semantics/row-changes.md#conflicts.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+
+from lakehouse_core.data_files.deletion_vector_writer import IndexFolder, change_vectors
+from lakehouse_core.errors import CommitConflict, CorruptTable, NotFound
+from lakehouse_core.execution.commit.loop import commit_or_discard
+from lakehouse_core.execution.commit.outcome import CommitResult
+from lakehouse_core.execution.commit.staged_files import discard
+from lakehouse_core.execution.context import TableContext
+from lakehouse_core.execution.row_changes.base import ChangeBase, change_base
+from lakehouse_core.execution.tasks.change_rows.task import run_change
+from lakehouse_core.execution.tasks.change_rows.values import Changed, ChangeTask, changed_from_text
+from lakehouse_core.execution.write.compact_after_commit import WriteCompaction, compact_written
+from lakehouse_core.format.deletion_vector import Positions
+from lakehouse_core.planning.commit.index_files import vector_files
+from lakehouse_core.planning.commit.read_scope import ReadScope
+from lakehouse_core.planning.row_changes.methods import Method
+from lakehouse_core.planning.row_changes.statements import Isolation, Statement, Update
+from lakehouse_core.progress import Watch
+from lakehouse_core.retry import Retry
+from lakehouse_core.storage.outcomes import named_by_nobody
+from lakehouse_core.table.bucketing import has_buckets
+from lakehouse_core.table.commit_message import BATCH_IDENTIFIER, Append, CommitMessage
+from lakehouse_core.table.data_layout import DataLayout
+from lakehouse_core.table.layout import INDEX_FOLDER
+from lakehouse_core.table.manifest import DELETION_VECTORS
+from lakehouse_core.table.schema import TableSchema
+from lakehouse_core.table.split import Split
+from lakehouse_core.table.staged_commit import StagedCommit
+
+# The first run, and three more if others change what it reads.
+_RUNS: Final = Retry(4, min_wait_millis=20, max_wait_millis=2_000)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowChangeResult:
+    """The result of a statement. `staged` has no messages if it changed nothing, or in a dry run.
+
+    `rows_matched` None: the rows were not read. `runs`: how often it began, because others changed what it had read.
+    """
+
+    base: ChangeBase
+    staged: StagedCommit
+    commit: CommitResult
+    compaction: WriteCompaction
+    rows_matched: int | None
+    rows_read: int = 0
+    files_touched: int = 0
+    runs: int = 1
+
+
+def change_rows(
+    table: TableContext,
+    make: Callable[[TableSchema], Statement],
+    *,
+    isolation: Isolation,
+    dry_run: bool,
+    properties: Mapping[str, str],
+    watch: Watch,
+) -> RowChangeResult:
+    """Carry out the statement that `make` binds to the table's schema; with `dry_run`, count its rows only.
+
+    Raises CommitConflict if others changed what it had read in each of its runs, InvalidRequest, UnsupportedFeature,
+    CommitTimeout, CommitOutcomeUnknown, CorruptTable, TaskFailed.
+    """
+    for attempt in _RUNS.attempts(table.clock):
+        base = change_base(table, make)
+        try:
+            done = _run(table, base, isolation=isolation, dry_run=dry_run, properties=properties, watch=watch)
+            return replace(done, runs=attempt.number)
+        except CommitConflict:
+            if attempt.is_last:
+                raise
+        except (CorruptTable, NotFound) as error:
+            if not table.snapshots.has_expired(base.snapshot):
+                raise
+            if attempt.is_last:
+                raise CommitConflict(
+                    f"The {base.statement.operation} read a snapshot that expired meanwhile, "
+                    f"{attempt.number} times in a row. Nothing was applied: run it again, or expire less."
+                ) from error
+        attempt.wait()
+    raise AssertionError("the last attempt returns or raises")
+
+
+def _run(
+    table: TableContext,
+    base: ChangeBase,
+    *,
+    isolation: Isolation,
+    dry_run: bool,
+    properties: Mapping[str, str],
+    watch: Watch,
+) -> RowChangeResult:
+    messages: Sequence[CommitMessage] = ()
+    rows_read = files_touched = 0
+    rows_matched: int | None = 0
+    if base.method is Method.PARTITIONS:
+        messages, rows_matched = _removals(base), _row_count(base)
+        files_touched = len(base.files)
+    else:
+        messages, changed = _changed(table, base, only_counts=dry_run, watch=watch)
+        rows_matched = sum(each.rows_matched for each in changed)
+        rows_read = sum(each.rows_read for each in changed)
+        files_touched = sum(each.files_touched for each in changed)
+    staged = StagedCommit(
+        table=table.name or table.store.uri(""),
+        commit_user=table.clock.uuid(),
+        commit_identifier=BATCH_IDENTIFIER,
+        mode=Append(),
+        messages=() if dry_run else tuple(messages),
+        schema_id=base.schema.id,
+        base_snapshot_id=None if base.snapshot is None else base.snapshot.id,
+        base_time_millis=None if base.snapshot is None else base.snapshot.time_millis,
+        properties=dict(properties),
+    )
+    before = None if base.snapshot is None else base.snapshot.id
+    result, compaction = CommitResult(snapshot_id_before=before), WriteCompaction()
+    if staged.messages:
+        reads = ReadScope(
+            operation=base.statement.operation,
+            schema=base.schema,
+            condition=base.statement.condition,
+            sees_appends=isolation == "serializable",
+            whole_buckets=base.method is Method.BUCKETS,
+        )
+        watch.at("committing")
+        result = commit_or_discard(table, staged, named_by="the statement", reads=reads)
+        compaction = compact_written(table, staged, replayed=result.replayed, watch=watch)
+    return RowChangeResult(
+        base=base,
+        staged=staged,
+        commit=result,
+        compaction=compaction,
+        rows_matched=rows_matched,
+        rows_read=rows_read,
+        files_touched=files_touched,
+    )
+
+
+def _changed(
+    table: TableContext, base: ChangeBase, *, only_counts: bool, watch: Watch
+) -> tuple[Sequence[CommitMessage], Sequence[Changed]]:
+    """Run the tasks; return their messages with those of index files, and their results. If one fails, delete the files
+    of all.
+    """
+    tasks = _tasks(table, base, only_counts=only_counts)
+    messages: list[CommitMessage] = []
+    results: list[Changed] = []
+    try:
+        done = watch.counting("changing rows", len(tasks), "tasks")
+        with named_by_nobody():
+            for text in table.engine().run(run_change, tasks) if tasks else ():
+                done(1)
+                results.append(changed_from_text(text))
+                messages += results[-1].messages
+            for message in _index_messages(table, base, results):
+                messages.append(message)
+    except BaseException:
+        discard(table.store, base.schema, messages, named_by="the statement")
+        raise
+    return messages, results
+
+
+def _tasks(table: TableContext, base: ChangeBase, *, only_counts: bool) -> list[ChangeTask]:
+    assignments = base.statement.assignments if isinstance(base.statement, Update) else None
+    # The longest task decides when all are done, so it starts first.
+    splits: Sequence[Split] = sorted(base.splits, key=lambda split: -split.size_bytes)
+    return [
+        ChangeTask(
+            store=table.store.spec,
+            schema=base.schema,
+            split=split,
+            file_schemas=base.file_schemas,
+            method=base.method,
+            predicate=base.rest,
+            assignments=assignments,
+            next_sequence_number=_first_number(base, split),
+            only_counts=only_counts,
+        )
+        for split in splits
+    ]
+
+
+def _first_number(base: ChangeBase, split: Split) -> int:
+    # Without buckets every writer numbers from 0.
+    return base.next_numbers[split.partition, split.bucket] if has_buckets(base.schema.bucketing) else 0
+
+
+def _index_messages(table: TableContext, base: ChangeBase, results: Sequence[Changed]) -> Iterator[CommitMessage]:
+    """Yield the changes of index files: marked rows, and vectors of files that are removed."""
+    folders = DataLayout(base.schema)
+    marks: dict[tuple[bytes, int, int], dict[str, Positions]] = defaultdict(dict)
+    removed: dict[tuple[bytes, int, int], set[str]] = defaultdict(set)
+    places = {
+        file.file_name: (split.partition, split.bucket, split.total_buckets)
+        for split in base.splits
+        for file in split.files
+    }
+    for changed in results:
+        for name, rows in changed.marks.items():
+            marks[places[name]][name] = np.asarray(rows, np.int64)
+        for message in changed.messages:
+            for file in message.deleted_files:
+                removed[message.partition, message.bucket, message.total_buckets].add(file.file_name)
+    for place in sorted({*marks, *removed}):
+        partition, bucket, total_buckets = place
+        folder = IndexFolder(
+            store=table.store,
+            options=base.schema.table_options.deletion_vectors,
+            has_buckets=has_buckets(base.schema.bucketing),
+            key=folders.index_folder(partition, bucket) or INDEX_FOLDER,
+        )
+        present = vector_files(base.indexes, partition, bucket)
+        change = change_vectors(folder, present, table.clock, marks=marks.get(place), removed=removed.get(place, set()))
+        if change.new or change.deleted:
+            yield CommitMessage(
+                partition=partition,
+                bucket=bucket,
+                total_buckets=total_buckets,
+                new_index_files=change.new,
+                deleted_index_files=change.deleted,
+            )
+
+
+def _removals(base: ChangeBase) -> Sequence[CommitMessage]:
+    """Return the removal of all files of the partitions, with their deletion vectors."""
+    files = defaultdict(list)
+    for entry in base.files:
+        files[entry.partition, entry.bucket, entry.total_buckets].append(entry.file)
+    messages = []
+    unmarked: set[tuple[bytes, int]] = set()
+    for (partition, bucket, total_buckets), found in files.items():
+        is_first = (partition, bucket) not in unmarked
+        unmarked.add((partition, bucket))
+        messages.append(
+            CommitMessage(
+                partition=partition,
+                bucket=bucket,
+                total_buckets=total_buckets,
+                deleted_files=tuple(found),
+                deleted_index_files=vector_files(base.indexes, partition, bucket) if is_first else (),
+            )
+        )
+    return messages
+
+
+def _row_count(base: ChangeBase) -> int | None:
+    """Return the number of rows in the removed files of an append table; None for a key table, whose files hold
+    versions of rows.
+    """
+    if not base.schema.is_append:
+        return None
+    names = {entry.file.file_name for entry in base.files}
+    marked = [
+        vector.cardinality
+        for index in base.indexes
+        if index.index_type == DELETION_VECTORS
+        for vector in index.deletion_vectors or ()
+        if vector.data_file_name in names
+    ]
+    if None in marked:
+        return None
+    return sum(entry.file.row_count for entry in base.files) - sum(count for count in marked if count is not None)

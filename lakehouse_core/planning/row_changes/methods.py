@@ -1,0 +1,106 @@
+"""Methods: how a row change is carried out in a table of a given kind, and which row changes a table refuses.
+
+Rule: a change whose rows would have no effect in the table is refused, never written.
+Source: docs/semantics/row-changes.md#methods.
+"""
+
+from collections.abc import Collection
+from enum import StrEnum
+from typing import assert_never
+
+from lakehouse_core.errors import InvalidRequest, UnsupportedFeature, shown
+from lakehouse_core.options import MergeEngine
+from lakehouse_core.table.bucketing import has_hash_index
+from lakehouse_core.table.merge_spec import merge_spec
+from lakehouse_core.table.predicate import Predicate, without_columns
+from lakehouse_core.table.schema import TableSchema
+
+
+class Method(StrEnum):
+    """How a row change is carried out.
+
+    RECORDS: new records with row kinds, in a key table. MARKS: deletion vectors, and new rows, in an append table.
+    FILES: the touched files of an append table are rewritten. BUCKETS: the touched buckets of a key table are merged
+    and rewritten. PARTITIONS: all files of some partitions are removed, without reading one.
+    """
+
+    RECORDS = "records"
+    MARKS = "marks"
+    FILES = "files"
+    BUCKETS = "buckets"
+    PARTITIONS = "partitions"
+
+    @property
+    def commits_deletes(self) -> bool:
+        """Whether the commit removes data files, so that it needs their statistics."""
+        return self in (Method.FILES, Method.BUCKETS, Method.PARTITIONS)
+
+
+def delete_method(schema: TableSchema, condition: Predicate | None) -> Method:
+    """Return how the rows that satisfy the bound condition (None: all) are deleted.
+
+    Raises UnsupportedFeature for tables with dynamic buckets, and as `merge_spec` does.
+    """
+    _check_bucketing(schema)
+    options = schema.table_options
+    if without_columns(condition, schema.partition_keys) is None:
+        return Method.PARTITIONS
+    if schema.is_append:
+        return _append_method(schema)
+    match options.merge_engine:
+        case MergeEngine.DEDUPLICATE:
+            takes_deletes = True
+        case MergeEngine.PARTIAL_UPDATE | MergeEngine.AGGREGATION:
+            takes_deletes = merge_spec(schema).removes_on_delete
+        case MergeEngine.FIRST_ROW:
+            takes_deletes = False
+        case _:
+            assert_never(options.merge_engine)
+    return Method.RECORDS if takes_deletes and not options.ignore_delete else Method.BUCKETS
+
+
+def update_method(schema: TableSchema, assigned: Collection[str]) -> Method:
+    """Return how the columns `assigned` are changed.
+
+    Raises InvalidRequest for columns of the primary key, UnsupportedFeature for tables with dynamic buckets, and for
+    merge engines that combine the new row with the old one.
+    """
+    _check_bucketing(schema)
+    if schema.is_append:
+        return _append_method(schema)
+    if keys := [name for name in schema.primary_keys if name in assigned]:
+        raise InvalidRequest(
+            f"Column {shown(keys[0])} is part of the primary key, which cannot be updated. Delete the rows, and write "
+            "them with the new key."
+        )
+    engine = schema.table_options.merge_engine
+    match engine:
+        case MergeEngine.DEDUPLICATE:
+            return Method.RECORDS
+        case MergeEngine.PARTIAL_UPDATE:
+            if functions := merge_spec(schema).functions:
+                raise UnsupportedFeature(
+                    f"Column {shown(next(iter(functions)))} has an aggregate function, so an update would be combined "
+                    "with the old row. Write the row instead."
+                )
+            return Method.RECORDS
+        case MergeEngine.AGGREGATION | MergeEngine.FIRST_ROW:
+            effect = "adds it to the old one" if engine is MergeEngine.AGGREGATION else "keeps the old one"
+            raise UnsupportedFeature(
+                f"The table has merge-engine = {engine}: it takes a new row for a key and {effect}, so an update has "
+                "no effect of its own. Delete the rows, and write them anew."
+            )
+        case _:
+            assert_never(engine)
+
+
+def _check_bucketing(schema: TableSchema) -> None:
+    if has_hash_index(schema.bucketing):
+        raise UnsupportedFeature(
+            "The table has dynamic buckets, where rows are not changed by a condition yet. Write rows with a row kind "
+            "column instead (rowkind_column=), or overwrite the partitions."
+        )
+
+
+def _append_method(schema: TableSchema) -> Method:
+    return Method.MARKS if schema.table_options.deletion_vectors.enabled else Method.FILES

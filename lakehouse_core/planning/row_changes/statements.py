@@ -1,0 +1,32 @@
+"""Statements: row changes as values: which rows, and what becomes of them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from lakehouse_core.planning.row_changes.expressions import Expression
+from lakehouse_core.table.predicate import Predicate
+
+# `serializable`: rows that a write added after the statement read the table, and that satisfy its condition, are a
+# conflict as well; with `snapshot` the write counts as one that came after the statement.
+Isolation: TypeAlias = Literal["snapshot", "serializable"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delete:
+    """Delete the rows that satisfy the bound condition; None: all rows. `operation` is its name in the snapshot."""
+
+    condition: Predicate | None
+    operation: Literal["DELETE", "TRUNCATE"] = "DELETE"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Update:
+    """Give the columns of `assignments` new values, computed from the old row, where the bound condition holds."""
+
+    condition: Predicate | None
+    assignments: Mapping[str, Expression]
+    operation: Literal["UPDATE"] = "UPDATE"
+
+
+Statement: TypeAlias = Delete | Update

@@ -1,0 +1,38 @@
+"""Row changes whose tasks run on Spark: the same rows as in this process."""
+
+import pytest
+
+import lakehouse_core as lc
+from tests.execution.row_changes.layouts import BATCHES, COLUMNS, LAYOUTS, in_order
+
+pytestmark = pytest.mark.spark
+KINDS = ("append, partitions", "append, vectors", "deduplicate", "first-row")
+
+
+def changed(folder, session, layout):
+    """The rows and counts after the same statements."""
+    catalog = lc.connect(folder, spark=session)
+    catalog.create_database("db")
+    table = catalog.create_table(
+        "db.t",
+        COLUMNS,
+        primary_keys=list(layout.keys),
+        partition_keys=list(layout.partitions),
+        options=dict(layout.options),
+    )
+    for batch in BATCHES:
+        table.write(list(batch))
+    counts = [table.delete("v = 'z' OR n > 20").rows_deleted]
+    if layout.updates is not None:
+        counts.append(table.update({"n": "COALESCE(n, 0) + 1", "v": "'new'"}, "k < 5").rows_updated)
+        with pytest.raises(lc.InvalidRequest, match=r"[Cc]olumn .n."):
+            table.update({"n": "n * 2000000000"}, "k > 5")
+    return counts, in_order(table.scan().to_arrow().to_pylist())
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_rows_changed_on_spark_are_those_changed_in_this_process(spark, tmp_path, name):
+    here = changed(tmp_path / "here", None, LAYOUTS[name])
+
+    assert changed(tmp_path / "spark", spark, LAYOUTS[name]) == here
+    assert here[0][0] > 0
