@@ -64,11 +64,11 @@ def _filled(
     for bucket in own:
         start = _fill(buckets, start, bucket, options.target_row_count - counts[bucket])
     while start < len(new):
-        bucket = next(unused, -1)
-        if bucket < 0:
+        opened = next(unused, None)
+        if opened is None:
             break
-        own.append(bucket)
-        start = _fill(buckets, start, bucket, options.target_row_count)
+        own.append(opened)
+        start = _fill(buckets, start, opened, options.target_row_count)
     if start < len(new):
         if options.max_buckets is None or not own:
             raise InvalidRequest(

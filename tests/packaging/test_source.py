@@ -147,8 +147,13 @@ def test_planning_is_given_values_and_nothing_that_it_could_read_with() -> None:
 
 # Options: texts become values in few places.
 
-# A command that shows what is set, as it was written.
-SHOWING = {"cli/tables"}
+# Commands and statements that show what is set, or give what is asked for, as it was written.
+SHOWING = {
+    "cli/tables",
+    "catalog/statements/definitions",
+    "catalog/statements/queries",
+    "catalog/statements/shows",
+}
 READING = ("options/", "table/", "planning/alter/", "api/system/")
 
 

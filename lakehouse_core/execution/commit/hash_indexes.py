@@ -5,6 +5,7 @@ Rule: the staged index files stay until the commit is applied, because the calle
 Source: docs/semantics/tables.md#dynamic-buckets.
 """
 
+from collections.abc import Callable, Iterable
 from typing import Final
 
 import numpy as np
@@ -16,7 +17,7 @@ from lakehouse_core.execution.tasks.key_hashes import key_hashes
 from lakehouse_core.execution.tasks.merge_scan import BucketFiles
 from lakehouse_core.format.hash_index import Hashes, distinct
 from lakehouse_core.metadata.deltas import base_of, is_part
-from lakehouse_core.planning.commit.conflicts import conflict_error
+from lakehouse_core.planning.commit.conflicts import Conflict, conflict_error
 from lakehouse_core.planning.commit.hash_indexes import (
     LiveIndexes,
     Place,
@@ -124,7 +125,7 @@ class HashIndexes:
         self, messages: tuple[CommitMessage, ...], live: LiveIndexes, schema: TableSchema
     ) -> tuple[CommitMessage, ...]:
         rows = [message for message in messages if message.new_files]
-        grown, conflicts = united(rows, live, claimed=self._indexed_keys, present=self._read)
+        grown, conflicts = self._grown(rows, live, claimed=self._indexed_keys)
         # A staged index has only hashes of the united one; if it has as many, it is the united one.
         staged = {
             (message.partition, message.bucket, file.row_count): file
@@ -134,13 +135,21 @@ class HashIndexes:
         if conflicts:
             # An index also has keys that the rows do not have, and another commit may have moved those.
             staged = {}
-            grown, conflicts = united(rows, live, claimed=self._keys, present=self._read)
+            grown, conflicts = self._grown(rows, live, claimed=self._keys)
         if conflicts:
             raise conflict_error(conflicts, schema)
         made = {
             place: staged.get((*place, len(hashes))) or self._write(place, hashes) for place, hashes in grown.items()
         }
         return with_indexes(messages, live, made)
+
+    def _grown(
+        self, rows: Iterable[CommitMessage], live: LiveIndexes, *, claimed: Callable[[CommitMessage], Hashes]
+    ) -> tuple[dict[Place, Hashes], list[Conflict]]:
+        return united(
+            (((message.partition, message.bucket), claimed(message)) for message in rows),
+            ((place, self._read(place, file)) for place, file in live.items()),
+        )
 
     def _indexed_keys(self, message: CommitMessage) -> Hashes:
         """Return the hashes of the keys of staged rows, and others of their bucket."""

@@ -4,7 +4,7 @@ Rule: a hash is in one bucket of its partition. If two commits put one hash into
 conflict. Source: docs/semantics/tables.md#dynamic-buckets.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
@@ -77,30 +77,26 @@ def claims_of(message: CommitMessage) -> tuple[IndexFile, ...]:
 
 
 def united(
-    messages: Iterable[CommitMessage],
-    live: LiveIndexes,
-    *,
-    claimed: Callable[[CommitMessage], Hashes],
-    present: Callable[[Place, IndexFile], Hashes],
+    claimed: Iterable[tuple[Place, Hashes]], present: Iterable[tuple[Place, Hashes]]
 ) -> tuple[dict[Place, Hashes], list[Conflict]]:
-    """Return the hashes of each bucket that lacks some of those that the messages bring, with all that it has; and the
+    """Return the hashes of each bucket that lacks some of those that a commit brings, with all that it has; and the
     conflicts of hashes that would be in two buckets.
 
-    `live`: the indexes of the partitions of the messages. `claimed` and `present` read hashes, distinct and rising;
-    one live index is in memory at a time.
+    `claimed`: the hashes that the commit brings, of one bucket maybe several times. `present`: the live indexes of its
+    partitions, of which one at a time is kept. Hashes are distinct and rising.
     """
     of_partition: dict[bytes, dict[int, Hashes]] = {}
     conflicts: list[Conflict] = []
-    for message in messages:
-        buckets, hashes = of_partition.setdefault(message.partition, {}), claimed(message)
-        conflicts += _conflicts(message.partition, message.bucket, hashes, buckets.items())
-        earlier = buckets.get(message.bucket)
-        buckets[message.bucket] = hashes if earlier is None else distinct(np.concatenate([earlier, hashes]))
+    for (partition, bucket), hashes in claimed:
+        buckets = of_partition.setdefault(partition, {})
+        conflicts += _conflicts(partition, bucket, hashes, buckets.items())
+        earlier = buckets.get(bucket)
+        buckets[bucket] = hashes if earlier is None else distinct(np.concatenate([earlier, hashes]))
     grown: dict[Place, Hashes] = {}
     there: set[Place] = set()
-    for place, file in live.items():
+    for place, known in present:
         partition, bucket = place
-        buckets, known = of_partition.get(partition, {}), present(place, file)
+        buckets = of_partition.get(partition, {})
         for other, hashes in buckets.items():
             conflicts += _conflicts(partition, other, hashes, [(bucket, known)])
         if bucket in buckets:
