@@ -1,6 +1,7 @@
 """What all tests share: the Spark session, made once per run and only when a test asks for it."""
 
 import os
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +21,11 @@ settings.register_profile("tests", deadline=None, print_blob=True, database=None
 settings.register_profile("laws", settings.get_profile("tests"), max_examples=200)
 settings.register_profile("search", deadline=None, print_blob=True, database=None, max_examples=200)
 settings.load_profile("tests")
+
+# A shell lets its background jobs ignore SIGINT. Dagster gives SIGTERM what it finds on SIGINT, and processes that a
+# test starts have it from their parent: nothing could end them.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

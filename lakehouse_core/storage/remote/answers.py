@@ -90,9 +90,9 @@ class ServiceAnswers:
         """Return the error of that kind; CredentialsMissing where no request could be signed, so that none was sent."""
         if _ROLE_ADDRESS in str(error):
             return CredentialsMissing(f"{self._uri(key)}: no credentials were found. {self._service.how_to_give_keys}")
-        return kind(self._text(key, error))
+        return kind(self.text(key, error))
 
-    def _text(self, key: str, error: Exception) -> str:
+    def text(self, key: str, error: Exception) -> str:
         """Return what the store answered, and what to do."""
         text = str(error)
         code = _CODE.search(text)
