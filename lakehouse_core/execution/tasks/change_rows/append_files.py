@@ -21,6 +21,7 @@ from lakehouse_core.execution.tasks.merge_scan import CHUNK_BYTES, CHUNK_ROWS, B
 from lakehouse_core.execution.tasks.runtime import TaskRuntime
 from lakehouse_core.execution.tasks.write.rows import checked_rows
 from lakehouse_core.execution.tasks.write.task import WriteTask, write_batches
+from lakehouse_core.format.avro_columns import Flags
 from lakehouse_core.format.deletion_vector import Positions
 from lakehouse_core.format.rows import take_all
 from lakehouse_core.planning.row_changes.methods import Method
@@ -132,7 +133,7 @@ class _Run:
                 found.append(matching_rows(batch, predicate, schema.fields) + start)
         positions = np.concatenate([np.empty(0, np.int64), *found])
         marked = self.files.deleted_rows(file)
-        return positions if marked is None else np.setdiff1d(positions, marked, assume_unique=True)
+        return positions if marked is None else positions[_all_but(file, marked)[positions]]
 
     def _changed(self, file: DataFile, matched: Positions) -> Iterator[pa.RecordBatch]:
         for start, batch in self._batches(file, self.task.schema.column_names):
@@ -151,14 +152,12 @@ class _Run:
         first = file.min_sequence_number
         self.replaced.append(file)
         marked = self.files.deleted_rows(file)
-        gone = matched if marked is None else np.union1d(matched, marked)
+        stays_there = _all_but(file, matched) if marked is None else _all_but(file, matched, marked)
         stays = self.task.assignments is not None and not self._moves_rows
         with DataFileWriter(self.output, self.task.split.folder, settings, first_sequence_number=first) as writer:
             for start, batch in self._batches(file, self.task.schema.column_names):
                 end = start + batch.num_rows
-                stays_there = np.ones(batch.num_rows, np.bool_)
-                stays_there[gone[slice(*np.searchsorted(gone, (start, end)))] - start] = False
-                kept = np.flatnonzero(stays_there) + start
+                kept = np.flatnonzero(stays_there[start:end]) + start
                 hit = matched[slice(*np.searchsorted(matched, (start, end)))]
                 rows = _taken(batch, kept - start)
                 if self.task.assignments is not None and len(hit):
@@ -194,6 +193,14 @@ class _Run:
                 start += batch.num_rows
         finally:
             reader.close()
+
+
+def _all_but(file: DataFile, *positions: Positions) -> Flags:
+    """Return for each row of the file whether it is at none of the positions."""
+    others = np.ones(file.row_count, np.bool_)
+    for each in positions:
+        others[each] = False
+    return others
 
 
 def _taken(batch: pa.RecordBatch, rows: Positions) -> pa.RecordBatch:

@@ -1,0 +1,40 @@
+"""delta-rs as a side of `row_changes`: carries out one JSON request per line and tells what each took.
+
+It runs in an environment of its own, so only what that one has is imported.
+"""
+
+import json
+import sys
+from typing import Any
+
+import deltalake
+import pyarrow as pa
+
+from benchmarks import _measure as measure
+
+
+def fill(table: str, file: str) -> None:
+    """Make the table with one commit for each batch of the Arrow file."""
+    with pa.ipc.open_file(file) as batches:
+        for number in range(batches.num_record_batches):
+            batch = pa.Table.from_batches([batches.get_batch(number)])
+            deltalake.write_deltalake(table, batch, mode="append")
+
+
+def delete(table: str, where: str) -> int:
+    done: dict[str, Any] = deltalake.DeltaTable(table).delete(where)
+    return int(done["num_deleted_rows"])
+
+
+def main() -> None:
+    """Serve requests `[verb, argument, …]` until the input ends."""
+    verbs = {"fill": fill, "delete": delete}
+    for line in sys.stdin:
+        verb, *values = json.loads(line)
+        taken = measure.sample(lambda verb=verb, values=values: verbs[verb](*values))
+        answer = {"wall": taken.wall_seconds, "cpu": taken.cpu_seconds, "value": taken.value}
+        print(json.dumps(answer), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,155 @@
+"""DELETE of one row of a hundred, in each kind of table, against delta-rs on the same rows in the same rounds.
+
+Eight commits of distinct keys in any order. The rows to delete are in every part of the table ("spread"), or the lowest
+keys. delta-rs writes no deletion vectors: it always rewrites the files. Each side works on a fresh copy of its table.
+Ours syncs each file to the disk, delta-rs none; so bars are on CPU seconds, and wall seconds are in the tables.
+
+delta-rs is installed into build/ the first time.
+"""
+
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+import lakehouse_core as lc
+from benchmarks import _measure as measure
+
+HERE = Path(__file__).resolve().parent
+ENVIRONMENT = HERE.parent / "build" / "delta"
+COMMITS = 8
+TABLE = "db.t"
+COLUMNS = {"k": "BIGINT NOT NULL", "g": "INT", "s": "STRING", "x": "DOUBLE"}
+# Name → primary key, options, what a delete does.
+KINDS: dict[str, tuple[list[str], dict[str, str], str]] = {
+    "key table": (["k"], {"bucket": "4"}, "records"),
+    "append, vectors": ([], {"deletion-vectors.enabled": "true"}, "marks"),
+    "append, copy-on-write": ([], {}, "files"),
+}
+
+
+def main() -> None:
+    arguments = measure.arguments(__doc__, rounds=5)
+    rows = measure.scaled(2_000_000, arguments)
+    measure.print_header(
+        "Row changes", data=f"{COMMITS} commits of {rows // COMMITS:,} rows of 4 columns, one row of a hundred deleted"
+    )
+    bars: list[measure.Bar] = []
+    with tempfile.TemporaryDirectory() as folder, delta_rs() as delta:
+        root = Path(folder)
+        _fill(root, delta, rows)
+        for what, where in (("spread", "g = 7"), ("lowest keys", f"k < {rows // 100}")):
+            bars += _deletes(root, delta, what, where, arguments.rounds)
+    measure.print_bars(bars)
+
+
+@contextmanager
+def delta_rs() -> Iterator["Peer"]:
+    process = subprocess.Popen(
+        [str(_python()), "-m", "benchmarks._delta_peer"],
+        cwd=HERE.parent,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        yield Peer(process)
+    finally:
+        process.communicate()
+
+
+class Peer:
+    """The process of delta-rs."""
+
+    def __init__(self, process: "subprocess.Popen[str]") -> None:
+        self._process = process
+
+    def call(self, verb: str, *values: Any) -> measure.Sample:
+        """Return what the request took, as the other process saw it, and what it answered."""
+        requests, answers = self._process.stdin, self._process.stdout
+        assert requests is not None
+        assert answers is not None
+        requests.write(json.dumps([verb, *values]) + "\n")
+        requests.flush()
+        line = answers.readline()
+        if not line:
+            raise SystemExit(f"delta-rs failed to {verb}: see its error above.")
+        answer = json.loads(line)
+        return measure.Sample(answer["wall"], answer["cpu"], answer["value"])
+
+
+def _deletes(root: Path, delta: Peer, what: str, where: str, rounds: int) -> list[measure.Bar]:
+    def fresh() -> None:
+        for name in ("ours", "delta"):
+            shutil.rmtree(root / f"{name}-copy", ignore_errors=True)
+            shutil.copytree(root / name, root / f"{name}-copy")
+
+    def delete(kind: str) -> int:
+        report = lc.connect(str(root / "ours-copy" / kind)).table(TABLE).delete(where)
+        assert report.method == KINDS[kind][2]
+        return int(report.rows_deleted or 0)
+
+    series = measure.interleave(
+        {
+            "delta-rs": partial(delta.call, "delete", str(root / "delta-copy"), where),
+            **{kind: partial(delete, kind) for kind in KINDS},
+        },
+        rounds=rounds,
+        before_each=fresh,
+    )
+    measure.print_table(f"delete, {what}", series, against="delta-rs")
+    assert len({one.samples[0].value for one in series.values()}) == 1
+    return [
+        measure.Bar(f"{kind}, {what} / delta-rs (CPU)", measure.cpu_ratio(series, kind, "delta-rs"), 1, 0.5)
+        for kind in KINDS
+    ]
+
+
+def _fill(root: Path, delta: Peer, rows: int) -> None:
+    random = np.random.default_rng(1)
+    data = pa.table(
+        {
+            "k": random.permutation(rows),
+            "g": random.integers(0, 100, rows, dtype=np.int32),
+            "s": pa.array(random.integers(0, 10**9, rows)).cast(pa.string()),
+            "x": random.random(rows),
+        }
+    )
+    size = rows // COMMITS
+    parts = [data.slice(number * size, size) for number in range(COMMITS)]
+    file = root / "rows.arrow"
+    with pa.ipc.new_file(str(file), data.schema) as batches:
+        for part in parts:
+            batches.write_table(part, max_chunksize=size)
+    delta.call("fill", str(root / "delta"), str(file))
+    for kind, (keys, options, _) in KINDS.items():
+        catalog = lc.connect(str(root / "ours" / kind))
+        catalog.create_database("db")
+        table = catalog.create_table(TABLE, COLUMNS, primary_keys=keys, options={"write-only": "true", **options})
+        for part in parts:
+            table.write(part)
+
+
+def _python() -> Path:
+    """Return the interpreter of delta-rs' environment, made from its lock file when it is not there yet."""
+    found = ENVIRONMENT / "bin" / "python"
+    done = ENVIRONMENT / ".complete"
+    if not done.exists():
+        subprocess.run([sys.executable, "-m", "venv", "--clear", str(ENVIRONMENT)], check=True)
+        pip = [str(found), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--require-hashes"]
+        subprocess.run([*pip, "-r", str(HERE / "delta.lock")], check=True)
+        done.touch()
+    return found
+
+
+if __name__ == "__main__":
+    main()
