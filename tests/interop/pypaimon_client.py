@@ -14,7 +14,10 @@ VERSION = "2.1.0"
 
 
 class PyPaimon:
-    """A process of pypaimon that takes one call after the other, as a context manager."""
+    """A process of pypaimon that takes one call after the other, as a context manager.
+
+    `warehouse` of its verbs: a folder, or the options of a catalog as JSON.
+    """
 
     def __init__(self, scratch: Path) -> None:
         self._file = str(scratch / "rows.arrow")
@@ -31,15 +34,15 @@ class PyPaimon:
         self._process.communicate(timeout=60)
         self._errors.close()
 
-    def create(self, warehouse: Path, table: str, schema: pa.Schema, **keys: object) -> None:
+    def create(self, warehouse: Path | str, table: str, schema: pa.Schema, **keys: object) -> None:
         self._stream(schema.empty_table())
         self._call("create", warehouse, table, json.dumps(keys))
 
-    def write(self, warehouse: Path, table: str, rows: pa.Table) -> None:
+    def write(self, warehouse: Path | str, table: str, rows: pa.Table) -> None:
         self._stream(rows)
         self._call("write", warehouse, table)
 
-    def read(self, warehouse: Path, table: str) -> pa.Table:
+    def read(self, warehouse: Path | str, table: str) -> pa.Table:
         self._call("read", warehouse, table)
         with pa.ipc.open_stream(self._file) as stream:
             return stream.read_all()
@@ -48,7 +51,7 @@ class PyPaimon:
         with pa.ipc.new_stream(self._file, rows.schema) as stream:
             stream.write_table(rows)
 
-    def _call(self, verb: str, warehouse: Path, table: str, extra: str = "{}") -> None:
+    def _call(self, verb: str, warehouse: Path | str, table: str, extra: str = "{}") -> None:
         calls, answers = self._process.stdin, self._process.stdout
         assert calls is not None
         assert answers is not None

@@ -1,6 +1,7 @@
 """pypaimon at work, in an environment of its own: its pins differ from ours. Run by `pypaimon_client`, never imported.
 
 usage: pypaimon_peer.py create|write|read WAREHOUSE TABLE FILE [JSON]; FILE is an Arrow stream, read or written.
+WAREHOUSE is a folder, or the options of a catalog as JSON.
 Without arguments it reads such calls from its input, each a JSON list in a line, and answers each with `done`.
 """
 
@@ -12,7 +13,7 @@ from pypaimon import CatalogFactory, Schema
 
 
 def main(verb, warehouse, name, file, extra="{}"):
-    catalog = CatalogFactory.create({"warehouse": warehouse})
+    catalog = CatalogFactory.create(json.loads(warehouse) if warehouse[0] == "{" else {"warehouse": warehouse})
     if verb == "create":
         with pa.ipc.open_stream(file) as stream:
             schema = Schema.from_pyarrow_schema(stream.schema, **json.loads(extra))

@@ -1,26 +1,36 @@
-"""The S3 protocol as the stub speaks it: requests and answers over HTTP/1.1, and version 4 signatures."""
+"""The S3 protocol as the stub speaks it: requests and answers over HTTP/1.1, and version 4 signatures.
+
+A body may come in chunks, each with a signature of its own, as Java's client sends it.
+"""
 
 import hashlib
 import hmac
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from io import BytesIO
 from typing import IO
 from urllib.parse import unquote, unquote_plus
 from xml.sax.saxutils import escape
 
+# What such a body says in place of its hash.
+_IN_CHUNKS = "STREAMING-AWS4-HMAC-SHA256-PAYLOAD"
+_EMPTY = hashlib.sha256(b"").hexdigest()
 _REASONS = {200: "OK", 204: "No Content", 206: "Partial Content", 404: "Not Found", 412: "Precondition Failed"}
 
 
 @dataclass(frozen=True)
 class Message:
-    """One request as it was sent. Names of headers are in lower case."""
+    """One request as it was sent. Names of headers are in lower case. `chunks`: those of the body, the last one empty,
+    each after its signature.
+    """
 
     method: str
     path: str
     query: str
     headers: Mapping[str, str]
     body: bytes
+    chunks: tuple[tuple[str, bytes], ...] = ()
 
     @property
     def arguments(self) -> dict[str, str]:
@@ -66,8 +76,23 @@ def received(stream: IO[bytes], reply: IO[bytes]) -> Message | None:
         reply.flush()
     length = int(headers.get("content-length", 0))
     body = stream.read(length) if length else b""
+    if len(body) != length:
+        return None
     path, _, query = first[1].decode().partition("?")
-    return Message(first[0].decode(), path, query, headers, body) if len(body) == length else None
+    message = Message(first[0].decode(), path, query, headers, body)
+    if headers.get("x-amz-content-sha256") == _IN_CHUNKS:
+        chunks = _chunks(body)
+        return replace(message, body=b"".join(chunk for _, chunk in chunks), chunks=chunks)
+    return message
+
+
+def _chunks(body: bytes) -> tuple[tuple[str, bytes], ...]:
+    stream, chunks = BytesIO(body), []
+    while head := stream.readline().strip().decode():
+        size, _, signature = head.partition(";chunk-signature=")
+        chunks.append((signature, stream.read(int(size, 16))))
+        stream.readline()
+    return tuple(chunks)
 
 
 def document(name: str, *parts: str) -> Answer:
@@ -92,7 +117,7 @@ def signature_fault(message: Message, secrets: Mapping[str, str], region: str) -
         return Answer(400, code="AuthorizationHeaderMalformed")
     names = given["SignedHeaders"].split(";")
     content = message.headers.get("x-amz-content-sha256", "UNSIGNED-PAYLOAD")
-    if content != "UNSIGNED-PAYLOAD" and content != hashlib.sha256(message.body).hexdigest():
+    if content not in {"UNSIGNED-PAYLOAD", _IN_CHUNKS} and content != hashlib.sha256(message.body).hexdigest():
         return Answer(400, code="XAmzContentSHA256Mismatch")
     pairs = sorted(pair if "=" in pair else f"{pair}=" for pair in message.query.split("&") if pair)
     asked = [message.method, message.path, "&".join(pairs)]
@@ -100,9 +125,22 @@ def signature_fault(message: Message, secrets: Mapping[str, str], region: str) -
     asked += ["", given["SignedHeaders"], content]
     digest = hashlib.sha256("\n".join(asked).encode()).hexdigest()
     scope = f"{day}/{its_region}/{service}/aws4_request"
-    text = "\n".join([kind, message.headers.get("x-amz-date", ""), scope, digest])
-    expected = hmac.new(_key(secrets[access], day, its_region, service), text.encode(), "sha256").hexdigest()
-    return None if expected == given["Signature"] else Answer(403, code="SignatureDoesNotMatch")
+    stamp = [message.headers.get("x-amz-date", ""), scope]
+
+    def is_signed(signature: str, *signed: str) -> bool:
+        text = "\n".join(signed)
+        key = _key(secrets[access], day, its_region, service)
+        return hmac.new(key, text.encode(), "sha256").hexdigest() == signature
+
+    is_right = is_signed(given["Signature"], kind, *stamp, digest)
+    before = given["Signature"]
+    for signature, chunk in message.chunks:
+        own = hashlib.sha256(chunk).hexdigest()
+        is_right = is_right and is_signed(signature, f"{kind}-PAYLOAD", *stamp, before, _EMPTY, own)
+        before = signature
+    # The last one is empty: without it, a body that was cut off would be taken.
+    is_whole = content != _IN_CHUNKS or (bool(message.chunks) and not message.chunks[-1][1])
+    return None if is_right and is_whole else Answer(403, code="SignatureDoesNotMatch")
 
 
 @lru_cache(maxsize=64)

@@ -23,6 +23,7 @@ from enum import StrEnum
 from random import Random
 from types import TracebackType
 from typing import IO
+from urllib.parse import unquote
 from xml.etree import ElementTree
 
 from tests.storage.s3_protocol import Answer, Message, document, received, signature_fault, tag
@@ -229,10 +230,14 @@ class S3Stub:
         with self._lock:
             bucket = self.buckets[name]
             match verb:
+                case "head" if not key:
+                    return Answer(200)  # of the bucket
                 case "get" | "head":
                     return _content(bucket.objects.get(key), message)
                 case "put":
                     return self._put(bucket, key, message)
+                case "copy":
+                    return self._copy(bucket, key, message)
                 case "delete":
                     bucket.drop(key)
                     return Answer(204)
@@ -270,6 +275,17 @@ class S3Stub:
         bucket.put(key, stored)
         return Answer(200, headers={"ETag": f'"{stored.etag}"'})
 
+    def _copy(self, bucket: Bucket, key: str, message: Message) -> Answer:
+        """Copy within a bucket. Real servers ignore conditions here."""
+        _, _, source = unquote(message.headers["x-amz-copy-source"]).lstrip("/").partition("/")
+        if source not in bucket.objects:
+            return Answer(404, code="NoSuchKey")
+        stored = self._stored(bucket.objects[source].data)
+        bucket.put(key, stored)
+        at = datetime.fromtimestamp(stored.modified_millis // 1000, UTC)
+        facts = (tag("LastModified", f"{at:%Y-%m-%dT%H:%M:%S}.000Z"), tag("ETag", f'"{stored.etag}"'))
+        return document("CopyObjectResult", *facts)
+
     def _part(self, verb: str, bucket: Bucket, key: str, message: Message) -> Answer:
         upload = message.arguments["uploadId"]
         if upload not in self.uploads:
@@ -301,6 +317,8 @@ def _verb(message: Message) -> str:
             return "part"
         case "DELETE", True, _:
             return "abort"
+        case "PUT", _, _ if "x-amz-copy-source" in message.headers:
+            return "copy"
         case method, _, _:
             return method.lower()
 

@@ -4,6 +4,8 @@ import itertools
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from dataclasses import replace
+from io import BytesIO
 from typing import Any
 
 import boto3
@@ -15,7 +17,7 @@ from lakehouse_core.storage import ObjectStore, StoreSpec, open_store, with_stor
 from lakehouse_core.storage.remote import conditions
 from tests.storage.contract import StoreContract
 from tests.storage.remote_process import as_in_a_new_process, with_small_parts
-from tests.storage.s3_protocol import Answer
+from tests.storage.s3_protocol import Answer, received, signature_fault
 from tests.storage.s3_stub import ACCESS, SECRET, Fault, Request, S3Stub
 from tests.storage.table_lives import new_table
 
@@ -69,9 +71,62 @@ def test_the_client_of_others_takes_the_stub_for_a_store(stub: S3Stub) -> None:
     assert [found["Size"] for found in client.list_objects_v2(Bucket="lake", Prefix="a b/")["Contents"]] == [10]
     with pytest.raises(client.exceptions.ClientError, match="PreconditionFailed"):
         client.put_object(Bucket="lake", Key="a b/é+", Body=b"", IfNoneMatch="*")
+    client.copy_object(Bucket="lake", Key="copy", CopySource={"Bucket": "lake", "Key": "a b/é+"})
+    assert stub.lake.objects["copy"].data == b"0123456789"
+    with pytest.raises(client.exceptions.ClientError, match="NoSuchKey"):
+        client.copy_object(Bucket="lake", Key="copy", CopySource={"Bucket": "lake", "Key": "nothing"})
+    assert client.head_bucket(Bucket="lake")["ResponseMetadata"]["HTTPStatusCode"] == 200
     wrong: Any = boto3.client("s3", endpoint_url=stub.endpoint, **{**keys, "aws_secret_access_key": "other"})
     with pytest.raises(client.exceptions.ClientError, match="SignatureDoesNotMatch"):
         wrong.get_object(Bucket="lake", Key="a b/é+")
+
+
+# The example of Amazon's documentation of signed chunks, with the keys and signatures that it gives.
+CHUNKED = {
+    "host": "s3.amazonaws.com",
+    "x-amz-date": "20130524T000000Z",
+    "x-amz-storage-class": "REDUCED_REDUNDANCY",
+    "authorization": "AWS4-HMAC-SHA256 Credential=AKIAIOSFODNN7EXAMPLE/20130524/us-east-1/s3/aws4_request,"
+    "SignedHeaders=content-encoding;content-length;host;x-amz-content-sha256;x-amz-date;x-amz-decoded-content-length;"
+    "x-amz-storage-class,Signature=4f232c4386841ef735655705268965c44a0e4690baa4adea153f7db9fa80a0a9",
+    "x-amz-content-sha256": "STREAMING-AWS4-HMAC-SHA256-PAYLOAD",
+    "content-encoding": "aws-chunked",
+    "x-amz-decoded-content-length": "66560",
+    "content-length": "66824",
+}
+CHUNKS = (
+    (b"a" * 65536, "ad80c730a21e5b8d04586a2213dd63b9a0e99e0e2307b0ade35a65485a288648"),
+    (b"a" * 1024, "0055627c9e194cb4542bae2aa5492e3c1575bbb81b612b7d234b86a503ef5497"),
+    (b"", "b6c6ea8a5354eaf15b3cb7646744f4275b71ea724fed81ceb9323e279d449df9"),
+)
+
+
+@pytest.mark.parametrize(
+    ("chunks", "is_right"),
+    [
+        (CHUNKS, True),
+        (((b"b" * 65536, CHUNKS[0][1]), *CHUNKS[1:]), False),
+        (CHUNKS[1:], False),
+        (CHUNKS[:2], False),
+        ((), False),
+    ],
+    ids=["as signed", "other bytes", "one left out", "cut off", "none"],
+)
+def test_a_body_in_chunks_is_taken_whole_and_as_it_was_signed(
+    chunks: tuple[tuple[bytes, str], ...], is_right: bool
+) -> None:
+    body = b"".join(f"{len(data):x};chunk-signature={sign}\r\n".encode() + data + b"\r\n" for data, sign in chunks)
+    headers = {**CHUNKED, "content-length": f"{len(body)}"}
+    head = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+    sent = f"PUT /examplebucket/chunkObject.txt HTTP/1.1\r\n{head}\r\n".encode() + body
+    message = received(BytesIO(sent), BytesIO())
+    assert message is not None
+    # The length is signed too: that of the whole example.
+    message = replace(message, headers={**message.headers, "content-length": CHUNKED["content-length"]})
+
+    key = {"AKIAIOSFODNN7EXAMPLE": "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"}
+    assert (signature_fault(message, key, "us-east-1") is None) is is_right
+    assert message.body == b"".join(data for data, _ in chunks)
 
 
 def test_an_upload_in_parts_appears_when_it_is_complete(stub: S3Stub, monkeypatch: pytest.MonkeyPatch) -> None:
