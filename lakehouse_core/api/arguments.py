@@ -15,6 +15,7 @@ from lakehouse_core.errors import InvalidRequest, shown, written_as
 from lakehouse_core.format.stored import check_text, is_broken, is_int64
 from lakehouse_core.planning.partitions import partition_texts
 from lakehouse_core.planning.row_changes.statements import Isolation
+from lakehouse_core.progress import Listener, Watch
 from lakehouse_core.storage import home_expanded
 from lakehouse_core.table.commit_message import DynamicOverwrite, Missing, StaticOverwrite, WriteMode
 from lakehouse_core.table.predicate import Predicate, all_of, bind, is_predicate
@@ -23,6 +24,32 @@ from lakehouse_core.table.staged_commit import StagedCommit
 
 _MILLISECOND: Final = timedelta(milliseconds=1)
 C = TypeVar("C", bound=type)
+
+
+@dataclass(frozen=True, slots=True)
+class CallOptions:
+    """The arguments that mean the same in every verb, as the caller gave them."""
+
+    properties: Mapping[str, str] | None = None
+    progress: Listener | None = None
+    dry_run: bool = False
+
+    def checked_properties(self) -> Mapping[str, str]:
+        """Return the properties for the snapshot. Raises InvalidRequest."""
+        return mapping_of("properties", self.properties)
+
+    def watch(self, verb: str, table: str) -> Watch:
+        """Return the reporter of a verb. Raises InvalidRequest."""
+        return Watch(verb, table, self.progress)
+
+
+@dataclass(frozen=True, slots=True)
+class GivenRows:
+    """Rows to write, as the caller gave them."""
+
+    data: object
+    rowkind_column: str | None = None
+    missing: Missing = "null"
 
 
 def checks_flags(cls: C) -> C:

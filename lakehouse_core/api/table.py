@@ -19,7 +19,7 @@ from lakehouse_core.api import (
     table_row_changes,
     table_writes,
 )
-from lakehouse_core.api.arguments import Condition, checks_flags
+from lakehouse_core.api.arguments import CallOptions, Condition, GivenRows, checks_flags
 from lakehouse_core.api.health.facts import HealthFacts, health_facts
 from lakehouse_core.api.local_engine import local_engine
 from lakehouse_core.api.lookups import Lookups
@@ -46,7 +46,13 @@ from lakehouse_core.table.staged_commit import StagedCommit
 
 @checks_flags
 class Table:
-    """One table of a catalog; `name` is `database.table`."""
+    """One table of a catalog; `name` is `database.table`.
+
+    In every verb: `columns` None means all columns. `where` is SQL text, a predicate built with `col`, or a list of
+    these, which all hold; None means all rows. `properties` become properties of the snapshot. `progress` is called
+    from time to time with a Progress, in the thread of the call; an exception that it raises is logged and does not
+    stop the verb. With `dry_run` the verb reports what it would do, and changes nothing.
+    """
 
     def __init__(
         self,
@@ -190,14 +196,12 @@ class Table:
     ) -> Scan:
         """Return a scan of the rows that satisfy a condition, at a point in time.
 
-        `columns` None means all columns. `where` is SQL text, a predicate built with `col`, or a list of these, which
-        all hold. Without `at`, the options of the table and `options` select the state (Paimon's `scan.…` and
-        `incremental-…`); without such options it is the latest. `limit` is the highest number of rows; which rows come
-        first is not defined. With `read_optimized`, a scan of a key table reads the top level only, without a merge,
-        and leaves out the rows since the last full compaction. An argument that fits no table is refused at once. An
-        argument that does not fit this table is refused when the scan is first used: InvalidRequest, NotFound,
-        SnapshotExpired, UnsupportedFeature,
-        CorruptTable.
+        Without `at`, the options of the table and `options` select the state (Paimon's `scan.…` and `incremental-…`);
+        without such options it is the latest. `limit` is the highest number of rows; which rows come first is not
+        defined. With `read_optimized`, a scan of a key table reads the top level only, without a merge, and leaves out
+        the rows since the last full compaction. An argument that fits no table is refused at once. An argument that
+        does not fit this table is refused when the scan is first used: InvalidRequest, NotFound, SnapshotExpired,
+        UnsupportedFeature, CorruptTable.
         """
         return table_reads.scan(
             self._context, columns, where, at, limit=limit, read_optimized=read_optimized, options=options
@@ -217,10 +221,10 @@ class Table:
         `keys`: rows with the columns of the primary key, in any form that `write` takes; a list of tuples; or for a key
         of one column an Array, a column of pandas or polars, or a list of values. A repeated key has a row for each
         repetition. An absent key has no row. With `aligned`, each key has a row, and the rows of absent keys are all
-        null; request a key column to tell them apart. `columns` None means all columns. When a lookup needs more than a
-        tenth of a data file, it copies the file to a lookup file in the directory `cache`, which processes may share.
-        None means a directory of this process, removed when the process ends. For repeated lookups see `lookups`.
-        Raises InvalidRequest for a table without a primary key and for keys that do not fit, and the errors of `scan`.
+        null; request a key column to tell them apart. When a lookup needs more than a tenth of a data file, it copies
+        the file to a lookup file in the directory `cache`, which processes may share. None means a directory of this
+        process, removed when the process ends. For repeated lookups see `lookups`. Raises InvalidRequest for a table
+        without a primary key and for keys that do not fit, and the errors of `scan`.
         """
         return table_reads.lookup(self._context, self._lookup_caches, keys, columns, at, aligned=aligned, cache=cache)
 
@@ -262,24 +266,17 @@ class Table:
         missing: Missing = "null",
         progress: Listener | None = None,
     ) -> reports.CommitReport:
-        """Append rows, or merge them by key, and commit. `properties` become properties of the snapshot.
+        """Append rows, or merge them by key, and commit.
 
         `data`: an object with an Arrow stream (a scan, pyarrow, polars, DuckDB), a pandas DataFrame, a list of dicts,
         a Spark DataFrame, or `RowFiles`. Columns are matched by name. A missing column is null: a key table then loses
         the value that the row had, except with the merge engine partial-update. With `missing="error"`, a missing
-        column is refused. `rowkind_column` holds +I, -U, +U or -D for each row. `progress` is called from time to time
-        with a Progress, in this thread; an exception that it raises is logged and does not stop the write. Raises
-        InvalidRequest naming row (from 0) and column before anything is committed, UnsupportedFeature, CommitConflict,
-        CommitTimeout, CommitOutcomeUnknown, StorageUnavailable, StorageFull.
+        column is refused. `rowkind_column` holds +I, -U, +U or -D for each row. Raises InvalidRequest naming row (from
+        0) and column before anything is committed, UnsupportedFeature, CommitConflict, CommitTimeout,
+        CommitOutcomeUnknown, StorageUnavailable, StorageFull.
         """
-        return table_writes.write(
-            self._context,
-            data,
-            rowkind_column=rowkind_column,
-            properties=properties,
-            missing=missing,
-            progress=progress,
-        )
+        rows = GivenRows(data, rowkind_column, missing)
+        return table_writes.write(self._context, rows, CallOptions(properties, progress))
 
     def overwrite(
         self,
@@ -298,15 +295,8 @@ class Table:
         the option of a partitioned table decides, which is dynamic by default. Raises the errors of `write`, and
         CommitConflict when another commit added rows to the replaced partitions.
         """
-        return table_writes.overwrite(
-            self._context,
-            data,
-            partition=partition,
-            dynamic=dynamic,
-            properties=properties,
-            missing=missing,
-            progress=progress,
-        )
+        rows, call = GivenRows(data, missing=missing), CallOptions(properties, progress)
+        return table_writes.overwrite(self._context, rows, call, partition=partition, dynamic=dynamic)
 
     def delete(
         self,
@@ -319,14 +309,12 @@ class Table:
     ) -> reports.RowChangeReport:
         """Delete the rows for which a condition is true, and commit.
 
-        `where` is a condition as in `scan`; None means all rows. A dry run counts the rows and changes nothing. If
-        another commit changes what the verb has read, the verb begins again, and raises CommitConflict when that
-        happens four times. With `isolation="serializable"` it also begins again if a write meanwhile added rows that
-        may satisfy the condition. Raises the errors of `write`.
+        A dry run counts the rows. If another commit changes what the verb has read, the verb begins again, and raises
+        CommitConflict when that happens four times. With `isolation="serializable"` it also begins again if a write
+        meanwhile added rows that may satisfy the condition. Raises the errors of `write`.
         """
-        return table_row_changes.delete(
-            self._context, where, isolation=isolation, dry_run=dry_run, properties=properties, progress=progress
-        )
+        call = CallOptions(properties, progress, dry_run)
+        return table_row_changes.delete(self._context, where, call, isolation=isolation)
 
     def update(
         self,
@@ -341,32 +329,21 @@ class Table:
         """Give columns new values in the rows for which a condition is true, and commit.
 
         `assignments`: the new value by column. A text is SQL, computed from the old row: `"amount * 2"`, `"'void'"`,
-        `"DEFAULT"`; any other value, such as a number, a date or None, stands for itself. `where` None: all rows. A
-        column of the primary key is refused, as is a value that the merge engine would not take. Other arguments and
-        errors are those of `delete`.
+        `"DEFAULT"`; any other value, such as a number, a date or None, stands for itself. A column of the primary key
+        is refused, as is a value that the merge engine would not take. Other arguments and errors are those of
+        `delete`.
         """
-        return table_row_changes.update(
-            self._context,
-            assignments,
-            where,
-            isolation=isolation,
-            dry_run=dry_run,
-            properties=properties,
-            progress=progress,
-        )
+        call = CallOptions(properties, progress, dry_run)
+        return table_row_changes.update(self._context, assignments, where, call, isolation=isolation)
 
     def truncate(
-        self,
-        *,
-        dry_run: bool = False,
-        properties: Mapping[str, str] | None = None,
-        progress: Listener | None = None,
+        self, *, dry_run: bool = False, properties: Mapping[str, str] | None = None, progress: Listener | None = None
     ) -> reports.RowChangeReport:
         """Delete all rows that a snapshot has, without reading them, and commit. Rows that others add meanwhile stay.
 
         Older snapshots and tags keep the rows. Raises the errors of `delete`.
         """
-        return table_row_changes.truncate(self._context, dry_run=dry_run, properties=properties, progress=progress)
+        return table_row_changes.truncate(self._context, CallOptions(properties, progress, dry_run))
 
     def drop_partitions(
         self,
@@ -380,9 +357,7 @@ class Table:
 
         A partition is a dict from its columns to values; some of its columns are enough. Raises the errors of `delete`.
         """
-        return table_row_changes.drop_partitions(
-            self._context, partitions, dry_run=dry_run, properties=properties, progress=progress
-        )
+        return table_row_changes.drop_partitions(self._context, partitions, CallOptions(properties, progress, dry_run))
 
     def stage(
         self,
@@ -404,18 +379,8 @@ class Table:
         nothing is written and no data is read; the commit answers as it did before. Raises StaleCommit, and the errors
         of `write` except those of its commit.
         """
-        return table_writes.stage(
-            self._context,
-            data,
-            commit_user=commit_user,
-            commit_identifier=commit_identifier,
-            rowkind_column=rowkind_column,
-            mode=mode,
-            properties=properties,
-            behind=behind,
-            missing=missing,
-            progress=progress,
-        )
+        rows, call = GivenRows(data, rowkind_column, missing), CallOptions(properties, progress)
+        return table_writes.stage(self._context, rows, commit_user, commit_identifier, call, mode=mode, behind=behind)
 
     def commit(self, staged: StagedCommit, *, progress: Listener | None = None) -> reports.CommitReport:
         """Publish a staged commit as a snapshot. A replay of the same user and identifier changes nothing.
@@ -425,7 +390,7 @@ class Table:
         covers the same files. Raises CommitConflict, CommitTimeout, CommitOutcomeUnknown (then commit the same again),
         StaleCommit.
         """
-        return table_writes.commit(self._context, staged, progress=progress)
+        return table_writes.commit(self._context, staged, CallOptions(progress=progress))
 
     def commit_together(
         self,
@@ -442,14 +407,8 @@ class Table:
         properties of the staged commits do not count. Overwrites are refused, and a staged commit whose files are in
         the table already. In all else it is like `commit`.
         """
-        return table_writes.commit_together(
-            self._context,
-            staged,
-            commit_user=commit_user,
-            commit_identifier=commit_identifier,
-            properties=properties,
-            progress=progress,
-        )
+        call = CallOptions(properties, progress)
+        return table_writes.commit_together(self._context, staged, commit_user, commit_identifier, call)
 
     def keep_pending(self, staged: StagedCommit) -> None:
         """Store a staged commit inside the table until it is committed, so that a killed pipeline can continue."""
@@ -511,15 +470,9 @@ class Table:
         stay as they are, and the report counts them. Raises CommitConflict when that holds for every bucket,
         InvalidRequest, UnsupportedFeature, TaskFailed, StorageUnavailable, CorruptTable.
         """
+        call = CallOptions(properties, progress, dry_run)
         return table_maintenance.compact(
-            self._context,
-            full=full,
-            partition=partition,
-            partition_idle=partition_idle,
-            buckets=buckets,
-            dry_run=dry_run,
-            properties=properties,
-            progress=progress,
+            self._context, call, full=full, partition=partition, partition_idle=partition_idle, buckets=buckets
         )
 
     def compact_manifests(
@@ -529,7 +482,7 @@ class Table:
 
         Raises CommitTimeout, CommitOutcomeUnknown, UnsupportedFeature, StorageUnavailable, CorruptTable.
         """
-        return table_maintenance.compact_manifests(self._context, dry_run=dry_run, properties=properties)
+        return table_maintenance.compact_manifests(self._context, CallOptions(properties, dry_run=dry_run))
 
     def expire_snapshots(
         self,
@@ -548,13 +501,9 @@ class Table:
         the files that the run would delete at once, and those that wait for their readers. Raises InvalidRequest,
         StorageUnavailable, and CorruptTable before anything is deleted.
         """
+        call = CallOptions(progress=progress, dry_run=dry_run)
         return table_maintenance.expire_snapshots(
-            self._context,
-            retain_max=retain_max,
-            retain_min=retain_min,
-            older_than=older_than,
-            dry_run=dry_run,
-            progress=progress,
+            self._context, call, retain_max=retain_max, retain_min=retain_min, older_than=older_than
         )
 
     def create_tag(
@@ -592,7 +541,7 @@ class Table:
         Avro files of other engines with the codecs null and deflate have no checksums, so a changed value there may
         stay undetected. Writes nothing. Raises NotFound, StorageUnavailable.
         """
-        return table_maintenance.verify(self._context, data=data, progress=progress)
+        return table_maintenance.verify(self._context, CallOptions(progress=progress), data=data)
 
 
 def _in_this_process(name: str, store: ObjectStore, clock: Clock, arbiter: Arbiter) -> Table:

@@ -8,7 +8,15 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from lakehouse_core.api import report_building as answers
-from lakehouse_core.api.arguments import age_millis, bucket_numbers, count_of, idle_millis, mapping_of, retention_millis
+from lakehouse_core.api.arguments import (
+    CallOptions,
+    age_millis,
+    bucket_numbers,
+    count_of,
+    idle_millis,
+    mapping_of,
+    retention_millis,
+)
 from lakehouse_core.api.error_context import names_table
 from lakehouse_core.api.reports import CompactionReport, ExpiryReport, ManifestReport, TagReport, VerifyReport, timed
 from lakehouse_core.errors import CorruptTable
@@ -25,20 +33,17 @@ from lakehouse_core.execution.verify.verify import verify as verify_table
 from lakehouse_core.metadata import consumers
 from lakehouse_core.planning.partitions import partition_condition
 from lakehouse_core.planning.read.read_point import AtSnapshot, AtTag, Latest, ReadPoint, checked_point
-from lakehouse_core.progress import Listener, Watch
 
 
 @names_table
 @timed
 def compact(
     table: TableContext,
+    call: CallOptions,
     *,
     full: bool,
     partition: Mapping[str, Any] | None,
-    partition_idle: timedelta | None,
-    dry_run: bool,
-    properties: Mapping[str, str] | None,
-    progress: Listener | None,
+    partition_idle: timedelta | None = None,
     buckets: Sequence[int] | None = None,
     why_not: WhyNot | None = None,
 ) -> CompactionReport:
@@ -51,41 +56,40 @@ def compact(
             buckets=bucket_numbers(buckets),
         ),
         full=full,
-        dry_run=dry_run,
-        properties=mapping_of("properties", properties),
+        dry_run=call.dry_run,
+        properties=call.checked_properties(),
         why_not=why_not,
-        watch=Watch("compact", table.name, progress),
+        watch=call.watch("compact", table.name),
     )
-    return answers.compaction_report(table.name, result, before, dry_run=dry_run)
+    return answers.compaction_report(table.name, result, before, dry_run=call.dry_run)
 
 
 @names_table
 @timed
-def compact_manifests(table: TableContext, *, dry_run: bool, properties: Mapping[str, str] | None) -> ManifestReport:
-    result = rewrite_manifests(table, dry_run=dry_run, properties=mapping_of("properties", properties))
-    return answers.manifest_report(table.name, result, dry_run=dry_run)
+def compact_manifests(table: TableContext, call: CallOptions) -> ManifestReport:
+    result = rewrite_manifests(table, dry_run=call.dry_run, properties=call.checked_properties())
+    return answers.manifest_report(table.name, result, dry_run=call.dry_run)
 
 
 @names_table
 @timed
 def expire_snapshots(
     table: TableContext,
+    call: CallOptions,
     *,
-    retain_max: int | None,
-    retain_min: int | None,
-    older_than: timedelta | datetime | None,
-    dry_run: bool,
-    progress: Listener | None,
+    retain_max: int | None = None,
+    retain_min: int | None = None,
+    older_than: timedelta | datetime | None = None,
 ) -> ExpiryReport:
     result = expire(
         table,
         retain_max=count_of("retain_max", retain_max),
         retain_min=count_of("retain_min", retain_min),
         max_age_millis=age_millis(older_than, table.clock.now_millis()),
-        dry_run=dry_run,
-        watch=Watch("expire_snapshots", table.name, progress),
+        dry_run=call.dry_run,
+        watch=call.watch("expire_snapshots", table.name),
     )
-    return answers.expiry_report(table.name, result, dry_run=dry_run)
+    return answers.expiry_report(table.name, result, dry_run=call.dry_run)
 
 
 @names_table
@@ -132,9 +136,8 @@ def delete_consumer(table: TableContext, name: str) -> None:
 
 @names_table
 @timed
-def verify(table: TableContext, *, data: bool, progress: Listener | None) -> VerifyReport:
-    watch = Watch("verify", table.name, progress)
-    findings = verify_table(table, reads_data=data, watch=watch)
+def verify(table: TableContext, call: CallOptions, *, data: bool) -> VerifyReport:
+    findings = verify_table(table, reads_data=data, watch=call.watch("verify", table.name))
     try:
         latest_id = table.snapshots.latest_id()
     except CorruptTable:

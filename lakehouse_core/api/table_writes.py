@@ -8,11 +8,12 @@ from typing import Any, Final
 
 from lakehouse_core.api import report_building as answers
 from lakehouse_core.api.arguments import (
+    CallOptions,
+    GivenRows,
     check_staged_commit,
     check_staged_commits,
     checked_missing,
     column_name,
-    mapping_of,
     overwrite_mode,
 )
 from lakehouse_core.api.error_context import names_table
@@ -36,11 +37,11 @@ from lakehouse_core.metadata.staged_commits import remove as remove_kept
 from lakehouse_core.planning.alter.schema_change import SchemaChange
 from lakehouse_core.planning.commit.checks import check_commit
 from lakehouse_core.planning.commit.together import check_replayed, joined
-from lakehouse_core.progress import Listener, Watch, log_outcome
+from lakehouse_core.progress import Watch, log_outcome
 from lakehouse_core.retry import Retry
 from lakehouse_core.row_files.files import RowFiles
 from lakehouse_core.table.bucketing import has_hash_index
-from lakehouse_core.table.commit_message import BATCH_IDENTIFIER, Append, Missing, WriteMode
+from lakehouse_core.table.commit_message import BATCH_IDENTIFIER, Append, WriteMode
 from lakehouse_core.table.staged_commit import StagedCommit
 
 # Each further attempt means that another commit brought one of the keys to another dynamic bucket meanwhile.
@@ -49,74 +50,50 @@ _CLASHES: Final = Retry(10)
 
 @names_table
 @timed
-def write(
-    table: TableContext,
-    data: object,
-    *,
-    rowkind_column: str | None,
-    properties: Mapping[str, str] | None,
-    missing: Missing,
-    progress: Listener | None,
-) -> CommitReport:
-    watch = Watch("write", table.name, progress)
-    return _write(table, data, Append(), watch, rowkind_column=rowkind_column, properties=properties, missing=missing)
+def write(table: TableContext, rows: GivenRows, call: CallOptions) -> CommitReport:
+    return _write(table, rows, Append(), call, call.watch("write", table.name))
 
 
 @names_table
 @timed
 def overwrite(
     table: TableContext,
-    data: object,
+    rows: GivenRows,
+    call: CallOptions,
     *,
     partition: Mapping[str, Any] | None,
     dynamic: bool | None,
-    properties: Mapping[str, str] | None,
-    missing: Missing,
-    progress: Listener | None,
 ) -> CommitReport:
-    watch = Watch("overwrite", table.name, progress)
+    watch = call.watch("overwrite", table.name)
     mode = overwrite_mode(partition, dynamic, table.schemas.latest())
-    return _write(table, data, mode, watch, rowkind_column=None, properties=properties, missing=missing)
+    return _write(table, rows, mode, call, watch)
 
 
 @names_table
 def stage(
     table: TableContext,
-    data: object,
-    *,
+    rows: GivenRows,
     commit_user: str,
     commit_identifier: int,
-    rowkind_column: str | None,
+    call: CallOptions,
+    *,
     mode: WriteMode,
-    properties: Mapping[str, str] | None,
     behind: Sequence[StagedCommit],
-    missing: Missing,
-    progress: Listener | None,
 ) -> StagedCommit:
-    found = _stage(
-        table,
-        data,
-        Watch("stage", table.name, progress),
-        commit_user=commit_user,
-        commit_identifier=commit_identifier,
-        rowkind_column=rowkind_column,
-        mode=mode,
-        properties=properties,
-        behind=behind,
-        missing=missing,
-    )
-    files = [file for message in found.messages for file in message.new_files]
-    rows = sum(file.row_count for file in files)
-    log_outcome("stage", table.name, f"{len(files):,} files and {rows:,} rows staged")
-    return found
+    watch = call.watch("stage", table.name)
+    staged = _stage(table, rows, commit_user, commit_identifier, call, watch=watch, mode=mode, behind=behind)
+    files = [file for message in staged.messages for file in message.new_files]
+    row_count = sum(file.row_count for file in files)
+    log_outcome("stage", table.name, f"{len(files):,} files and {row_count:,} rows staged")
+    return staged
 
 
 @names_table
 @timed
-def commit(table: TableContext, staged: StagedCommit, *, progress: Listener | None) -> CommitReport:
+def commit(table: TableContext, staged: StagedCommit, call: CallOptions) -> CommitReport:
     check_staged_commit("commit", staged)
     _check_own(table, staged)
-    watch = Watch("commit", table.name, progress)
+    watch = call.watch("commit", table.name)
     watch.at("committing")
     return _committed(table, staged, commit_staged(table, staged), watch)
 
@@ -126,21 +103,15 @@ def commit(table: TableContext, staged: StagedCommit, *, progress: Listener | No
 def commit_together(
     table: TableContext,
     staged: Sequence[StagedCommit],
-    *,
     commit_user: str,
     commit_identifier: int,
-    properties: Mapping[str, str] | None,
-    progress: Listener | None,
+    call: CallOptions,
 ) -> CommitReport:
     check_staged_commits("commit_together", staged)
-    joint = joined(
-        staged,
-        commit_user=commit_user,
-        commit_identifier=commit_identifier,
-        properties=mapping_of("properties", properties),
-    )
+    properties = call.checked_properties()
+    joint = joined(staged, commit_user=commit_user, commit_identifier=commit_identifier, properties=properties)
     _check_own(table, joint)
-    watch = Watch("commit", table.name, progress)
+    watch = call.watch("commit", table.name)
     watch.at("committing")
     result = commit_staged(table, joint, parts=tuple(staged))
     if result.replayed:
@@ -190,33 +161,14 @@ def alter(table: TableContext, *changes: SchemaChange) -> SchemaReport:
     return answers.schema_report(table.name, old, new, latest_id)
 
 
-def _write(
-    table: TableContext,
-    data: object,
-    mode: WriteMode,
-    watch: Watch,
-    *,
-    rowkind_column: str | None,
-    properties: Mapping[str, str] | None,
-    missing: Missing,
-) -> CommitReport:
+def _write(table: TableContext, rows: GivenRows, mode: WriteMode, call: CallOptions, watch: Watch) -> CommitReport:
     for attempt in _CLASHES.attempts():
         try:
-            staged = _stage(
-                table,
-                data,
-                watch,
-                commit_user=table.clock.uuid(),
-                commit_identifier=BATCH_IDENTIFIER,
-                rowkind_column=rowkind_column,
-                mode=mode,
-                properties=properties,
-                missing=missing,
-            )
+            staged = _stage(table, rows, table.clock.uuid(), BATCH_IDENTIFIER, call, watch=watch, mode=mode)
             watch.at("committing")
             result = commit_or_discard(table, staged, named_by="the write")
         except CommitConflict:
-            if attempt.is_last or not _may_stage_again(table, mode, data):
+            if attempt.is_last or not _may_stage_again(table, mode, rows.data):
                 raise
             continue
         return _committed(table, staged, result, watch)
@@ -234,20 +186,19 @@ def _may_stage_again(table: TableContext, mode: WriteMode, data: object) -> bool
 
 def _stage(
     table: TableContext,
-    data: object,
-    watch: Watch,
-    *,
+    rows: GivenRows,
     commit_user: str,
     commit_identifier: int,
-    rowkind_column: str | None,
+    call: CallOptions,
+    *,
+    watch: Watch,
     mode: WriteMode,
-    properties: Mapping[str, str] | None,
-    missing: Missing,
     behind: Sequence[StagedCommit] = (),
 ) -> StagedCommit:
     check_staged_commits("behind", behind)
-    rowkind_column = column_name("rowkind_column", rowkind_column)
-    missing = checked_missing(missing)
+    rowkind_column = column_name("rowkind_column", rows.rowkind_column)
+    missing = checked_missing(rows.missing)
+    data = rows.data
     if isinstance(data, RowFiles):
         data = data.rows(table.schemas.latest().fields, rowkind_column=rowkind_column, missing=missing)
     return stage_files(
@@ -257,7 +208,7 @@ def _stage(
         commit_identifier=commit_identifier,
         rowkind_column=rowkind_column,
         mode=mode,
-        properties=mapping_of("properties", properties),
+        properties=call.checked_properties(),
         behind=behind,
         missing=missing,
         watch=watch,

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from lakehouse_core.api import table_maintenance
-from lakehouse_core.api.arguments import mapping_of
+from lakehouse_core.api.arguments import CallOptions, mapping_of
 from lakehouse_core.api.fleet.plan import MaintenanceChoice, MaintenancePlan
 from lakehouse_core.api.reports import CompactionReport, Report, outcome
 from lakehouse_core.clock import Clock
@@ -295,22 +295,18 @@ class _Meter:
 
 
 def _verb(table: TableContext, choice: MaintenanceChoice, meter: _Meter, properties: Mapping[str, str]) -> Report:
+    call = CallOptions(properties, meter)
     match choice.operation:
         case "compact" | "compact_full":
             return table_maintenance.compact(
                 table,
+                call,
                 full=choice.operation == "compact_full",
                 partition=choice.partition,
-                partition_idle=None,
                 buckets=None if choice.bucket is None else [choice.bucket],
-                dry_run=False,
-                properties=properties,
-                progress=meter,
                 why_not=meter.why_not,
             )
         case "compact_manifests":
-            return table_maintenance.compact_manifests(table, dry_run=False, properties=properties)
+            return table_maintenance.compact_manifests(table, call)
         case "expire":
-            return table_maintenance.expire_snapshots(
-                table, retain_max=None, retain_min=None, older_than=None, dry_run=False, progress=meter
-            )
+            return table_maintenance.expire_snapshots(table, call)
