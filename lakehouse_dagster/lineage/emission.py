@@ -1,4 +1,4 @@
-"""Lineage: emit OpenLineage events for each step of a table, where the lakehouse resource names a receiver.
+"""Emission: send OpenLineage events for each step of a table, where the lakehouse resource names a receiver.
 
 Rule: an event that cannot be sent is a warning in the log, and never fails a step. What was sent is noted in the log of
 the run, so that a sensor can end what a killed process began. The client is the package openlineage-python, which is
@@ -6,88 +6,19 @@ loaded only when a receiver is named.
 """
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
-from importlib import import_module
-from typing import Any, Final, Literal, TypeAlias
+from dataclasses import asdict
+from typing import Final
 
 import dagster as dg
 
 import lakehouse_core as lc
 from lakehouse_dagster.instance.dagster_internals import note_in_log, notes_in_log
-from lakehouse_dagster.pipeline import incarnation
-
-State: TypeAlias = Literal["START", "COMPLETE", "FAIL", "ABORT"]
+from lakehouse_dagster.lineage.steps import State, StepAttempt, StepLineage
 
 _BEGAN: Final = "lakehouse/lineage_began"
 _ENDED: Final = "lakehouse/lineage_ended"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Dataset:
-    """A table or another source at one version. `columns` are name and type; `wrote` are rows, bytes and files, None
-    for a dataset that was read.
-    """
-
-    namespace: str
-    name: str
-    version: str
-    columns: tuple[tuple[str, str], ...] = ()
-    wrote: tuple[int, int, int] | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StepAttempt:
-    """One attempt of a step: the job it is of, and the Dagster run around it with the first run of its group."""
-
-    namespace: str
-    job: str
-    run_id: str
-    root_run_id: str
-    run_job: str
-    attempt: int
-
-
-@dataclass(slots=True, kw_only=True)
-class StepLineage:
-    """What a step has read and written so far. Without `warn` no events are sent, so no dataset is made."""
-
-    warn: Callable[[str], None] | None = None
-    inputs: list[Dataset] = field(default_factory=list)
-    outputs: list[Dataset] = field(default_factory=list)
-
-    def reads(self, dataset: Callable[[], Dataset]) -> None:
-        """Add a dataset that the step reads."""
-        self._add(self.inputs, dataset)
-
-    def writes(self, dataset: Callable[[], Dataset]) -> None:
-        """Add a dataset that the step wrote."""
-        self._add(self.outputs, dataset)
-
-    def _add(self, datasets: list[Dataset], dataset: Callable[[], Dataset]) -> None:
-        if self.warn is None:
-            return
-        try:
-            datasets.append(dataset())
-        except Exception as failure:
-            self.warn(f"A dataset is missing in the OpenLineage events of this step: {failure}")
-
-
-def table_dataset(namespace: str, table: lc.Table, snapshot_id: int, reports: Iterable[lc.Report] = ()) -> Dataset:
-    """Return a table at a snapshot; with the `reports` of the verbs that wrote it, if there are any.
-
-    The version begins with the incarnation of the table, because snapshot ids begin at 1 again in a new one.
-    """
-    made = list(reports)
-    sums = (sum(each.rows_added for each in made), sum(each.bytes_added for each in made))
-    return Dataset(
-        namespace=namespace,
-        name=table.name,
-        version=f"{incarnation(table)}/main@{snapshot_id}",
-        columns=tuple((column["name"], column["type"]) for column in table.schemas().to_dicts()[-1]["fields"]),
-        wrote=(*sums, sum(each.files_added for each in made)) if made else None,
-    )
 
 
 @contextmanager
@@ -139,7 +70,10 @@ def send_event(
 ) -> None:
     """Send one event; `warn` takes a sentence where that is not possible."""
     try:
-        _events().send(step, state, lineage, error, receiver=receiver, api_key=api_key)
+        # The client is an optional extra.
+        from lakehouse_dagster.lineage.openlineage_events import send  # noqa: PLC0415
+
+        send(step, state, lineage, error, receiver=receiver, api_key=api_key)
     except ImportError as missing:
         install = "pip install 'paimon-lakehouse[openlineage]'"
         warn(f"OpenLineage event {state} of {step.job} was not sent: {missing}. Install it: {install}.")
@@ -166,7 +100,3 @@ def unended_steps(instance: dg.DagsterInstance, run_id: str, namespace: str) -> 
 
 def _noted(step: StepAttempt, note: str) -> dict[str, str]:
     return {note: json.dumps(asdict(step))}
-
-
-def _events() -> Any:
-    return import_module("lakehouse_dagster.openlineage_events")

@@ -23,7 +23,7 @@ from openlineage.client.generated import (
 )
 
 import lakehouse_core as lc
-from lakehouse_dagster.lineage import Dataset, State, StepAttempt, StepLineage
+from lakehouse_dagster.lineage.steps import Dataset, State, StepAttempt, StepLineage
 
 PRODUCER: Final = f"urn:paimon-lakehouse:{lc.__version__}"
 # A receiver that does not answer holds up a step for this long at most, at its start and at its end.

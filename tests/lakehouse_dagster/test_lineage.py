@@ -344,7 +344,7 @@ def test_steps_that_began_and_did_not_end_are_found_by_their_attempts_and_their_
 
 
 def test_a_client_that_is_not_installed_is_named_and_fails_no_step(instance, tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "lakehouse_dagster.openlineage_events", None)
+    monkeypatch.setitem(sys.modules, "lakehouse_dagster.lineage.openlineage_events", None)
     step = begun_step(instance, attempt=0)
     warnings = []
 
