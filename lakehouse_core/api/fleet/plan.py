@@ -205,7 +205,7 @@ class MaintenancePlan:
 
 def choice_of(candidate: Candidate, incarnation: int, snapshot_id: int | None) -> MaintenanceChoice:
     """Return a chosen candidate as users see it. The figures of its table are those of the survey."""
-    benefit, cost = candidate.benefit, candidate.cost
+    effect, cost = candidate.effect, candidate.cost
     urgent = "" if candidate.urgent is None else f"urgent: {candidate.urgent}; "
     return MaintenanceChoice(
         warehouse=candidate.warehouse,
@@ -218,12 +218,12 @@ def choice_of(candidate: Candidate, incarnation: int, snapshot_id: int | None) -
         bytes=cost.bytes,
         requests=cost.requests,
         seconds=round(cost.seconds, 6),
-        saved_seconds=round(benefit.seconds_per_day, 6),
-        files_saved=benefit.files,
-        runs_saved=benefit.runs,
-        bytes_freed=benefit.freed_bytes,
+        saved_seconds=round(candidate.saved_seconds, 6),
+        files_saved=effect.files,
+        runs_saved=effect.runs,
+        bytes_freed=effect.freed_bytes,
         reason=(
-            f"{urgent}{candidate.sentence}; {cost} for {benefit.seconds_per_day:.3g} s saved a day"
+            f"{urgent}{candidate.sentence}; {cost} for {candidate.saved_seconds:.3g} s saved a day"
             f"{candidate.in_reads}, which {_pays(candidate)}"
         ),
         urgent=candidate.urgent,

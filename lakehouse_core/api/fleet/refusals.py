@@ -28,7 +28,7 @@ def refusals_of(refused: Iterable[Refused]) -> Iterator[MaintenanceRefusal]:
         of = each.candidate
         alike[of.warehouse, of.table, of.operation, of.urgent is not None, of.bucket is None].append(each)
     for found in alike.values():
-        found.sort(key=lambda one: -one.candidate.benefit.seconds_per_day)
+        found.sort(key=lambda one: -one.candidate.saved_seconds)
         # One more is shorter named than counted.
         named = found if len(found) <= _NAMED + 1 else found[:_NAMED]
         yield from map(_named, named)
@@ -66,7 +66,7 @@ def _named(refused: Refused) -> MaintenanceRefusal:
         operation=candidate.operation,
         partition=candidate.partition,
         bucket=candidate.bucket,
-        saved_seconds=round(candidate.benefit.seconds_per_day, 6),
+        saved_seconds=round(candidate.saved_seconds, 6),
         reason=f"{candidate.sentence}. Refused: {refused.reason}",
         urgent=candidate.urgent,
     )
@@ -74,7 +74,7 @@ def _named(refused: Refused) -> MaintenanceRefusal:
 
 def _counted(others: Sequence[Refused]) -> MaintenanceRefusal:
     first = others[0].candidate
-    saved = sum(each.candidate.benefit.seconds_per_day for each in others)
+    saved = sum(each.candidate.saved_seconds for each in others)
     more = f"{count_text(len(others), 'partition' if first.bucket is None else 'bucket')} more"
     urgent = f"{more}, as {first.name}: {first.urgent}"
     return MaintenanceRefusal(

@@ -1,4 +1,4 @@
-"""Candidates: the operations that could be done to a table, each with its cost, its benefit and its sentence.
+"""Candidates: the operations that could be done to a table, each with its cost, what it saves and its sentence.
 
 Rule: the unit is a partition, for manifests and snapshots the table; what helps nothing is not a candidate.
 Source: docs/decisions/0019-value-of-maintenance.md.
@@ -6,6 +6,7 @@ Source: docs/decisions/0019-value-of-maintenance.md.
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from sys import intern
 from typing import Final
 
 from lakehouse_core.display import count_text, size_text
@@ -39,18 +40,81 @@ _DELETED_AT_ONCE: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Benefit:
-    """What an operation saves: seconds of reading each day, of which `kept_seconds` are those of what is deleted.
+class TableEffect:
+    """What an operation on a whole table does, in words, and what it saves: files of a read, bytes that are stored."""
 
-    The other figures are the difference that it makes to one read, and to what is stored.
+    text: str
+    files: int = 0
+    freed_bytes: int = 0
+    runs: int = 0
+
+    def sentence(self, bucket: int | None) -> str:
+        del bucket
+        return self.text
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionEffect:
+    """What a compaction does in its figures, and why.
+
+    A fleet has a million of them, and few are told of: the figures are one text, and the words are made when asked for.
     """
 
-    seconds_per_day: float
-    kept_seconds: float = 0.0
-    files: int = 0
-    runs: int = 0
-    merged_bytes: int = 0
-    freed_bytes: int = 0
+    reason: str
+    # Of buckets, all buckets, files, bytes that are rewritten, and what a read opens before and after.
+    figures: str
+
+    @staticmethod
+    def of(
+        work: CompactionWork, now: Reading, after: Reading, *, reason: str, buckets: int, of_buckets: int
+    ) -> "CompactionEffect":
+        """Return the effect of a compaction in some of all buckets of a partition."""
+        return CompactionEffect(
+            intern(reason),
+            f"{buckets} {of_buckets} {work.files} {work.rewritten_bytes} "
+            f"{now.files} {now.runs} {now.bytes} {now.merged_bytes} "
+            f"{after.files} {after.runs} {after.bytes} {after.merged_bytes}",
+        )
+
+    @property
+    def files(self) -> int:
+        """How many files fewer a read opens."""
+        now, after = self._readings()
+        return now.files - after.files
+
+    @property
+    def runs(self) -> int:
+        """How many sorted runs fewer a read merges."""
+        now, after = self._readings()
+        return now.runs - after.runs
+
+    @property
+    def freed_bytes(self) -> int:
+        now, after = self._readings()
+        return max(now.bytes - after.bytes, 0)
+
+    def sentence(self, bucket: int | None) -> str:
+        """Return the figures in words, of a whole partition or of one bucket."""
+        buckets, of_buckets, files, rewritten, *_ = map(int, self.figures.split())
+        now, after = self._readings()
+        all_of_them = count_text(of_buckets, "bucket")
+        place = f"{buckets} of {all_of_them}"
+        read = "a read"
+        if bucket is not None:
+            place, read = f"one of {all_of_them}, because all together exceed the budget", "a read of the bucket"
+        return (
+            f"{self.reason} in {place}: rewrites {size_text(rewritten)} of {count_text(files, 'file')}; "
+            f"{read} then {_reads(now, after)}"
+        )
+
+    def _readings(self) -> tuple[Reading, Reading]:
+        """Return what a read opens now and after the compaction."""
+        found = [int(figure) for figure in self.figures.split()]
+        now, after = (
+            Reading(files=files, runs=runs, bytes=size, merged_bytes=merged)
+            for files, runs, size, merged in (found[4:8], found[8:])
+        )
+        return now, after
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +122,8 @@ class Candidate:
     """An operation on a table of a warehouse, on the partition `partition` of it (None: the whole table), on one
     `bucket` of that (None: all).
 
-    `sentence` says what it does and saves, in figures. `urgent` says why it should not wait.
+    `saved_seconds`: those of reading that it saves each day, with what freed bytes are worth. `urgent` says why it
+    should not wait.
     """
 
     warehouse: str
@@ -66,8 +131,8 @@ class Candidate:
     operation: Operation
     partition: Mapping[str, str | None] | None
     cost: Cost
-    benefit: Benefit
-    sentence: str
+    saved_seconds: float
+    effect: TableEffect | CompactionEffect
     urgent: str | None = None
     bucket: int | None = None
     # How often a day its table is read; None where reads do not count.
@@ -87,8 +152,13 @@ class Candidate:
     @property
     def days_to_pay(self) -> float:
         """The days of reading after which the operation has saved the time that it takes."""
-        saved = self.benefit.seconds_per_day
+        saved = self.saved_seconds
         return self.cost.seconds / saved if saved > 0 else float("inf")
+
+    @property
+    def sentence(self) -> str:
+        """What it does and saves, in figures."""
+        return self.effect.sentence(self.bucket)
 
 
 def verb_text(operation: Operation, partition: Mapping[str, str | None] | None, bucket: int | None = None) -> str:
@@ -154,10 +224,9 @@ def _compaction(
         operation=_verb(outlook),
         partition=partition.values or None,
         cost=compaction_cost(outlook.work, partition.manifests, rates),
-        benefit=_benefit(now, after, reads, rates),
-        sentence=(
-            f"{outlook.reason} in {outlook.buckets} of {count_text(partition.buckets, 'bucket')}: "
-            f"{_work_text(outlook.work)}; a read then {_reads(now, after)}"
+        saved_seconds=_saved_seconds(now, after, reads, rates),
+        effect=CompactionEffect.of(
+            outlook.work, now, after, reason=outlook.reason, buckets=outlook.buckets, of_buckets=partition.buckets
         ),
         urgent=partition.urgent,
         reads_per_day=reads,
@@ -185,31 +254,18 @@ def _pieces(
             partition=partition.values or None,
             bucket=piece.bucket,
             cost=compaction_cost(piece.work, partition.manifests, rates),
-            benefit=_benefit(piece.now, piece.after, reads, rates),
-            sentence=(
-                f"{piece.reason} in one of {count_text(partition.buckets, 'bucket')}, because all together exceed the "
-                f"budget: {_work_text(piece.work)}; a read of the bucket then {_reads(piece.now, piece.after)}"
+            saved_seconds=_saved_seconds(piece.now, piece.after, reads, rates),
+            effect=CompactionEffect.of(
+                piece.work, piece.now, piece.after, reason=piece.reason, buckets=1, of_buckets=partition.buckets
             ),
             urgent=piece.urgent,
             reads_per_day=reads,
         )
 
 
-def _benefit(now: Reading, after: Reading, reads: float, rates: Rates) -> Benefit:
+def _saved_seconds(now: Reading, after: Reading, reads: float, rates: Rates) -> float:
     freed = max(now.bytes - after.bytes, 0)
-    kept = kept_seconds(freed, rates=rates)
-    return Benefit(
-        seconds_per_day=max(now.seconds(rates) - after.seconds(rates), 0.0) * reads + kept,
-        kept_seconds=kept,
-        files=now.files - after.files,
-        runs=now.runs - after.runs,
-        merged_bytes=now.merged_bytes - after.merged_bytes,
-        freed_bytes=freed,
-    )
-
-
-def _work_text(work: CompactionWork) -> str:
-    return f"rewrites {size_text(work.rewritten_bytes)} of {count_text(work.files, 'file')}"
+    return max(now.seconds(rates) - after.seconds(rates), 0.0) * reads + kept_seconds(freed, rates=rates)
 
 
 def compaction_cost(work: CompactionWork, manifests: int, rates: Rates = RATES) -> Cost:
@@ -256,13 +312,13 @@ def _manifests(survey: TableSurvey, found: ManifestSurvey, reads: float, rates: 
         operation="compact_manifests",
         partition=None,
         cost=cost,
-        benefit=Benefit(
-            seconds_per_day=max(now.seconds(rates) - after.seconds(rates), 0.0) * reads,
+        saved_seconds=max(now.seconds(rates) - after.seconds(rates), 0.0) * reads,
+        effect=TableEffect(
+            text=(
+                f"merges {count_text(found.merged_count, 'manifest')} of {size_text(found.merged_bytes)}; the plan of "
+                f"a read then opens {found.count_after:,} instead of {found.count:,}"
+            ),
             files=found.count - found.count_after,
-        ),
-        sentence=(
-            f"merges {count_text(found.merged_count, 'manifest')} of {size_text(found.merged_bytes)}; the plan of a "
-            f"read then opens {found.count_after:,} instead of {found.count:,}"
         ),
         reads_per_day=reads,
     )
@@ -278,7 +334,6 @@ def _expiry(survey: TableSurvey, found: ExpirySurvey, rates: Rates) -> Candidate
         rates=rates,
     )
     size, files = found.unneeded_bytes + found.due_bytes, found.unneeded_files + found.due_files
-    kept = kept_seconds(size, files + found.roots * _ROOT_OBJECTS, rates=rates)
     freed = found.due_bytes if found.grace_millis else size
     return Candidate(
         warehouse=survey.warehouse,
@@ -286,8 +341,8 @@ def _expiry(survey: TableSurvey, found: ExpirySurvey, rates: Rates) -> Candidate
         operation="expire",
         partition=None,
         cost=cost,
-        benefit=Benefit(seconds_per_day=kept, kept_seconds=kept, files=deleted, freed_bytes=freed),
-        sentence="; ".join(_expiry_sentences(survey, found)),
+        saved_seconds=kept_seconds(size, files + found.roots * _ROOT_OBJECTS, rates=rates),
+        effect=TableEffect(text="; ".join(_expiry_sentences(survey, found)), files=deleted, freed_bytes=freed),
     )
 
 

@@ -33,9 +33,9 @@ class _Waits:
 @dataclass(frozen=True, slots=True)
 class _NotWorth:
     def __call__(self, each: Candidate) -> str:
-        pays = "never pays" if each.benefit.seconds_per_day <= 0 else f"pays after {each.days_to_pay:,.0f} days"
+        pays = "never pays" if each.saved_seconds <= 0 else f"pays after {each.days_to_pay:,.0f} days"
         return (
-            f"it would take {each.cost.seconds:.3g} s and save {each.benefit.seconds_per_day:.2g} s a day"
+            f"it would take {each.cost.seconds:.3g} s and save {each.saved_seconds:.2g} s a day"
             f"{each.in_reads}, so it {pays}, and the limit is {DAYS_TO_PAY:g}"
         )
 
@@ -58,7 +58,7 @@ class _LeftOut:
     spent: Cost
 
     def __call__(self, each: Candidate) -> str:
-        saves = f"it would save {each.benefit.seconds_per_day:.2g} s a day{each.in_reads} for {each.cost}"
+        saves = f"it would save {each.saved_seconds:.2g} s a day{each.in_reads} for {each.cost}"
         if self.chosen is not None:
             return f"{saves}; {self.chosen.name}, which takes {self.chosen.cost}, is chosen instead"
         return f"{saves}, and of the budget of {self.budget} the choices of more worth took {self.spent}"
@@ -111,7 +111,7 @@ def choose(candidates: Iterable[Candidate], budget: Budget, *, only_urgent: bool
         refused += [
             Refused(candidate=each, why=why) for each in found if each is not chosen and not _is_surpassed(each, chosen)
         ]
-    refused.sort(key=lambda one: -one.candidate.benefit.seconds_per_day)
+    refused.sort(key=lambda one: -one.candidate.saved_seconds)
     return Choice(
         chosen=_in_order(taken.values(), budget), refused=tuple(refused), reserve=_in_order(spare.values(), budget)
     )
@@ -208,7 +208,7 @@ def _worth(now: Candidate | None, then: Candidate, budget: Budget) -> float:
 
 
 def _value(candidate: Candidate) -> float:
-    return candidate.benefit.seconds_per_day
+    return candidate.saved_seconds
 
 
 def parted(candidates: Iterable[Candidate], *, only_urgent: bool) -> tuple[list[Candidate], list[Refused]]:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import lakehouse_core as lc
-from lakehouse_core.planning.fleet.candidates import Benefit, Candidate, total
+from lakehouse_core.planning.fleet.candidates import Candidate, TableEffect, total
 from lakehouse_core.planning.fleet.choice import DAYS_TO_PAY, Choice, choose
 from lakehouse_core.planning.fleet.cost import Cost
 from lakehouse_core.planning.fleet.operations import Operation
@@ -33,8 +33,8 @@ def candidate(
         operation=operation,
         partition=None if partition is None else {"dt": partition},
         cost=Cost(bytes=size, requests=requests, seconds=seconds),
-        benefit=Benefit(seconds_per_day=saved),
-        sentence="figures",
+        saved_seconds=saved,
+        effect=TableEffect(text="figures"),
         urgent=urgent,
     )
 
@@ -69,7 +69,7 @@ def _partition(number: int, kinds: int, minor: tuple[int, int, int], full: tuple
 
 
 def value(candidates: Sequence[Candidate]) -> float:
-    return sum(each.benefit.seconds_per_day for each in candidates)
+    return sum(each.saved_seconds for each in candidates)
 
 
 def highest_value(candidates: Sequence[Candidate], budget: lc.Budget) -> float:
