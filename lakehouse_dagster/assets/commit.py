@@ -39,7 +39,7 @@ from lakehouse_dagster.specs import TableSpec
 
 
 def commit_asset(lake: Lake, table: TableSpec) -> dg.AssetsDefinition:
-    """Return the asset that commits the staged batches of a table, each once.
+    """Return the asset that commits the staged batches of a table, each once, and stages those of a run without ingest.
 
     With `commit: together` a run commits all batches that are staged, whatever its own are.
     """

@@ -79,11 +79,11 @@ def stage(
 def stages_itself(context: dg.AssetExecutionContext, assets: TableAssets) -> bool:
     """Return whether the step of a table stages what it commits, because its run has no ingest of the table.
 
-    Not for batches that many runs stage. Values of assets are loaded by the ingest alone.
+    Values of assets are loaded by the ingest alone.
     """
     ingest = assets.operation("ingest").to_python_identifier()
     runs_ingest = any(node.name == ingest for node in context.job_def.nodes)
-    return not (runs_ingest or assets.source.inputs or assets.spec.commit.is_together)
+    return not (runs_ingest or assets.source.inputs)
 
 
 def rereads(assets: TableAssets, table: lc.Table, delivery: Delivery) -> bool:

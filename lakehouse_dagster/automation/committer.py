@@ -86,8 +86,9 @@ def committer_sensors(lake: Lake) -> list[dg.SensorDefinition]:
                 context.log.warning(f"{name}: {error}")
                 lines.append(f"{name}: {error}")
                 continue
-            ingest = lake.operation_key(spec, "ingest")
-            begun = {partition for run in runs for partition in run.get(ingest, ())}
+            ingest, own = lake.operation_key(spec, "ingest"), lake.table_key(spec)
+            # A run of the table itself stages its batch, if nobody has.
+            begun = {partition for run in runs for key in (ingest, own) for partition in run.get(key, ())}
             asked = (_staging_request(lake, spec, key, now=now) for key in found.new if key not in begun)
             new = first_requests(context.instance, sensor, asked, most=max(0, _MOST_REQUESTS - len(requests)))
             requests += new
@@ -98,7 +99,7 @@ def committer_sensors(lake: Lake) -> list[dg.SensorDefinition]:
             waited = now - datetime.fromisoformat(seen[name])
             staging = len(new) + sum(ingest in run for run in runs)
             count = f"{len(found.ready)} batch{'es' if len(found.ready) > 1 else ''} staged"
-            if any(lake.table_key(spec) in run for run in runs):
+            if any(own in run for run in runs):
                 lines.append(f"{name}: {count}, a run is committing")
             elif staging and waited < timedelta(minutes=spec.commit.wait_minutes):
                 lines.append(f"{name}: {count}, {staging} more run{'s are' if staging > 1 else ' is'} staging")

@@ -176,7 +176,7 @@ def test_what_a_killed_committer_did_not_tell_the_next_one_tells(tmp_path: Path,
     assert place.tick() == "sales.orders: nothing is staged"
 
 
-def _killed(_: object) -> None:
+def _killed(*_: object) -> None:
     raise RuntimeError("the process is gone")
 
 
@@ -319,6 +319,75 @@ def test_a_run_of_both_assets_for_a_range_makes_one_snapshot(tmp_path: Path, ins
     assert result.success
     assert snapshots(place.table) == [", ".join(ALL[:5])]
     assert sorted(place.events()) == ALL[:5]
+
+
+def test_one_click_stages_its_batch_and_commits_it_with_those_of_other_runs(
+    tmp_path: Path, instance: dg.DagsterInstance
+) -> None:
+    place = Place(tmp_path, keyed_orders(), instance)
+    place.stage(*ALL[:2])
+    made = place.commit(ALL[2])
+
+    assert made.is_success
+    assert snapshots(place.table) == [", ".join(ALL[:3])]
+    assert sorted(place.events()) == ALL[:3]
+    assert instance.get_materialized_partitions(INGEST) == {*ALL[:3]}
+    (staged,) = instance.fetch_materializations(
+        dg.AssetRecordsFilter(asset_key=INGEST, asset_partitions=[ALL[2]]), limit=1
+    ).records
+    tags = place.events()[ALL[2]].tags or {}
+    assert tags["dagster/input_event_pointer/lake/sales/orders/ingest"] == str(staged.storage_id)
+    # A batch waits where those before it are not staged.
+    place.commit(ALL[4])
+    assert len(place.table.snapshots()) == 1
+    place.commit(ALL[3])
+    assert snapshots(place.table) == [", ".join(ALL[:3]), ", ".join(ALL[3:5])]
+
+
+def test_a_click_that_died_before_its_commit_is_carried_on_by_the_next_one(
+    tmp_path: Path, instance: dg.DagsterInstance
+) -> None:
+    place = Place(tmp_path, orders(), instance)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("lakehouse_dagster.assets.commit._joint_commit", _killed)
+        assert not place.commit(ALL[0]).is_success
+    request = place.requested()
+    assert (request.tags[PARTITION], request.asset_selection) == (ALL[0], [TABLE])
+    place.commit(ALL[0])
+
+    assert snapshots(place.table) == [ALL[0]]
+    assert sorted(place.events()) == [ALL[0]]
+    # Nothing was written twice.
+    assert len([*(tmp_path / "warehouse" / "sales.db" / "orders").rglob("data-*")]) == 1
+
+
+def test_the_sensor_does_not_stage_the_batch_of_a_click(tmp_path: Path, instance: dg.DagsterInstance) -> None:
+    place = Place(tmp_path, orders(), instance)
+    delivered = dg.DynamicPartitionsDefinition(name="many_batches")
+    lake = replace(many_lake(place.spec), feeds={"many": replace(FEED, delivered=delivered)})
+    instance.add_dynamic_partitions("many_batches", ALL[:2])
+    definitions = lake_definitions(lake, resources=resources(tmp_path))
+    job = definitions.resolve_implicit_global_asset_job_def()
+    instance.create_run_for_job(
+        job, status=dg.DagsterRunStatus.STARTED, tags={PARTITION: ALL[0]}, asset_selection=frozenset({TABLE})
+    )
+
+    with dg.build_sensor_context(instance=instance, resources=resources(tmp_path), definitions=definitions) as context:
+        found = definitions.resolve_sensor_def("lake_committer").evaluate_tick(context).run_requests or []
+    assert [(request.tags[PARTITION], request.asset_selection) for request in found] == [(ALL[1], [INGEST])]
+
+
+def test_a_click_on_a_range_makes_one_snapshot(tmp_path: Path, instance: dg.DagsterInstance) -> None:
+    place = Place(tmp_path, orders(), instance)
+    definitions = lake_definitions(many_lake(place.spec), resources=resources(tmp_path))
+    result = definitions.resolve_implicit_global_asset_job_def().execute_in_process(
+        instance=instance, asset_selection=[TABLE], tags=range_tags(ALL[0], ALL[3])
+    )
+
+    assert result.success
+    assert snapshots(place.table) == [", ".join(ALL[:4])]
+    assert sorted(place.events()) == ALL[:4]
+    assert instance.get_materialized_partitions(INGEST) == {*ALL[:4]}
 
 
 def test_runs_that_stage_need_no_pool() -> None:
