@@ -134,7 +134,10 @@ class WarehouseFiles:
             )
 
     def drop_unfinished(self, name: TableName) -> bool:
-        """Remove a copy that is not a table yet; return False if there is none."""
+        """Remove a copy that is not a table yet, or what an interrupted drop left; return False if there is neither."""
+        if self._store.folders is None and self.at(name).infos([_DROP_MARK]):
+            self._drop_objects(name)
+            return True
         if not self.is_unfinished(name):
             return False
         self.drop_table(name, COPY_MARK)

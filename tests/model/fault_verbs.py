@@ -33,7 +33,7 @@ class Verb:
 
     `waits`: readers see it after a compaction, whose failure is told in the report and fails no commit. `resumes`:
     files that nobody sees stay for the next time. `prepare`: what was done before, and did not fail. `keys`: the
-    table's primary key.
+    table's primary key. `again`: what a user does after a failure, if it is not the same.
     """
 
     run: Callable[[Catalog], object]
@@ -43,6 +43,7 @@ class Verb:
     resumes: bool = False
     prepare: Callable[[lc.Table], object] = lambda table: None
     keys: tuple[str, ...] = ("k",)
+    again: Callable[[Catalog], object] | None = None
 
 
 def _on_table(run: Callable[[lc.Table], object], **more: Any) -> Verb:
@@ -130,7 +131,10 @@ VERBS = {
     "tag": _on_table(lambda table: table.create_tag("t")),
     "untag": _on_table(lambda table: table.delete_tag("kept")),
     "alter": _on_table(lambda table: table.alter(lc.AddColumn("w", "INT"))),
-    "create table": Verb(lambda catalog: catalog.create_table("db.new", {"a": "INT"})),
+    "create table": Verb(
+        lambda catalog: catalog.create_table("db.new", {"a": "INT"}),
+        again=lambda catalog: catalog.create_table("db.new", {"a": "INT"}, exist_ok=True),
+    ),
     "drop table": Verb(lambda catalog: catalog.drop_table("db.t")),
     "rename table": Verb(lambda catalog: catalog.rename_table("db.t", "db.other")),
     "copy table": Verb(_copy, resumes=True),
@@ -271,7 +275,7 @@ def check(verb: Verb, store: ObjectStore, before: Seen, after: Seen, told: BaseE
         assert found == before
     check_sound(catalog_of(store, 4))
     with suppress(lc.InvalidRequest, lc.NotFound):
-        verb.run(catalog_of(store, 5))
+        (verb.again or verb.run)(catalog_of(store, 5))
     assert seen(catalog_of(store, 6)).is_like(after)
     check_sound(catalog_of(store, 7))
 

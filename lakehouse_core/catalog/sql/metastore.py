@@ -1,11 +1,12 @@
 """The SQL metastore: names are rows, in the tables of Paimon's JDBC catalog; files lie as in a catalog of folders.
 
 Rule: a table is created files first, then rows, and dropped rows first, then files. So a listed table has files,
-unless another program removed them. Source: docs/format/catalogs.md#jdbc-catalog, docs/decisions/0023-sql-catalogs.md.
+unless another program removed them. A row says that a table is dropped until its files are removed.
+Source: docs/format/catalogs.md#jdbc-catalog, docs/decisions/0023-sql-catalogs.md.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any, Final
 
 import sqlalchemy as sa
@@ -36,6 +37,8 @@ from lakehouse_core.table.schema import TableSchema
 # Rows that each database has. Users do not see the first, which keeps an empty database.
 _EXISTS: Final = "exists"
 _LOCATION: Final = "location"
+# A property of a table that is dropped and whose files are being removed. Other engines do not list the table.
+_DROPPED: Final = "lakehouse.dropped"
 _LONGEST_NAME: Final = 255
 
 
@@ -106,6 +109,10 @@ class SqlMetastore:
         ]
 
     def drop_database(self, name: str) -> None:
+        for table in self._read_names(name, TABLE_PROPERTIES.c.table_name, TABLE_PROPERTIES.c.property_key == _DROPPED):
+            # An earlier call was interrupted.
+            dropped = TableName(name, table)
+            self.drop_table(dropped, self.place(dropped).schemas())
         if unlisted := self._files.tables(name):
             raise InvalidRequest(f"Database {shown(name)} stays. {self._without_row(TableName(name, unlisted[0]))}")
         if views := self._read_names(name, VIEWS.c.view_name):
@@ -143,7 +150,7 @@ class SqlMetastore:
         return self._without_row(name) if self._files.has_schema(name) else None
 
     def create_table(self, name: TableName, schemas: SchemaLog, first: TableSchema, *, adopt: bool) -> bool:
-        self._check_no_view(name)
+        self._check_new(name)
         is_ours = self._files.create_table(name, schemas, first)
         if not is_ours and not adopt:
             if self._is_listed(name):
@@ -154,7 +161,7 @@ class SqlMetastore:
         return is_ours
 
     def check_free(self, name: TableName) -> None:
-        self._check_no_view(name)
+        self._check_new(name)
         self._files.check_free(name, for_copy=True)
 
     def adopt(self, name: TableName, schemas: SchemaLog) -> None:
@@ -184,27 +191,60 @@ class SqlMetastore:
                 "Choose another name, or give the columns of its tables a binary collation."
             )
 
-    def _check_no_view(self, name: TableName) -> None:
-        if self._database.read(lambda connection: self._has_view(connection, name), empty=False):
+    def _check_new(self, name: TableName) -> None:
+        """Raise InvalidRequest if a view has the name, or a dropped table whose files are not removed yet."""
+        is_view, is_dropped = self._database.read(
+            lambda connection: (self._has_view(connection, name), self._is_dropped(connection, name)),
+            empty=(False, False),
+        )
+        if is_view:
             raise InvalidRequest(
                 f"Table {shown(str(name))}: a view of another engine has that name. Choose another name."
             )
+        if is_dropped:
+            if self._files.has_schema(name):
+                raise InvalidRequest(
+                    f"Table {shown(str(name))} is dropped, but files of it remain at {self._files.at(name).uri('')}. "
+                    "Drop it again, which removes them, then create it."
+                )
+            self._forget_dropped(name)
 
     def drop_table(self, name: TableName, schemas: SchemaLog) -> bool:
         ids = schemas.ids()
 
         def drop(connection: sa.Connection) -> bool:
+            if not connection.execute(sa.delete(TABLES).where(*self._rows_of(TABLES, name))).rowcount:
+                return self._is_dropped(connection, name)
             connection.execute(sa.delete(TABLE_PROPERTIES).where(*self._rows_of(TABLE_PROPERTIES, name)))
-            return bool(connection.execute(sa.delete(TABLES).where(*self._rows_of(TABLES, name))).rowcount)
+            connection.execute(sa.insert(TABLE_PROPERTIES), [self._property(name, _DROPPED, "true")])
+            return True
 
         is_dropped = self._database.change(drop, is_done=lambda connection: not self._has_table(connection, name))
         if is_dropped is False:
             return self._files.drop_unfinished(name)
-        if ids:
-            rest = f"Table {shown(str(name))} is dropped. Files of it remain at {schemas.store.uri('')}."
-            with begun(rest):
+        with begun(
+            f"Table {shown(str(name))} is dropped. Files of it remain at {schemas.store.uri('')}. Drop it again, which "
+            "removes them."
+        ):
+            if ids:
                 self._files.drop_table(name, MAIN.schema(ids[0]))
+            else:
+                self._files.drop_unfinished(name)
+        with suppress(StorageUnavailable, WriteOutcomeUnknown):
+            # A row that stays says nothing wrong: a drop or a creation by the same name removes it.
+            self._forget_dropped(name)
         return True
+
+    def _forget_dropped(self, name: TableName) -> None:
+        is_row = TABLE_PROPERTIES.c.property_key == _DROPPED
+        self._database.change(
+            lambda connection: (
+                connection.execute(
+                    sa.delete(TABLE_PROPERTIES).where(*self._rows_of(TABLE_PROPERTIES, name), is_row)
+                ).rowcount
+            ),
+            is_done=lambda connection: not self._is_dropped(connection, name),
+        )
 
     def rename_table(self, source: TableName, target: TableName, witness: str) -> bool:
         # Refused before a row is changed.
@@ -263,14 +303,16 @@ class SqlMetastore:
         ]
         return sorted(set(connection.execute(sa.union_all(*queries)).scalars()))
 
-    def _read_names(self, database: str, column: sa.Column[str]) -> list[str]:
+    def _read_names(self, database: str, column: sa.Column[str], *where: sa.ColumnElement[bool]) -> list[str]:
         empty: list[str] = []
-        return self._database.read(lambda connection: self._names(connection, database, column), empty=empty)
+        return self._database.read(lambda connection: self._names(connection, database, column, *where), empty=empty)
 
-    def _names(self, connection: sa.Connection, database: str, column: sa.Column[str]) -> list[str]:
+    def _names(
+        self, connection: sa.Connection, database: str, column: sa.Column[str], *where: sa.ColumnElement[bool]
+    ) -> list[str]:
         if not self._database.has(column.table):
             return []
-        query = sa.select(column).where(*self._rows_in(column.table, database))
+        query = sa.select(column).where(*self._rows_in(column.table, database), *where)
         return sorted(connection.execute(query).scalars())
 
     def _is_listed(self, name: TableName) -> bool:
@@ -281,6 +323,12 @@ class SqlMetastore:
 
     def _has_view(self, connection: sa.Connection, name: TableName) -> bool:
         return name.table in self._names(connection, name.database, VIEWS.c.view_name)
+
+    def _is_dropped(self, connection: sa.Connection, name: TableName) -> bool:
+        query = sa.select(TABLE_PROPERTIES).where(
+            *self._rows_of(TABLE_PROPERTIES, name), TABLE_PROPERTIES.c.property_key == _DROPPED
+        )
+        return connection.execute(query).first() is not None
 
     def _rows_of(self, table: sa.Table, name: TableName) -> tuple[sa.ColumnElement[bool], ...]:
         return (*self._rows_in(table, name.database), self._same(table.c.table_name, name.table))
@@ -322,10 +370,9 @@ class SqlMetastore:
                 f"Table {shown(str(name))}: a view of another engine got that name meanwhile. Drop the view, then "
                 "create the table with exist_ok=True."
             )
-        row = {"catalog_key": self._key, "database_name": name.database, "table_name": name.table}
-        connection.execute(sa.insert(TABLES), row)
+        connection.execute(sa.insert(TABLES), self._row(name))
         properties = [
-            {**row, "property_key": key, "property_value": value}
+            self._property(name, key, value)
             for key, value in _table_properties(schema).items()
             if len(key) <= _LONGEST_NAME and len(value) <= LONGEST_VALUE
         ]
@@ -333,6 +380,12 @@ class SqlMetastore:
         connection.execute(sa.delete(TABLE_PROPERTIES).where(*self._rows_of(TABLE_PROPERTIES, name)))
         if properties:
             connection.execute(sa.insert(TABLE_PROPERTIES), properties)
+
+    def _row(self, name: TableName) -> dict[str, str]:
+        return {"catalog_key": self._key, "database_name": name.database, "table_name": name.table}
+
+    def _property(self, name: TableName, key: str, value: str) -> dict[str, str]:
+        return {**self._row(name), "property_key": key, "property_value": value}
 
     def _without_files(self, name: TableName) -> str:
         return (

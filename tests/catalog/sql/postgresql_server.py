@@ -53,7 +53,7 @@ class PostgresqlServer:
         return f"postgresql://postgres@/{database}?host={self._sockets}&port={self.port}"
 
     def _control(self, *words: str) -> None:
-        command = [self._binaries / "pg_ctl", "-D", self.folder, "-w", *words]
+        command = [self._binaries / "pg_ctl", "-D", self.folder, "-w", "-t", str(HANGS_AFTER_SECONDS), *words]
         # Its output would be the server's, and never end.
         subprocess.run(
             command,
