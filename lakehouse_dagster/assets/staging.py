@@ -20,6 +20,7 @@ from lakehouse_dagster.pipeline import (
     logged_progress,
     overtaken,
     recorded_groups,
+    refuse_dynamic_together,
     stage_batches,
     stage_mode,
 )
@@ -60,6 +61,7 @@ def stage(
     lineage.reads(lambda: assets.source_dataset(context, delivery))
     groups = None
     if spec.commit.is_together:
+        refuse_dynamic_together(table)
         groups = recorded_groups(assets.lakehouse(context).local_catalog(), table, commit_user=delivery.user)
     staged = stage_batches(
         table,

@@ -43,7 +43,7 @@ from lakehouse_dagster.pipeline.staging import (
     stage_mode,
     without_gap,
 )
-from lakehouse_dagster.pipeline.table_setup import create_table, differences, open_table
+from lakehouse_dagster.pipeline.table_setup import create_table, differences, open_table, refuse_dynamic_together
 from lakehouse_dagster.pipeline.table_state import (
     AFTER,
     RUN_ID,
@@ -108,6 +108,7 @@ __all__ = [
     "recorded_cursor",
     "recorded_files",
     "recorded_groups",
+    "refuse_dynamic_together",
     "refuse_gap",
     "refuse_late",
     "refuse_other_version",

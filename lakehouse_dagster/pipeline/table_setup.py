@@ -6,7 +6,7 @@ Rule: an existing table is never altered.
 from collections.abc import Mapping
 
 import lakehouse_core as lc
-from lakehouse_dagster.specs import TableSpec
+from lakehouse_dagster.specs import DYNAMIC_TOGETHER, TableSpec
 
 # Maintenance is an asset of its own, with a run, a page and a report: an ingest leaves it to that. A table whose
 # readers or changelog need the compaction with the write says so in its specification.
@@ -29,6 +29,12 @@ def create_table(catalog: lc.Catalog, spec: TableSpec, defaults: Mapping[str, st
         comment=spec.comment,
         exist_ok=True,
     )
+
+
+def refuse_dynamic_together(table: lc.Table) -> None:
+    """Raise InvalidRequest for a table with dynamic buckets, whose batches cannot be staged at the same time."""
+    if table.schema.primary_keys and table.schema.options.get("bucket", "-1") == "-1":
+        raise lc.InvalidRequest(f"{table.name}: {DYNAMIC_TOGETHER}, or leave 'commit' out.")
 
 
 def differences(table: lc.Table, spec: TableSpec) -> list[str]:

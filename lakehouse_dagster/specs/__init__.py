@@ -16,9 +16,10 @@ from lakehouse_dagster.specs.sources import (
     UpstreamSpec,
 )
 from lakehouse_dagster.specs.strict import Misfit
-from lakehouse_dagster.specs.table import ROW_KINDS, ColumnSpec, MaintenanceSpec, TableSpec, WriteMode
+from lakehouse_dagster.specs.table import DYNAMIC_TOGETHER, ROW_KINDS, ColumnSpec, MaintenanceSpec, TableSpec, WriteMode
 
 __all__ = [
+    "DYNAMIC_TOGETHER",
     "FILES_PARAMETER",
     "ROW_KINDS",
     "SOURCES",

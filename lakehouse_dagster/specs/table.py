@@ -6,7 +6,7 @@ Rule: unknown names are refused, and a specification has everything that the tab
 import hashlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Literal, Self, TypeAlias
+from typing import Annotated, Final, Literal, Self, TypeAlias
 
 from pydantic import BeforeValidator, Field, PrivateAttr, field_validator, model_validator
 
@@ -74,6 +74,13 @@ class CommitSpec(StrictModel):
     def is_together(self) -> bool:
         """Whether a committer takes all batches that are staged."""
         return self.how == "together"
+
+
+# Why a table with dynamic buckets is refused. The options of the lake's resource may give it buckets, or take them.
+DYNAMIC_TOGETHER: Final = (
+    "commit is 'together', but the table has dynamic buckets: batches that are staged at the same time may put a new "
+    "key into two of them. Give it a number of buckets"
+)
 
 
 def _commit(value: object) -> object:
@@ -254,6 +261,8 @@ class TableSpec(StrictModel):
                 "commit is 'together', but changelog-producer is 'input': a key that several batches change would be "
                 "in the changelog of one snapshot several times. Take 'lookup' or 'full-compaction'",
             )
+        if self.primary_key and self.options.get("bucket") == "-1":
+            raise Misfit(("options", "bucket"), DYNAMIC_TOGETHER)
         return self
 
     def fault_of_news(self, silent: str) -> Misfit | None:

@@ -129,6 +129,20 @@ def test_a_component_of_each_source_is_scaffolded_and_can_be_loaded(sandbox: Any
 
 
 @pytest.mark.dagster
+def test_a_component_may_leave_its_buckets_to_the_table(sandbox: Any):
+    folder = placed(sandbox, component(options={"bucket": -1, "dynamic-bucket.target-row-num": 1}))
+    (folder / "one.csv").write_text("id,status\n1,new\n2,paid\n")
+
+    with sandbox.load_component_and_build_defs(defs_path=folder) as (_, defs), dg.DagsterInstance.ephemeral() as home:
+        for job in ("lake_sales_orders_ingest", "lake_sales_orders_maintain"):
+            assert defs.resolve_job_def(job).execute_in_process(instance=home).success
+
+    table = lc.connect("warehouse").table("sales.orders")
+    assert len({one.bucket for one in table.buckets()}) == 2
+    assert table.verify(data=True).findings == ()
+
+
+@pytest.mark.dagster
 def test_a_component_takes_the_rows_of_a_query(sandbox: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     folder = sandbox.scaffold_component(component_cls=LakehouseTableComponent, scaffold_params={"source": "sql"})
     assert "    # A number or a time that only rises; the order of texts is" in (Path(folder) / "defs.yaml").read_text()

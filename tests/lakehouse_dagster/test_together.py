@@ -404,9 +404,13 @@ def test_runs_that_stage_need_no_pool() -> None:
             {"primary_key": ("id",), "write_mode": "upsert", "options": {"changelog-producer": "input"}},
             "Take 'lookup' or 'full-compaction'",
         ),
+        (
+            {"primary_key": ("id",), "write_mode": "upsert", "options": {"bucket": "-1"}},
+            "may put a new key into two of them. Give it a number of buckets",
+        ),
         ({"commit": "twice"}, "Input should be 'each' or 'together'"),
     ],
-    ids=["whole", "changelog", "word"],
+    ids=["whole", "changelog", "dynamic buckets", "word"],
 )
 def test_what_cannot_be_committed_together_is_refused(change: dict[str, Any], message: str) -> None:
     with pytest.raises(ValidationError, match=message):

@@ -8,12 +8,14 @@ from collections.abc import Mapping, Sequence
 from itertools import chain
 
 from lakehouse_core.errors import LakehouseError
+from lakehouse_core.execution.commit.hash_indexes import HashIndexes
 from lakehouse_core.execution.commit.live_files import live_in
 from lakehouse_core.execution.commit.staged_files import check_new_files
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.planning.commit.checks import check_schema, check_staged
 from lakehouse_core.planning.commit.conflicts import bucket_counts, conflict_error, needs_live_files
 from lakehouse_core.planning.commit.file_changes import FileChanges, append_changes, new_files
+from lakehouse_core.table.bucketing import has_hash_index
 from lakehouse_core.table.commit_message import Append
 from lakehouse_core.table.data_layout import DataLayout
 from lakehouse_core.table.manifest import ManifestEntry
@@ -23,7 +25,7 @@ from lakehouse_core.table.staged_commit import StagedCommit
 
 def refusals(table: TableContext, staged: Sequence[StagedCommit]) -> list[str | None]:
     """Return for each staged commit why it cannot be committed, None if nothing speaks against it: its files are there,
-    and rows that it adds have the bucket count of their partitions.
+    and rows that it adds have the bucket count of their partitions, or the dynamic buckets that their keys have now.
 
     The table is read once for all. Raises StorageUnavailable, CorruptTable: a table that cannot be read refuses none.
     """
@@ -35,6 +37,7 @@ def refusals(table: TableContext, staged: Sequence[StagedCommit]) -> list[str | 
     infos = table.store.infos(file.key for each in changes for file in new_files(each, folders))
     added = [changed for each, changed in zip(staged, changes, strict=True) if isinstance(each.mode, Append)]
     live = _live_by_partition(table, schema, added)
+    latest = table.snapshots.latest() if has_hash_index(schema.bucketing) else None
 
     def why_not(each: StagedCommit, changed: FileChanges) -> str | None:
         try:
@@ -47,7 +50,8 @@ def refusals(table: TableContext, staged: Sequence[StagedCommit]) -> list[str | 
             return None
         there = chain.from_iterable(live.get(partition, ()) for partition in changed.partitions)
         conflicts = bucket_counts(there, changed.entries)
-        return str(conflict_error(conflicts, schema)) if conflicts else None
+        clash = conflict_error(conflicts, schema) if conflicts else HashIndexes(table, each).clash_at(latest, schema)
+        return None if clash is None else str(clash)
 
     return [why_not(each, changed) for each, changed in zip(staged, changes, strict=True)]
 

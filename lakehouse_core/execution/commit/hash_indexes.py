@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 
 from lakehouse_core.data_files.hash_index import read_hashes, write_hashes
-from lakehouse_core.errors import CorruptTable, InvalidRequest
+from lakehouse_core.errors import CommitConflict, CorruptTable, InvalidRequest
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.execution.tasks.key_hashes import key_hashes
 from lakehouse_core.execution.tasks.merge_scan import BucketFiles
@@ -80,6 +80,22 @@ class HashIndexes:
             self._messages = messages if as_staged else self._united(messages, live, schema)
             self._given = messages, live
         return self._messages
+
+    def clash_at(self, latest: Snapshot | None, schema: TableSchema) -> CommitConflict | None:
+        """Return the conflict of the staged rows at `latest`, None if there is none. Nothing is written."""
+        rows = [message for message in self._staged.messages if message.new_files]
+        partitions = frozenset(message.partition for message in rows)
+        if not rows or not has_hash_index(schema.bucketing):
+            return None
+        self._folders = self._folders or DataLayout(schema)
+        entries = () if latest is None else self._table.manifests.index_entries(latest)
+        live = live_indexes(entries, partitions)
+        if fits(rows, live) and self._is_unchanged(live, partitions, latest):
+            return None
+        _, conflicts = self._grown(rows, live, claimed=self._indexed_keys)
+        if conflicts:
+            _, conflicts = self._grown(rows, live, claimed=self._keys)
+        return conflict_error(conflicts, schema) if conflicts else None
 
     def end(self, *, applied: bool) -> None:
         """Delete the index files that this commit does not need: all that it wrote if it was not applied, else those

@@ -86,6 +86,25 @@ def values(table: lc.Table) -> dict[int, int]:
     return {row["k"]: row["v"] for row in sorted(found, key=lambda row: row["k"])}
 
 
+def test_staged_rows_whose_keys_another_commit_put_into_other_buckets_are_told_before_their_commit(tmp_path: Path):
+    table = table_of(tmp_path, **{"dynamic-bucket.target-row-num": "1"})
+    table.write(rows([1]))
+    # Key 2 opens bucket 1.
+    staged = table.stage(rows([2]), commit_user="mine", commit_identifier=0)
+    fine = table.stage(rows([1], v=7), commit_user="other", commit_identifier=0)
+    table.write(rows([3]))
+    table.write(rows([2]))
+    found, none = table.why_not_committed([staged, fine])
+
+    assert found is not None
+    assert "another commit put 1 of its keys into bucket 2" in found
+    assert none is None
+    with pytest.raises(CommitConflict):
+        table.commit(staged)
+    table.commit(fine)
+    is_sound(table)
+
+
 def test_a_table_with_a_key_has_dynamic_buckets_unless_it_says_otherwise(tmp_path: Path) -> None:
     catalog = lc.connect(str(tmp_path))
     catalog.create_database("db")
