@@ -27,6 +27,7 @@ from lakehouse_core.storage import Fault, FaultKind, FaultyStore, MemoryStore, O
 from tests.catalog.sql.sql_tables import COLUMNS, KEYED, ROW, made
 from tests.catalog.test_flat_store import FlatStore
 from tests.limits import HANGS_AFTER_SECONDS
+from tests.pairs import each_with_one
 from tests.storage.s3_server import s3_server, storage_of
 
 NUMBERS = count()
@@ -293,10 +294,10 @@ VERBS: dict[str, tuple[Callable[[Catalog], object], Callable[[Catalog], object]]
 }
 
 
-@pytest.mark.parametrize(
-    "kind", [FaultKind.DIE_BEFORE, FaultKind.DIE_AFTER, FaultKind.FAIL_BEFORE, FaultKind.FAIL_AFTER]
-)
-@pytest.mark.parametrize("folders", [True, False], ids=["folders", "keys only"])
+KINDS = (FaultKind.DIE_BEFORE, FaultKind.FAIL_AFTER, FaultKind.FAIL_BEFORE, FaultKind.DIE_AFTER)
+
+
+@pytest.mark.parametrize(("kind", "folders"), each_with_one(KINDS, [True, False]))
 @pytest.mark.parametrize("verb", VERBS)
 def test_a_verb_that_fails_at_any_request_is_all_or_nothing_as_the_catalog_shows_it(
     verb: str, folders: bool, kind: FaultKind, tmp_path: Path

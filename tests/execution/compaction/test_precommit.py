@@ -167,7 +167,7 @@ OPTIONS = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=20)
+@settings(max_examples=settings.default.max_examples // 3)
 @given(batches=st.lists(CHANGES, min_size=1, max_size=4), options=OPTIONS)
 def test_rows_and_changelog_of_every_snapshot_are_those_without_the_option(
     tmp_path_factory: pytest.TempPathFactory,
