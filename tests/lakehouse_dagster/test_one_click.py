@@ -147,9 +147,3 @@ def test_one_click_loads_new_files(tmp_path: Path) -> None:
         assert len(ready.table("sales.orders").snapshots()) == 1
         assert ready.metadata("sales.orders", "ingest")["paimon/rows_staged"] == 2
         assert ready.metadata("sales.orders")["dagster/row_count"] == 2
-
-
-def test_a_table_whose_batches_are_committed_together_keeps_two_clicks(tmp_path: Path) -> None:
-    lake = shop_lake(orders(commit="together"))
-    with ready_lake(lake, resources={"shop": ShopFeed()}) as ready:
-        assert not click(ready, KEY, day="2013-01-01").success
