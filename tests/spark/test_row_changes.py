@@ -3,6 +3,7 @@
 import pytest
 
 import lakehouse_core as lc
+from tests.catalog.statements.test_row_changes import CASES, catalogs_in, check
 from tests.execution.row_changes.layouts import BATCHES, COLUMNS, LAYOUTS, in_order
 
 pytestmark = pytest.mark.spark
@@ -36,3 +37,7 @@ def test_rows_changed_on_spark_are_those_changed_in_this_process(spark, tmp_path
 
     assert changed(tmp_path / "spark", spark, LAYOUTS[name]) == here
     assert here[0][0] > 0
+
+
+def test_a_statement_of_sql_leaves_the_same_rows_on_spark(spark, tmp_path):
+    check(catalogs_in(tmp_path, spark=spark), "key", [CASES[1], CASES[2], CASES[13]])

@@ -86,7 +86,7 @@ def plan_query(call: Call, text: QueryText) -> PlannedQuery:
         resolved[start] = sources[key]
         view = f"lakehouse_sql_{next(_NUMBERS)}"
         tables[start] = QueryTable(view=view, fields=resolved[start].fields, prunes=resolved[start].pinned is not None)
-    analysed = analyse(query, tables, in_utc=_is_in_utc(session))
+    analysed = analyse(query, tables, in_utc=is_in_utc(session))
     relations = {start: _relation(tables[start].view, resolved[start], analysed, start) for start in tables}
     return PlannedQuery(
         query=query,
@@ -123,7 +123,7 @@ def _duckdb_text(analysed: AnalysedQuery) -> str:
     return duckdb_text(analysed.tree, analysed.schema)
 
 
-def _is_in_utc(session: Any) -> bool:
+def is_in_utc(session: Any) -> bool:
     return session is None or session.conf.get("spark.sql.session.timeZone") in ("UTC", "Etc/UTC", "Z", "GMT")
 
 

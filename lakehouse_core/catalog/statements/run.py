@@ -17,6 +17,7 @@ from lakehouse_core.catalog.statements.inserts import insert
 from lakehouse_core.catalog.statements.names import Call, Verbs
 from lakehouse_core.catalog.statements.procedures import call_procedure
 from lakehouse_core.catalog.statements.queries import explain, select
+from lakehouse_core.catalog.statements.row_changes import change_rows
 from lakehouse_core.catalog.statements.shows import describe, show
 from lakehouse_core.errors import InvalidRequest, shown
 from lakehouse_core.execution.context import TableContext
@@ -26,8 +27,10 @@ from lakehouse_core.planning.sql.statement import (
     AlterTable,
     CreateDatabase,
     CreateTable,
+    Delete,
     Describe,
     DropDatabase,
+    DropPartitions,
     DropTable,
     Explain,
     Insert,
@@ -35,6 +38,8 @@ from lakehouse_core.planning.sql.statement import (
     Select,
     Show,
     Statement,
+    Truncate,
+    Update,
 )
 from lakehouse_core.planning.sql.statement import Call as CallStatement
 from lakehouse_core.planning.sql.tokens import SqlText
@@ -88,6 +93,8 @@ def _run(call: Call, statement: Statement) -> Answer:
             return explain(call, query)
         case Insert():
             return insert(call, statement)
+        case Delete() | Update() | Truncate() | DropPartitions():
+            return change_rows(call, statement)
         case Show():
             return show(call, statement)
         case Describe():

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from lakehouse_core.errors import InvalidRequest, shown
-from lakehouse_core.planning.row_changes.expressions import Expression, Literal, columns_in
+from lakehouse_core.planning.row_changes.expressions import Call, ColumnValue, Default, Expression, Literal, columns_in
 from lakehouse_core.table.schema import TableSchema
 
 _ALLOWED: Final = "Use literals, columns, +, -, *, ||, COALESCE, NULL and DEFAULT."
@@ -20,7 +20,7 @@ def checked_assignments(given: Mapping[str, Any], schema: TableSchema) -> dict[s
     found: dict[str, Expression] = {}
     for name, value in given.items():
         schema.field(name)
-        found[name] = _parsed(name, value) if isinstance(value, str) else Literal(value)
+        found[name] = _expression(name, value)
         for column in columns_in(found[name]):
             try:
                 schema.field(column)
@@ -29,6 +29,16 @@ def checked_assignments(given: Mapping[str, Any], schema: TableSchema) -> dict[s
                     f"New value of column {shown(name)}: {error} A text is in quotes, as in \"'void'\"."
                 ) from error
     return found
+
+
+def _expression(name: str, value: Any) -> Expression:
+    match value:
+        case Literal() | Default() | ColumnValue() | Call():
+            return value
+        case str():
+            return _parsed(name, value)
+        case _:
+            return Literal(value)
 
 
 def _parsed(column: str, text: str) -> Expression:

@@ -25,7 +25,7 @@ def parse_expression(text: str) -> Expression:
     if text.strip().upper() == "DEFAULT":
         return Default()
     try:
-        return _expression(parse_one(text, dialect=ConditionDialect))
+        return expression_of(parse_one(text, dialect=ConditionDialect))
     except SqlglotError as error:
         raise InvalidRequest(
             f"{shown(text)} is not an expression in SQL. A text is in quotes, as in \"'void'\"."
@@ -34,20 +34,21 @@ def parse_expression(text: str) -> Expression:
         raise InvalidRequest(f"{shown(text)} is nested too deeply.") from error
 
 
-def _expression(node: Any) -> Expression:
+def expression_of(node: Any) -> Expression:
+    """Return the expression of a tree. Raises InvalidRequest naming the part that is not understood."""
     match node:
         case exp.Paren():
-            return _expression(node.this)
+            return expression_of(node.this)
         case exp.Column():
             if isinstance(node.this, exp.Identifier) and len(node.parts) == 1:
                 return ColumnValue(str(node.this.this))
             raise _refused(node, "a column with a table's name")
         case exp.Coalesce():
-            return Call(Function.COALESCE, tuple(map(_expression, (node.this, *node.expressions))))
+            return Call(Function.COALESCE, tuple(map(expression_of, (node.this, *node.expressions))))
         case exp.Neg() if not isinstance(node.this, exp.Literal):
-            return Call(Function.SUBTRACT, (Literal(0), _expression(node.this)))
+            return Call(Function.SUBTRACT, (Literal(0), expression_of(node.this)))
     if type(node) in _BINARY:
-        parts = [_expression(node.this), _expression(node.expression)]
+        parts = [expression_of(node.this), expression_of(node.expression)]
         function = _BINARY[type(node)]
         return reduce(lambda left, right: Call(function, (left, right)), parts)
     try:

@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import Any, Final
 
 from lakehouse_core.errors import shown
-from lakehouse_core.planning.sql.statement import QueryText
+from lakehouse_core.planning.sql.statement import Part, QueryText
 from lakehouse_core.planning.sql.tokens import Cursor
 
 QUERIES: Final = ("SELECT", "WITH", "VALUES", "FROM", "(")
@@ -23,6 +23,48 @@ def read_query(cursor: Cursor) -> QueryText:
 def is_query(cursor: Cursor, ahead: int, word: str) -> bool:
     token = cursor.token(ahead)
     return token is not None and token.text.upper() == word
+
+
+def read_part(cursor: Cursor, what: str, *stops: str) -> Part:
+    """Read an expression up to one of the words or marks in `stops` that is in no parentheses and in no CASE, or to the
+    end of the text.
+    """
+    start, depth = cursor.start, 0
+    while not cursor.is_done:
+        if depth == 0 and any(cursor.is_at(stop) for stop in stops):
+            break
+        if any(cursor.is_at(opening) for opening in ("(", "[", "CASE")):
+            depth += 1
+        elif any(cursor.is_at(closing) for closing in (")", "]", "END")):
+            depth -= 1
+        cursor.skip()
+    if cursor.start == start:
+        raise cursor.expected(what)
+    return Part(cursor.sql, start, cursor.end)
+
+
+def read_alias(cursor: Cursor, *stops: str) -> str | None:
+    """Read the name that a statement gives to a table; `stops` are the words that may follow."""
+    if cursor.takes("AS"):
+        return cursor.part("a name for the table")
+    return None if cursor.is_done or any(cursor.is_at(stop) for stop in stops) else cursor.part()
+
+
+def read_partition(cursor: Cursor, parameters: dict[str, Any]) -> dict[str, Any]:
+    """Read `(column = value, …)`."""
+    cursor.expect("(")
+    found: dict[str, Any] = {}
+    while True:
+        start, column = cursor.start, cursor.part("a partition column")
+        if not cursor.takes("="):
+            raise cursor.expected("'=' and a value")
+        if column in found:
+            raise cursor.sql.invalid(start, f"column {column} is given twice. Give it once")
+        found[column] = cursor.literal(parameters)
+        if not cursor.takes(","):
+            break
+    cursor.expect(")")
+    return found
 
 
 def read_properties(cursor: Cursor) -> dict[str, str]:

@@ -28,6 +28,7 @@ from lakehouse_core.planning.sql.clauses import (
     read_properties,
     read_query,
 )
+from lakehouse_core.planning.sql.row_changes import read_drop_partitions
 from lakehouse_core.planning.sql.statement import (
     AlterTable,
     CreateDatabase,
@@ -216,6 +217,8 @@ def read_alter(cursor: Cursor, start: int, parameters: dict[str, Any]) -> Statem
     name = cursor.name("the name of a table")
     if cursor.takes("RENAME", "TO"):
         return RenameTable(name=name, target=cursor.name("the new name"))
+    if cursor.is_at("DROP", "PARTITION") or cursor.is_at("DROP", "IF", "EXISTS", "PARTITION"):
+        return read_drop_partitions(cursor, name, parameters)
     known: tuple[str, ...] = ()
     if cursor.takes("SET", "TBLPROPERTIES"):
         changes: list[SchemaChange] = [SetOption(key, value) for key, value in read_properties(cursor).items()]
@@ -257,10 +260,6 @@ def _column_changes(cursor: Cursor, start: int, parameters: dict[str, Any]) -> l
 
 
 def _dropped(cursor: Cursor) -> list[SchemaChange]:
-    if cursor.is_at("PARTITION") or cursor.is_at("IF", "EXISTS", "PARTITION"):
-        raise cursor.sql.unsupported(
-            cursor.start, "DROP PARTITION is not carried out. INSERT OVERWRITE … PARTITION replaces its rows"
-        )
     if not cursor.takes_one("COLUMN", "COLUMNS"):
         raise cursor.expected("COLUMN or COLUMNS")
     if cursor.is_at("IF"):

@@ -18,6 +18,7 @@ from lakehouse_core.planning.sql.clauses import (
     read_query,
 )
 from lakehouse_core.planning.sql.definitions import read_alter, read_create, read_drop
+from lakehouse_core.planning.sql.row_changes import read_delete, read_truncate, read_update
 from lakehouse_core.planning.sql.statement import (
     AlterTable,
     Argument,
@@ -33,11 +34,8 @@ from lakehouse_core.planning.sql.statement import (
 from lakehouse_core.planning.sql.tokens import Cursor, SqlText
 
 _REFUSED: Final[Mapping[str, str]] = {
-    "DELETE": "delete rows by write() with rowkind_column='op' and '-D'",
-    "UPDATE": "write the changed rows with INSERT INTO; a table with a primary key replaces rows by key",
     "MERGE": "write the changed rows with INSERT INTO; a table with a primary key replaces rows by key",
     "TABLE": "SELECT * FROM …",
-    "TRUNCATE": "INSERT OVERWRITE with a query without rows empties a table",
     "USE": "pass database= to sql()",
     "SET": "pass settings= to sql()",
     "RESET": "pass settings= to sql()",
@@ -233,6 +231,9 @@ def _call(cursor: Cursor, start: int, parameters: dict[str, Any]) -> Statement:
 _STATEMENTS: Final[Mapping[str, Callable[[Cursor, int, dict[str, Any]], Statement]]] = {
     "EXPLAIN": _explain,
     "INSERT": _insert,
+    "DELETE": read_delete,
+    "UPDATE": read_update,
+    "TRUNCATE": read_truncate,
     "CREATE": read_create,
     "DROP": read_drop,
     "ALTER": read_alter,

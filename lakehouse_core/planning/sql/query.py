@@ -200,7 +200,8 @@ def _not_sql(sql: SqlText, error: Any) -> InvalidRequest:
     if not found or not column:
         return InvalidRequest("SQL: the text is not a query. Check its clauses.")
     # The parser tells the last character of a word.
-    place = f"line {first['line']}, column {max(column - len(found) + 1, 1)}"
+    lines = sql.text.split("\n")[: int(first["line"]) - 1]
+    place = sql.place(sum(len(line) + 1 for line in lines) + max(column - len(found), 0))
     why = str(first.get("description") or "").split(" but got <")[0].rstrip(".")
     if why.startswith("Required keyword"):
         return InvalidRequest(f"SQL, {place}: something is missing behind {shown(found)}. Complete the expression.")

@@ -19,6 +19,19 @@ class QueryText:
 
 
 @dataclass(frozen=True, slots=True)
+class Part:
+    """An expression inside a statement: the text from `start` to `end`."""
+
+    sql: SqlText
+    start: int
+    end: int
+
+    @property
+    def text(self) -> str:
+        return self.sql.text[self.start : self.end]
+
+
+@dataclass(frozen=True, slots=True)
 class Select:
     """A statement that only asks."""
 
@@ -45,6 +58,50 @@ class Insert:
     by_name: bool = False
     partition: Mapping[str, Any] = field(default_factory=dict)
     dynamic: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delete:
+    """DELETE. `condition` None: all rows."""
+
+    table: Name
+    alias: str | None = None
+    condition: Part | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assignment:
+    """A column that gets a new value; `column` may have the table's name before it."""
+
+    column: Name
+    value: Part
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Update:
+    """UPDATE. `condition` None: all rows."""
+
+    table: Name
+    assignments: tuple[Assignment, ...]
+    alias: str | None = None
+    condition: Part | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Truncate:
+    """TRUNCATE. `partition`: the values of PARTITION (…), empty without it."""
+
+    table: Name
+    partition: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DropPartitions:
+    """ALTER TABLE … DROP PARTITION. `missing_ok`: a partition without rows is no error."""
+
+    table: Name
+    partitions: tuple[Mapping[str, Any], ...]
+    missing_ok: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,6 +192,10 @@ Statement: TypeAlias = (
     Select
     | Explain
     | Insert
+    | Delete
+    | Update
+    | Truncate
+    | DropPartitions
     | CreateDatabase
     | DropDatabase
     | CreateTable

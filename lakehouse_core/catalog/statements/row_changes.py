@@ -1,0 +1,157 @@
+"""DELETE, UPDATE, TRUNCATE and DROP PARTITION: by the verbs of the table.
+
+Rule: a condition is carried out by the verb if the verb gives it the meaning that it has in Spark's SQL.
+"""
+
+from collections.abc import Mapping
+from typing import Any, assert_never
+
+import pyarrow as pa
+from sqlglot import exp
+
+from lakehouse_core.api.answer import Answer, answer_of
+from lakehouse_core.api.reports import RowChangeReport
+from lakehouse_core.api.table import Table
+from lakehouse_core.catalog.statements.names import Call
+from lakehouse_core.catalog.statements.queries import is_in_utc, session_of
+from lakehouse_core.errors import InvalidRequest, LakehouseError
+from lakehouse_core.planning.row_changes.expression_text import expression_of
+from lakehouse_core.planning.row_changes.expressions import Default, Expression
+from lakehouse_core.planning.sql.conditions import translated_condition
+from lakehouse_core.planning.sql.expressions import check_column, parse_part
+from lakehouse_core.planning.sql.statement import (
+    Assignment,
+    Delete,
+    DropPartitions,
+    Part,
+    Truncate,
+    Update,
+)
+from lakehouse_core.planning.sql.tokens import DIALECT, Name
+from lakehouse_core.table.predicate import And, IsNull, Not, Predicate
+
+
+def change_rows(call: Call, statement: Delete | Update | Truncate | DropPartitions) -> Answer:
+    """Carry out the statement. Raises the errors of the table's verbs."""
+    table = _table(call, statement.table)
+    match statement:
+        case Delete():
+            report = table.delete(_condition(call, statement, table, "DELETE"))
+        case Update():
+            report = _updated(call, statement, table)
+        case Truncate(partition=partition):
+            values = _partition(call, statement.table, table, partition) if partition else None
+            report = table.truncate() if values is None else table.drop_partitions(values)
+        case DropPartitions():
+            report = _dropped(call, statement, table)
+        case _:
+            assert_never(statement)
+    return answer_of(call.sql.text, pa.table({}), [report])
+
+
+def _updated(call: Call, statement: Update, table: Table) -> RowChangeReport:
+    condition = _condition(call, statement, table, "UPDATE")
+    assignments: dict[str, Expression] = {}
+    for one in statement.assignments:
+        column = _assigned(call, statement, one, table)
+        if column in assignments:
+            raise call.sql.invalid(one.column.start, f"column {column} is given twice. Give it once")
+        assignments[column] = _value(call, statement, one.value, table)
+    return table.update(assignments, condition)
+
+
+def _dropped(call: Call, statement: DropPartitions, table: Table) -> RowChangeReport:
+    """Drop partitions. Without IF EXISTS, one that has no rows is an error, as in Spark."""
+    partitions = [_partition(call, statement.table, table, one) for one in statement.partitions]
+    if not statement.missing_ok:
+        for one in partitions:
+            if table.drop_partitions(one, dry_run=True).noop_reason is not None:
+                named = ", ".join(f"{name} = {value}" for name, value in one.items())
+                raise call.sql.invalid(
+                    statement.table.start,
+                    f"{table.name} has no partition {named}. Write DROP IF EXISTS PARTITION to accept that",
+                )
+    return table.drop_partitions(partitions)
+
+
+def _table(call: Call, name: Name) -> Table:
+    try:
+        full = call.table(name)
+        if "$" in full:
+            raise call.sql.invalid(name.start, f"{name} is a system table, whose rows cannot be changed")
+        return call.catalog.table(full)
+    except LakehouseError as error:
+        raise call.at(name, error) from None
+
+
+def _partition(call: Call, name: Name, table: Table, given: Mapping[str, Any]) -> dict[str, Any]:
+    keys = table.schema.partition_keys
+    if not keys:
+        raise call.sql.invalid(name.start, f"{table.name} has no partitions. Delete rows with DELETE or TRUNCATE")
+    return {check_column(call.sql, name.start, column, keys): value for column, value in given.items()}
+
+
+def _tables(statement: Delete | Update, table: Table) -> dict[str, tuple[str, ...]]:
+    return {statement.alias or statement.table.parts[-1]: table.schema.column_names}
+
+
+def _condition(call: Call, statement: Delete | Update, table: Table, word: str) -> Predicate | None:
+    part = statement.condition
+    if part is None:
+        return None
+    tree = parse_part(part, _tables(statement, table), call.parameters, statement=word)
+    while isinstance(tree, exp.Paren):
+        tree = tree.this
+    match tree:
+        case exp.Boolean(this=True):
+            return None
+        case exp.Boolean() | exp.Null():
+            return _never(table)
+    found = translated_condition(tree, table.schema.fields, in_utc=is_in_utc(session_of(call)))
+    if found is None:
+        raise call.sql.unsupported(
+            part.start,
+            f"the condition {part.text.strip()} is not carried out in {word}: compare columns with literals, by =, <>, "
+            "<, <=, >, >=, IN, BETWEEN, IS NULL or LIKE 'text%', joined by AND, OR and NOT",
+        )
+    return found
+
+
+def _never(table: Table) -> Predicate:
+    """Return a condition that no row satisfies."""
+    is_null = IsNull(table.schema.column_names[0])
+    return And((is_null, Not(is_null)))
+
+
+def _assigned(call: Call, statement: Update, one: Assignment, table: Table) -> str:
+    parts = one.column.parts
+    name = statement.alias or statement.table.parts[-1]
+    if len(parts) > 1 and parts[0].casefold() != name.casefold():
+        raise call.sql.unsupported(
+            one.column.start, f"{one.column} is no column of {name}. A field of a row is set with its whole row"
+        )
+    return check_column(call.sql, one.column.start, parts[-1], table.schema.column_names)
+
+
+def _value(call: Call, statement: Update, part: Part, table: Table) -> Expression:
+    if part.text.strip().upper() == "DEFAULT":
+        return Default()
+    tree = parse_part(part, _tables(statement, table), call.parameters, statement="UPDATE")
+    for column in tree.find_all(exp.Column):
+        column.set("table", None)
+    try:
+        return expression_of(tree.transform(_joined))
+    except InvalidRequest as error:
+        piece = str(error).removesuffix(" is not understood.").partition(": ")[2] or tree.sql(dialect=DIALECT)
+        raise call.sql.unsupported(
+            part.start,
+            f"the value {part.text.strip()} is not carried out in UPDATE ({piece}). Use literals, columns, +, -, *, "
+            "||, COALESCE, NULL and DEFAULT",
+        ) from error
+
+
+def _joined(node: Any) -> Any:
+    """Return texts that stand side by side as one, as Spark reads them."""
+    if isinstance(node, exp.Concat) and all(isinstance(one, exp.Literal) and one.is_string for one in node.expressions):
+        return exp.Literal.string("".join(str(one.this) for one in node.expressions))
+    return node

@@ -1,0 +1,106 @@
+"""Expressions inside statements: their text → a tree whose columns are those of the tables in reach.
+
+Rule: messages name the place in the whole statement.
+"""
+
+import difflib
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from sqlglot import exp
+
+from lakehouse_core.errors import InvalidRequest
+from lakehouse_core.planning.sql.query import parse_query
+from lakehouse_core.planning.sql.statement import Part, QueryText
+from lakehouse_core.planning.sql.tokens import SqlText
+
+# An expression is parsed as a query of it.
+_BEFORE: Final = "SELECT "
+# What gives another number of rows than it gets.
+_NOT_OF_ONE_ROW: Final = (exp.AggFunc, exp.Window, exp.Explode, exp.ExplodeOuter, exp.Posexplode, exp.UDTF)
+
+
+class PartText(SqlText):
+    """An expression as a text of its own, whose places are those of the statement."""
+
+    def __init__(self, part: Part) -> None:
+        self.part = part
+        super().__init__(_BEFORE + part.text)
+
+    def place(self, start: int) -> str:
+        return self.part.sql.place(self.part.start + max(start - len(_BEFORE), 0))
+
+
+def parse_part(
+    part: Part, tables: Mapping[str, Sequence[str]], parameters: Mapping[str, Any], *, statement: str
+) -> Any:
+    """Return the tree of an expression of one row. `tables`: by name, their columns.
+
+    Each column of the tree has the name of its table, as `tables` spells both. Raises InvalidRequest and
+    UnsupportedFeature with the place of the part that is not understood.
+    """
+    text = PartText(part)
+    tree = parse_query(QueryText(text, 0, 0), parameters).tree
+    if not isinstance(tree, exp.Select) or len(tree.expressions) != 1 or set(_clauses(tree)) - {"expressions"}:
+        raise text.invalid(len(_BEFORE), f"{part.text.strip()!r} is not one expression")
+    (found,) = tree.expressions
+    for node in found.walk():
+        if isinstance(node, exp.Query):
+            raise text.unsupported(
+                _start(node), f"a query inside {statement} is not carried out. Join it in the source of a MERGE"
+            )
+        if isinstance(node, _NOT_OF_ONE_ROW):
+            raise text.unsupported(_start(node), f"{node.sql_name().lower()} needs other rows, and has none here")
+        if isinstance(node, exp.Star | exp.Alias):
+            raise text.invalid(_start(node), f"{part.text.strip()!r} is not an expression")
+    for column in list(found.find_all(exp.Column)):
+        _resolve(text, column, tables)
+    return found
+
+
+def _clauses(tree: Any) -> list[str]:
+    return [name for name, value in tree.args.items() if value]
+
+
+def _resolve(text: PartText, column: Any, tables: Mapping[str, Sequence[str]]) -> None:
+    """Give the column the names of its table and of itself as they are spelled there."""
+    name, table = str(column.name), str(column.table)
+    start = _start(column)
+    reach = {alias: names for alias, names in tables.items() if not table or alias.casefold() == table.casefold()}
+    if not reach:
+        raise text.invalid(start, f"{table} is not a table in reach. Tables: {', '.join(tables)}")
+    found = [(alias, one) for alias, names in reach.items() for one in names if one.casefold() == name.casefold()]
+    exact = [(alias, one) for alias, one in found if one == name]
+    chosen = exact or found
+    if len(chosen) == 1:
+        alias, spelled = chosen[0]
+        column.set("table", exp.to_identifier(alias, quoted=True))
+        column.set("this", exp.to_identifier(spelled, quoted=True))
+        column.set("db", None)
+        column.set("catalog", None)
+        return
+    if chosen:
+        raise text.invalid(start, f"column {name} is in several tables. Write the table before it, as in t.{name}")
+    names = [one for each in reach.values() for one in each]
+    near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
+    hint = f"Did you mean {' or '.join(dict.fromkeys(near))}?" if near else f"Columns: {', '.join(names[:20])}."
+    raise text.invalid(start, f"there is no column {name}. {hint}")
+
+
+def _start(node: Any) -> int:
+    for part in node.walk():
+        start = part.meta.get("start")
+        if start is not None:
+            return int(start)
+    return len(_BEFORE)
+
+
+def check_column(part_sql: SqlText, start: int, name: str, known: Sequence[str]) -> str:
+    """Return the column that a name means, without case where exactly one fits. Raises InvalidRequest."""
+    found = [one for one in known if one == name] or [one for one in known if one.casefold() == name.casefold()]
+    if len(found) == 1:
+        return found[0]
+    near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
+    hint = f"Did you mean {' or '.join(dict.fromkeys(near))}?" if near else f"Columns: {', '.join(known)}."
+    error: InvalidRequest = part_sql.invalid(start, f"there is no column {name}. {hint}")
+    raise error
