@@ -45,6 +45,8 @@ def assigned_buckets(
     order, then new ones are opened; beyond the highest bucket number, the hash chooses among the assigner's buckets.
     Raises InvalidRequest if no bucket is left and the table sets no `dynamic-bucket.max-buckets`.
     """
+    if assigners.count == 1:
+        return _filled(new, counts, options, 1, 0)
     buckets: Buckets = np.empty(len(new), np.int32)
     of_each = assigners.of(new)
     for assigner in np.unique(of_each).tolist():

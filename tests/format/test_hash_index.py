@@ -31,6 +31,15 @@ def test_what_is_written_is_read_in_rising_order_and_each_hash_once(hashes: list
     assert distinct(of(hashes)).tolist() == sorted(set(hashes))
 
 
+@pytest.mark.parametrize("highest", [2**31, 2**24, 4])
+def test_more_hashes_than_are_sorted_in_one_piece_come_out_like_few(highest: int) -> None:
+    hashes = np.random.default_rng(1).integers(-highest, highest, 200_001).astype(np.int32)
+    before = hashes.copy()
+
+    assert distinct(hashes).tolist() == np.unique(hashes).tolist()
+    assert hashes.tolist() == before.tolist()
+
+
 def test_half_a_hash_is_damage() -> None:
     with pytest.raises(CorruptTable, match="index/f: it has 6 bytes, expected hashes of 4 bytes each"):
         decode_hashes(b"123456", "index/f")

@@ -74,7 +74,7 @@ class BucketIndex:
             for file in files:
                 self._look_in(partition, bucket, file, keys, buckets)
         if (is_new := buckets == _UNKNOWN).any():
-            new = keys[is_new]
+            new = keys if is_new.all() else keys[is_new]
             buckets[is_new] = found = assigned_buckets(new, state.counts, self._options, self._assigners)
             state.add(new, found)
         return buckets_of_rows(hashes, keys, buckets)
@@ -88,7 +88,7 @@ class BucketIndex:
         if not len(new):
             return old, ()
         folder = self._folder(place.partition, place.bucket)
-        hashes = distinct(np.concatenate([*(self._hashes(folder, file) for file in old), new]))
+        hashes = distinct(np.concatenate([*(self._hashes(folder, file) for file in old), new])) if old else new
         name = self._new_name()
         self._written.append(f"{folder}/{name}")
         return old, (write_hashes(self._sinks, folder, name, hashes),)
@@ -157,7 +157,8 @@ class _Partition:
         self._added, self._buckets = new, buckets
 
     def new(self, bucket: int) -> Hashes:
-        new: Hashes = self._added[self._buckets == bucket]
+        of_bucket = self._buckets == bucket
+        new: Hashes = self._added if of_bucket.all() else self._added[of_bucket]
         return new
 
 
@@ -173,5 +174,8 @@ def positions_in(known: Hashes, keys: Hashes) -> "np.ndarray[tuple[int], np.dtyp
 
 
 def _counted(buckets: Buckets) -> Iterator[tuple[int, int]]:
+    if (buckets == buckets[0]).all():
+        yield int(buckets[0]), len(buckets)
+        return
     counts = np.bincount(buckets)
     yield from ((bucket, int(counts[bucket])) for bucket in np.flatnonzero(counts).tolist())

@@ -89,18 +89,24 @@ class Router:
     def _dynamic_codes(self, index: Assigns, partitions: Codes, hashes: npt.NDArray[np.int32]) -> Codes:
         """Return a number for the dynamic bucket of each row; `partitions` are the numbers of their partitions."""
         codes = np.empty(len(hashes), dtype=np.int64)
-        for number in np.flatnonzero(np.bincount(partitions)).tolist():
-            is_all = len(self._paths) == 1
-            rows = slice(None) if is_all else np.flatnonzero(partitions == number)
+        is_one = len(self._paths) == 1
+        for number in (0,) if is_one and len(hashes) else np.flatnonzero(np.bincount(partitions)).tolist():
+            rows = slice(None) if is_one else np.flatnonzero(partitions == number)
             found = index.buckets(self._paths[number][0], hashes[rows])
+            if (found == found[0]).all():
+                codes[rows] = self._dynamic_code(number, int(found[0]))
+                continue
             code_of = np.zeros(int(found.max()) + 1, dtype=np.int64)
             for bucket in np.flatnonzero(np.bincount(found)).tolist():
-                code = self._dynamic.setdefault((number, bucket), len(self._dynamic))
-                code_of[bucket] = code
-                if code not in self._places:
-                    self._places[code] = self._path(number, bucket)
+                code_of[bucket] = self._dynamic_code(number, bucket)
             codes[rows] = code_of[found]
         return codes
+
+    def _dynamic_code(self, number: int, bucket: int) -> int:
+        code = self._dynamic.setdefault((number, bucket), len(self._dynamic))
+        if code not in self._places:
+            self._places[code] = self._path(number, bucket)
+        return code
 
     def _partition_codes(self, columns: Sequence[pa.Array]) -> Codes:
         """Return a number for the partition of each row, computed from distinct values only."""
