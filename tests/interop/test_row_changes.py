@@ -13,6 +13,7 @@ pytestmark = pytest.mark.interop
 
 VECTORS = {"deletion-vectors.enabled": "true"}
 KEYED = {"bucket": "2"}
+DYNAMIC = {"bucket": "-1", "dynamic-bucket.target-row-num": "3"}
 KINDS: dict[str, tuple[list[str], list[str], dict[str, str]]] = {
     "append": ([], [], {}),
     "append, partitions": ([], ["p"], {}),
@@ -26,6 +27,10 @@ KINDS: dict[str, tuple[list[str], list[str], dict[str, str]]] = {
     "deduplicate, lookup": (["k"], [], {**KEYED, "changelog-producer": "lookup"}),
     "deduplicate, vectors": (["k"], [], {**KEYED, **VECTORS}),
     "deduplicate, ignore-delete": (["k"], [], {**KEYED, "ignore-delete": "true"}),
+    "deduplicate, dynamic": (["k"], [], DYNAMIC),
+    "deduplicate, dynamic, partitions": (["p", "k"], ["p"], DYNAMIC),
+    "deduplicate, dynamic, vectors": (["k"], [], {**DYNAMIC, **VECTORS}),
+    "partial-update, dynamic": (["k"], [], {**DYNAMIC, "merge-engine": "partial-update"}),
     "partial-update": (["k"], [], {**KEYED, "merge-engine": "partial-update"}),
     "partial-update, removes": (
         ["k"],
@@ -86,4 +91,6 @@ def test_java_reads_what_our_row_changes_leave_and_goes_on(judge: Judge, tmp_pat
     assert java("files")["missing"] == []
     table.truncate()
     assert java("read")["rows"] == []
+    java("write", rows=ROWS)
+    assert sorted_rows(table.scan().to_arrow().to_pylist()) == sorted_rows(ROWS)
     assert table.verify(data=True).findings == ()

@@ -208,6 +208,7 @@ FILE_VERBS = {
     "delete, marked": _on_table(_delete, options={"bucket": "-1", **VECTORS}, keys=()),
     "delete, files": _on_table(_delete, options={"bucket": "-1"}, keys=()),
     "delete, buckets": _on_table(_delete, options={"ignore-delete": "true"}),
+    "truncate, dynamic buckets": _on_table(lambda table: table.truncate(), options=DYNAMIC),
     "update": _on_table(_update),
     "update, marked": _on_table(_update, options={"bucket": "-1", **VECTORS}, keys=()),
     "update, files": _on_table(_update, options={"bucket": "-1"}, keys=()),

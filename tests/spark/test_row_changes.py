@@ -7,7 +7,7 @@ from tests.catalog.statements.test_row_changes import CASES, catalogs_in, check
 from tests.execution.row_changes.layouts import BATCHES, COLUMNS, LAYOUTS, in_order
 
 pytestmark = pytest.mark.spark
-KINDS = ("append, partitions", "append, vectors", "deduplicate", "first-row")
+KINDS = ("append, partitions", "append, vectors", "deduplicate", "deduplicate, dynamic", "first-row")
 
 
 def changed(folder, session, layout):

@@ -32,8 +32,8 @@ class ChangeBase:
     """What a statement begins with. `snapshot` None: the table is empty.
 
     `splits`: what its tasks read, with the files that may hold matching rows. `files`: the live files of the partitions
-    that it removes, for the method PARTITIONS. `rest`: the condition on rows that is left to test. `next_numbers`: the
-    next sequence number of each bucket of the splits.
+    that it removes, for the method PARTITIONS; `indexes` are then those of these partitions alone. `rest`: the
+    condition on rows that is left to test. `next_numbers`: the next sequence number of each bucket of the splits.
     """
 
     schema: TableSchema
@@ -79,7 +79,8 @@ def _base_at(table: TableContext, empty: ChangeBase, snapshot: Snapshot) -> Chan
     live = live_rows(entries)
     base = replace(empty, snapshot=snapshot, indexes=table.manifests.index_entries(snapshot))
     if method is Method.PARTITIONS:
-        return replace(base, files=tuple(entries.take(live).entries()))
+        indexes = [entry for entry in base.indexes if scope.keeps_entry(entry.partition, entry.bucket, 0)]
+        return replace(base, files=tuple(entries.take(live).entries()), indexes=indexes)
     ids = np.unique(entries.schema_ids[live]).tolist()
     file_schemas = {number: table.schemas.schema(number) for number in ids}
     deletions = deletion_files(base.indexes, DataLayout(schema))

@@ -23,14 +23,14 @@ from lakehouse_core.execution.tasks.change_rows.task import run_change
 from lakehouse_core.execution.tasks.change_rows.values import Changed, ChangeTask, changed_from_text
 from lakehouse_core.execution.write.compact_after_commit import WriteCompaction, compact_written
 from lakehouse_core.format.deletion_vector import Positions
-from lakehouse_core.planning.commit.index_files import vector_files
+from lakehouse_core.planning.commit.index_files import indexes_by_bucket, vector_files
 from lakehouse_core.planning.commit.read_scope import ReadScope
 from lakehouse_core.planning.row_changes.methods import Method
 from lakehouse_core.planning.row_changes.statements import Isolation, Statement, Update
 from lakehouse_core.progress import Watch
 from lakehouse_core.retry import Retry
 from lakehouse_core.storage.outcomes import named_by_nobody
-from lakehouse_core.table.bucketing import has_buckets
+from lakehouse_core.table.bucketing import has_buckets, has_hash_index
 from lakehouse_core.table.commit_message import BATCH_IDENTIFIER, Append, CommitMessage
 from lakehouse_core.table.data_layout import DataLayout
 from lakehouse_core.table.layout import INDEX_FOLDER
@@ -133,7 +133,7 @@ def _run(
             schema=base.schema,
             condition=base.statement.condition,
             sees_appends=isolation == "serializable",
-            whole_buckets=base.method is Method.BUCKETS,
+            whole_buckets=base.method is Method.BUCKETS or _removes_indexes(base),
         )
         watch.at("committing")
         result = commit_or_discard(table, staged, named_by="the statement", reads=reads)
@@ -235,25 +235,35 @@ def _index_messages(table: TableContext, base: ChangeBase, results: Sequence[Cha
 
 
 def _removals(base: ChangeBase) -> Sequence[CommitMessage]:
-    """Return the removal of all files of the partitions, with their deletion vectors."""
+    """Return the removal of all files of the partitions, with their deletion vectors and hash indexes."""
+    if not base.files:
+        return ()
     files = defaultdict(list)
     for entry in base.files:
         files[entry.partition, entry.bucket, entry.total_buckets].append(entry.file)
-    messages = []
-    unmarked: set[tuple[bytes, int]] = set()
-    for (partition, bucket, total_buckets), found in files.items():
-        is_first = (partition, bucket) not in unmarked
-        unmarked.add((partition, bucket))
-        messages.append(
-            CommitMessage(
-                partition=partition,
-                bucket=bucket,
-                total_buckets=total_buckets,
-                deleted_files=tuple(found),
-                deleted_index_files=vector_files(base.indexes, partition, bucket) if is_first else (),
-            )
+    indexes = indexes_by_bucket(base.indexes)
+    messages = [
+        CommitMessage(
+            partition=partition,
+            bucket=bucket,
+            total_buckets=total_buckets,
+            deleted_files=tuple(found),
+            deleted_index_files=indexes.pop((partition, bucket), ()),
         )
+        for (partition, bucket, total_buckets), found in files.items()
+    ]
+    # A bucket that was compacted to nothing still has its hash index.
+    total_buckets = base.files[0].total_buckets
+    messages += [
+        CommitMessage(partition=partition, bucket=bucket, total_buckets=total_buckets, deleted_index_files=found)
+        for (partition, bucket), found in indexes.items()
+    ]
     return messages
+
+
+def _removes_indexes(base: ChangeBase) -> bool:
+    """Return whether the statement removes hash indexes, by which other writers meanwhile place their keys."""
+    return base.method is Method.PARTITIONS and has_hash_index(base.schema.bucketing)
 
 
 def _row_count(base: ChangeBase) -> int | None:

@@ -5,7 +5,7 @@ reappear, or be deleted twice without an error.
 Source: docs/semantics/commit.md#conflict-detection, docs/semantics/commit.md#index-manifests.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Final, TypeAlias
 
@@ -51,6 +51,15 @@ def vector_files(indexes: Iterable[IndexManifestEntry], partition: bytes, bucket
         for entry in indexes
         if entry.index_type == DELETION_VECTORS and (entry.partition, entry.bucket) == (partition, bucket)
     )
+
+
+def indexes_by_bucket(indexes: Iterable[IndexManifestEntry]) -> dict[tuple[bytes, int], tuple[IndexFile, ...]]:
+    """Return the live deletion vectors and hash indexes of each bucket, which are removed with all its files."""
+    found: defaultdict[tuple[bytes, int], list[IndexFile]] = defaultdict(list)
+    for entry in indexes:
+        if entry.index_type in _KNOWN_TYPES:
+            found[entry.partition, entry.bucket].append(index_file_of(entry))
+    return {place: tuple(files) for place, files in found.items()}
 
 
 def combined_indexes(

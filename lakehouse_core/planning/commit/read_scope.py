@@ -13,6 +13,7 @@ from typing import Final
 from lakehouse_core.format.binary_row import deserialize_row
 from lakehouse_core.options import MergeEngine
 from lakehouse_core.planning.commit.conflicts import Conflict
+from lakehouse_core.planning.commit.file_changes import FileChanges
 from lakehouse_core.table.commit_message import CommitKind
 from lakehouse_core.table.file_stats import file_ranges, key_ranges
 from lakehouse_core.table.manifest import EntryKind, ManifestEntry
@@ -58,21 +59,24 @@ class LaterChanges:
 
 def unseen_changes(
     scope: ReadScope,
-    changes: Sequence[ManifestEntry],
+    changes: FileChanges,
     later: Iterable[LaterChanges],
     file_schemas: Mapping[int, TableSchema],
 ) -> list[Conflict]:
-    """Return the conflicts of a statement with the snapshots since its base. `changes`: the files that it adds and
-    removes; `file_schemas`: by id, the schemas of the files in `later`.
+    """Return the conflicts of a statement with the snapshots since its base. `changes`: what it adds and removes;
+    `file_schemas`: by id, the schemas of the files in `later`.
 
     COMPACT snapshots are skipped: they change no rows. Raises CorruptTable for keys that cannot be decoded.
     """
     types = [field.type for field in scope.schema.key_fields]
     added: dict[tuple[bytes, int], list[KeyedFile]] = {}
-    for entry in changes if types else ():
+    for entry in changes.entries if types else ():
         if entry.kind is EntryKind.ADD:
             added.setdefault((entry.partition, entry.bucket), []).extend(keyed_files([entry.file], types))
-    replaced = {(entry.partition, entry.bucket) for entry in changes} if scope.whole_buckets else set()
+    replaced: set[tuple[bytes, int]] = set()
+    if scope.whole_buckets:
+        replaced = {(entry.partition, entry.bucket) for entry in changes.entries}
+        replaced |= {(entry.partition, entry.bucket) for entry in changes.indexes}
     rows = _ScopeRows(scope, file_schemas)
     found = []
     for each in later:
@@ -83,7 +87,7 @@ def unseen_changes(
             place = (entry.partition, entry.bucket)
             is_new = entry.kind is EntryKind.ADD
             if place in replaced:
-                found.append(_conflict(entry, "the whole bucket is rewritten"))
+                found.append(_conflict(entry, "the whole bucket is replaced"))
             elif place in added and _meets(keyed_files([entry.file], types), added[place]):
                 found.append(_conflict(entry, "it has keys in the range of the changed rows"))
             elif is_new and (has_read or scope.sees_appends) and rows.may_hold(entry):

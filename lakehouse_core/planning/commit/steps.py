@@ -189,7 +189,7 @@ def plan_step(step: CommitStep, state: StepState) -> StepPlan:
     match step:
         case AppendStep(changes=changes, reads=reads):
             if reads is not None:
-                unseen = unseen_changes(reads, changes.entries, state.later, state.file_schemas)
+                unseen = unseen_changes(reads, changes, state.later, state.file_schemas)
                 if unseen:
                     return StepPlan(changes=FileChanges(kind=changes.kind), conflicts=tuple(unseen))
             return StepPlan(changes=changes) if state.live is None else _unless_conflicting(changes, state.live, state)

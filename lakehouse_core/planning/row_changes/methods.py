@@ -10,7 +10,6 @@ from typing import assert_never
 
 from lakehouse_core.errors import InvalidRequest, UnsupportedFeature, shown
 from lakehouse_core.options import MergeEngine
-from lakehouse_core.table.bucketing import has_hash_index
 from lakehouse_core.table.merge_spec import merge_spec
 from lakehouse_core.table.predicate import Predicate, without_columns
 from lakehouse_core.table.schema import TableSchema
@@ -39,9 +38,8 @@ class Method(StrEnum):
 def delete_method(schema: TableSchema, condition: Predicate | None) -> Method:
     """Return how the rows that satisfy the bound condition (None: all) are deleted.
 
-    Raises UnsupportedFeature for tables with dynamic buckets, and as `merge_spec` does.
+    Raises UnsupportedFeature as `merge_spec` does.
     """
-    _check_bucketing(schema)
     options = schema.table_options
     if without_columns(condition, schema.partition_keys) is None:
         return Method.PARTITIONS
@@ -62,10 +60,9 @@ def delete_method(schema: TableSchema, condition: Predicate | None) -> Method:
 def update_method(schema: TableSchema, assigned: Collection[str]) -> Method:
     """Return how the columns `assigned` are changed.
 
-    Raises InvalidRequest for columns of the primary key, UnsupportedFeature for tables with dynamic buckets, and for
-    merge engines that combine the new row with the old one.
+    Raises InvalidRequest for columns of the primary key, UnsupportedFeature for merge engines that combine the new row
+    with the old one.
     """
-    _check_bucketing(schema)
     if schema.is_append:
         return _append_method(schema)
     if keys := [name for name in schema.primary_keys if name in assigned]:
@@ -92,14 +89,6 @@ def update_method(schema: TableSchema, assigned: Collection[str]) -> Method:
             )
         case _:
             assert_never(engine)
-
-
-def _check_bucketing(schema: TableSchema) -> None:
-    if has_hash_index(schema.bucketing):
-        raise UnsupportedFeature(
-            "The table has dynamic buckets, where rows are not changed by a condition yet. Write rows with a row kind "
-            "column instead (rowkind_column=), or overwrite the partitions."
-        )
 
 
 def _append_method(schema: TableSchema) -> Method:

@@ -12,6 +12,7 @@ from lakehouse_core.storage import MemoryStore, ObjectStore
 Row = dict[str, Any]
 COLUMNS = {"k": "INT NOT NULL", "p": "INT NOT NULL", "s": "INT", "v": "STRING", "n": "INT"}
 VECTORS = {"deletion-vectors.enabled": "true"}
+DYNAMIC = {"bucket": "-1", "dynamic-bucket.target-row-num": "3"}
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,12 @@ LAYOUTS = {
     "deduplicate, vectors": Layout({"bucket": "2", **VECTORS}, ("k",), (), "records", "records"),
     "deduplicate, sequence": Layout({"bucket": "2", "sequence.field": "s"}, ("k",), (), "records", "records"),
     "deduplicate, ignore-delete": Layout({"bucket": "2", "ignore-delete": "true"}, ("k",), (), "buckets", "records"),
+    "deduplicate, dynamic": Layout(DYNAMIC, ("k",), (), "records", "records"),
+    "deduplicate, dynamic, partitions": Layout(DYNAMIC, ("p", "k"), ("p",), "records", "records"),
+    "deduplicate, dynamic, vectors": Layout({**DYNAMIC, **VECTORS}, ("k",), (), "records", "records"),
+    "partial-update, dynamic": Layout(
+        {**DYNAMIC, "merge-engine": "partial-update"}, ("k",), (), "buckets", "records"
+    ),
     "partial-update": Layout({"bucket": "2", "merge-engine": "partial-update"}, ("k",), (), "buckets", "records"),
     "partial-update, removes": Layout(
         {"bucket": "2", "merge-engine": "partial-update", "partial-update.remove-record-on-delete": "true"},

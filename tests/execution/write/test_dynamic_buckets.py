@@ -12,6 +12,7 @@ import lakehouse_core as lc
 from lakehouse_core.api import table_writes
 from lakehouse_core.data_files.hash_index import read_hashes
 from lakehouse_core.errors import CommitConflict, CorruptTable, InvalidRequest
+from lakehouse_core.execution.row_changes import change
 from lakehouse_core.format.binary_row import hash_rows
 from lakehouse_core.planning.commit.hash_indexes import live_indexes
 from lakehouse_core.table.data_layout import DataLayout
@@ -486,13 +487,90 @@ def test_a_copy_has_the_indexes_too(tmp_path: Path) -> None:
     is_sound(copied)
 
 
-@pytest.mark.parametrize(
-    "change", [lambda table: table.delete("k = 1"), lambda table: table.update({"v": 1}, "k = 1"), lc.Table.truncate]
-)
-def test_rows_are_not_changed_by_a_condition_yet(tmp_path: Path, change) -> None:
+def test_changed_rows_stay_in_the_bucket_of_their_key_and_change_no_index(tmp_path: Path) -> None:
     table = table_of(tmp_path)
-    table.write(rows([1, 2]))
+    table.write(rows(range(7)))
+    before, indexes = keys_by_bucket(table), indexed(table)
+    assert len(before) == 3
 
-    with pytest.raises(lc.UnsupportedFeature, match="dynamic buckets, where rows are not changed by a condition yet"):
-        change(table)
-    assert table.scan().count() == 2
+    table.update({"v": 1}, "k < 4")
+    table.delete("k = 5")
+
+    assert keys_by_bucket(table) == before
+    assert indexed(table) == indexes
+    assert values(table) == {0: 1, 1: 1, 2: 1, 3: 1, 4: 0, 6: 0}
+    is_sound(table)
+    table.write(rows([5], v=2))
+    assert keys_by_bucket(table) == before
+
+
+@pytest.mark.damage
+def test_rows_are_changed_where_they_are_also_if_the_index_has_lost_them(tmp_path: Path) -> None:
+    table = table_of(tmp_path)
+    doubled(table, tmp_path)
+
+    table.update({"v": 1}, "k < 2")
+    table.delete("k = 3")
+
+    assert values(table) == {0: 1, 1: 1, 2: 0}
+
+
+def test_a_truncate_removes_the_indexes_and_keys_begin_at_bucket_0(tmp_path: Path) -> None:
+    table = table_of(tmp_path)
+    table.write(rows(range(4)))
+    table.delete("k < 4")
+    table.compact(full=True)
+    table.write(rows([20]))
+    assert (len(indexed(table)), len(keys_by_bucket(table))) == (2, 1)
+
+    table.truncate()
+
+    assert indexed(table) == {}
+    table.write(rows([9, 3]))
+    assert indexed(table) == {0: hashes_of([9, 3])}
+    is_sound(table)
+
+
+def test_dropped_partitions_lose_their_indexes_alone(tmp_path: Path) -> None:
+    table = table_of(tmp_path, partitioned=True)
+    table.write([{"p": p, "k": k, "v": 0} for p in (1, 2) for k in range(7)])
+
+    table.drop_partitions({"p": 1})
+
+    context = table._context
+    counts = [entry.row_count for entry in context.manifests.index_entries(context.snapshots.latest())]
+    assert sorted(counts) == [1, 3, 3]
+    table.write([{"p": 1, "k": 5, "v": 1}])
+    assert table.verify(data=True).findings == ()
+    assert table.scan().count() == 8
+
+
+@pytest.mark.parametrize("has_files", [True, False])
+def test_a_truncate_that_a_write_of_known_keys_overtakes_begins_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_files: bool
+) -> None:
+    """If it removed the index, the rows of that write would be without one."""
+    table = table_of(tmp_path)
+    table.write(rows(range(7)))
+    if not has_files:
+        # One bucket still has files, or there would be nothing to truncate.
+        kept = keys_by_bucket(table)[2]
+        table.delete(f"k <> {kept[0]}")
+        table.compact(full=True)
+        assert list(keys_by_bucket(table)) == [2]
+    overtaken, known = [], keys_by_bucket(lc.connect(str(tmp_path)).table("db.t"))
+    commit = change.commit_or_discard
+
+    def commit_after_another(*args: Any, **kwargs: Any) -> Any:
+        if not overtaken:
+            overtaken.append(table.write(rows([0 if has_files else next(k for k in range(7) if k not in known[2])])))
+        return commit(*args, **kwargs)
+
+    monkeypatch.setattr(change, "commit_or_discard", commit_after_another)
+    report = table.truncate()
+
+    assert report.runs == 2
+    assert values(table) == {}
+    assert indexed(table) == {}
+    table.write(rows(range(3)))
+    is_sound(table)

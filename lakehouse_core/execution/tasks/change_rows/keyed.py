@@ -18,6 +18,7 @@ from lakehouse_core.execution.tasks.change_rows.values import Changed, ChangeTas
 from lakehouse_core.execution.tasks.merge_scan import BucketFiles, merged_records, objects_of
 from lakehouse_core.execution.tasks.read import ReadTask, read_split
 from lakehouse_core.execution.tasks.runtime import TaskRuntime
+from lakehouse_core.execution.tasks.write.bucket_index import KeyIndex
 from lakehouse_core.execution.tasks.write.task import WriteTask, write_batches
 from lakehouse_core.storage.outcomes import clear_away
 from lakehouse_core.storage.overlap import closing_behind, reading_ahead
@@ -47,6 +48,8 @@ def changed_records(task: ChangeTask, runtime: TaskRuntime) -> Changed:
             schema=writing_schema(task),
             next_sequence_numbers={(split.partition, split.bucket): task.next_sequence_number},
             rowkind_column=_KIND,
+            # Where buckets are dynamic: a changed row stays where its key is, whatever the index says.
+            key_index=KeyIndex(bucket=split.bucket),
         )
         messages = tuple(write_batches(write, batches, runtime))
     touched = len(task.split.files) if counted[0] else 0

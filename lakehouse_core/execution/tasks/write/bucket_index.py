@@ -7,7 +7,7 @@ Source: docs/semantics/tables.md#dynamic-buckets.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 import numpy as np
 
@@ -35,10 +35,47 @@ _UNKNOWN: Final = -1
 
 @dataclass(frozen=True, slots=True)
 class KeyIndex:
-    """What a write task knows of the buckets of keys. `assigners`: those among which new keys are shared."""
+    """What a write task knows of the buckets of keys. `assigners`: those among which new keys are shared. `bucket`: the
+    one that has all keys already, None where they are looked for in the indexes.
+    """
 
     files: KnownIndexes = field(default_factory=dict)
     assigners: Assigners = field(default_factory=Assigners)
+    bucket: int | None = None
+
+
+class KeyBuckets(Protocol):
+    """Gives the keys of one write task their buckets, and leaves index files that hold them."""
+
+    def buckets(self, partition: bytes, hashes: Hashes) -> Buckets:
+        """Return the bucket of each row by the hash of its key."""
+        ...
+
+    def write(self, place: BucketPath) -> tuple[Sequence[IndexFile], Sequence[IndexFile]]:
+        """Return the index files that gave the bucket's keys their place, and the new one that replaces them if the
+        bucket has new keys.
+        """
+        ...
+
+    def delete(self) -> None:
+        """Delete the index files that were written."""
+        ...
+
+
+class OneBucket:
+    """The bucket of keys that are stored in it: its index stays as it is."""
+
+    def __init__(self, bucket: int) -> None:
+        self._bucket = bucket
+
+    def buckets(self, partition: bytes, hashes: Hashes) -> Buckets:
+        return np.full(len(hashes), self._bucket, np.int32)
+
+    def write(self, place: BucketPath) -> tuple[Sequence[IndexFile], Sequence[IndexFile]]:
+        return (), ()
+
+    def delete(self) -> None:
+        """Nothing was written."""
 
 
 class BucketIndex:

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from lakehouse_core.data_files.writer import DataFileWriter, FileOutput, FileSettings
 from lakehouse_core.execution.tasks.merge_scan import CHUNK_BYTES, CHUNK_ROWS
-from lakehouse_core.execution.tasks.write.bucket_index import BucketIndex
+from lakehouse_core.execution.tasks.write.bucket_index import KeyBuckets
 from lakehouse_core.execution.tasks.write.buffer import BufferedBucket, joined
 from lakehouse_core.execution.tasks.write.router import BucketPath, Router
 from lakehouse_core.execution.tasks.write.rows import InputRows
@@ -51,7 +51,7 @@ class KeyWriter:
         schema: TableSchema,
         output: FileOutput,
         *,
-        index: BucketIndex | None = None,
+        index: KeyBuckets | None = None,
         next_numbers: Mapping[tuple[bytes, int], int],
         emits_changelog: bool,
         spill_folder: str | None,

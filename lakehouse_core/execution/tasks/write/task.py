@@ -15,7 +15,7 @@ from lakehouse_core.data_files.parquet.writer import Encoding
 from lakehouse_core.data_files.writer import FileNames, FileOutput
 from lakehouse_core.execution.tasks.runtime import TaskRuntime
 from lakehouse_core.execution.tasks.write.append_writer import AppendWriter
-from lakehouse_core.execution.tasks.write.bucket_index import BucketIndex, KeyIndex
+from lakehouse_core.execution.tasks.write.bucket_index import BucketIndex, KeyBuckets, KeyIndex, OneBucket
 from lakehouse_core.execution.tasks.write.key_writer import KeyWriter
 from lakehouse_core.execution.tasks.write.rows import checked_rows
 from lakehouse_core.storage.object_store import StoreReader, StoreSpec
@@ -85,9 +85,11 @@ def _writer(
     )
 
 
-def _index(task: WriteTask, output: FileOutput, store: StoreReader) -> BucketIndex | None:
+def _index(task: WriteTask, output: FileOutput, store: StoreReader) -> KeyBuckets | None:
     match task.schema.bucketing:
         case Dynamic():
+            if task.key_index.bucket is not None:
+                return OneBucket(task.key_index.bucket)
             uuid, numbers = output.clock.uuid(), count()
             return BucketIndex(
                 task.schema, task.key_index, store, output.store, lambda: f"index-{uuid}-{next(numbers)}"
