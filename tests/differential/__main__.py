@@ -14,8 +14,16 @@ from pathlib import Path
 from zlib import crc32
 
 from tests.differential.compare import Check, against_model, against_reader, compacted_apart, failure, in_turns
-from tests.differential.executors import Java, Ours, OursInMemory, Overtaking, OvertakingInMemory, TogetherInMemory
-from tests.differential.generate import histories, with_expiry, with_odd_floats
+from tests.differential.executors import (
+    InTurns,
+    Java,
+    Ours,
+    OursInMemory,
+    Overtaking,
+    OvertakingInMemory,
+    TogetherInMemory,
+)
+from tests.differential.generate import histories, with_dynamic_buckets, with_expiry, with_odd_floats
 from tests.interop.judge import VERSIONS, Judge, prepare
 from tests.oracle.history import History
 
@@ -48,6 +56,7 @@ _CHANGED = {
     "expired": with_expiry,
     "expire": partial(with_expiry, expires_changelogs=False),
     "odd floats": with_odd_floats,
+    "dynamic": with_dynamic_buckets,
 }
 
 
@@ -60,6 +69,8 @@ def _checks(stack: ExitStack) -> dict[str, Check]:
         "ours expired": partial(against_model, OursInMemory()),
         "ours staged, then expired": lambda history: against_model(OvertakingInMemory(_chance(history)), history),
         "ours, odd floats": partial(against_model, OursInMemory()),
+        "ours, dynamic": partial(against_model, OursInMemory()),
+        "ours staged ahead, dynamic": lambda history: against_model(OvertakingInMemory(_chance(history)), history),
     }
     for version in VERSIONS:
         prepare(version)
@@ -70,7 +81,13 @@ def _checks(stack: ExitStack) -> dict[str, Check]:
         checks[f"we stage ahead, Java {version} reads"] = partial(_staged_ahead, java)
         checks[f"we write, Java {version} and we expire"] = partial(in_turns, Ours(), java)
         checks[f"Java {version} writes, we and it expire"] = partial(in_turns, java, Ours())
+        checks[f"Java {version} against the model, dynamic"] = partial(against_model, java)
+        checks[f"Java {version} writes, we read, dynamic"] = partial(against_reader, java, Ours())
+        checks[f"we write, Java {version} reads, dynamic"] = partial(against_reader, Ours(), java)
         if version == VERSIONS[-1]:
+            # What an older one writes otherwise depends on who wrote.
+            checks[f"Java {version} and we in turns"] = partial(_in_turns, java)
+            checks[f"Java {version} and we in turns, dynamic"] = partial(_in_turns, java)
             # Older ones order NaN in sequence fields otherwise.
             checks[f"Java {version} against the model, odd floats"] = partial(against_model, java)
             checks[f"Java {version} writes odd floats, we read"] = partial(against_reader, java, Ours())
@@ -80,6 +97,11 @@ def _checks(stack: ExitStack) -> dict[str, Check]:
 
 def _staged_ahead(java: Java, history: History) -> list[str]:
     return against_reader(Overtaking(_chance(history)), java, history)
+
+
+def _in_turns(java: Java, history: History) -> list[str]:
+    ours = Ours()
+    return against_reader(InTurns(java, ours, _chance(history)), ours, history)
 
 
 def _chance(history: History) -> int:

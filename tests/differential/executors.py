@@ -15,16 +15,21 @@ import pyarrow as pa
 import lakehouse_core as lc
 from lakehouse_core.catalog.catalog import Catalog
 from lakehouse_core.clock import SystemClock
+from lakehouse_core.data_files.hash_index import read_hashes
 from lakehouse_core.execution.commit.waiting.turn import CommitTurn
+from lakehouse_core.format.binary_row import deserialize_row
+from lakehouse_core.planning.commit.hash_indexes import live_indexes
 from lakehouse_core.storage import MemoryStore
-from lakehouse_core.table.layout import MAIN
+from lakehouse_core.table.bucketing import has_hash_index
+from lakehouse_core.table.data_layout import DataLayout
+from lakehouse_core.table.layout import INDEX_FOLDER, MAIN
 from lakehouse_core.table.snapshot import serialize_consumer
 from tests.interop.judge import Judge, JudgeError
 from tests.interop.values import arrow_rows, java_rows
 from tests.oracle.functions import KEEPS_BLANKS, NESTS_BLINDLY, WRAPS
 from tests.oracle.history import File, History, Json, Step, Trace, View
 from tests.oracle.roots import ROOT_VERBS, snapshot_behind
-from tests.oracle.table import COMPARES_NUMBERS, FLUSHES_ASCENDING
+from tests.oracle.table import COMPARES_NUMBERS, FLUSHES_ASCENDING, Place
 
 # What a release does otherwise than the newest: the model is told so.
 QUIRKS = {
@@ -63,23 +68,30 @@ class Java:
         self.quirks = QUIRKS[judge.version]
 
     def run(self, history: History, warehouse: str, other: Executor | None = None) -> Trace:
-        call = _caller(self._judge, warehouse)
-        doc = history.to_json()
-        call("create", **{name: doc[name] for name in ("fields", "primaryKeys", "partitionKeys", "options")})
+        self.create(history, warehouse)
         log = _Log(self, warehouse, other)
         refused = None
         for operation in history.operations:
             if operation["verb"] in ROOT_VERBS:
                 log.changed_roots(operation)
                 continue
-            request = {name: value for name, value in operation.items() if name != "verb"}
             try:
-                result = call(operation["verb"], **request)
+                log.made.append(self.operated(warehouse, operation))
             except JudgeError as refusal:
                 refused = f"{refusal.root_exception}: {refusal.root_error}"
                 break
-            log.made.append([snapshot["id"] for snapshot in result.get("snapshots", [])])
         return log.trace(refused)
+
+    def create(self, history: History, warehouse: str) -> None:
+        doc = history.to_json()
+        call = _caller(self._judge, warehouse)
+        call("create", **{name: doc[name] for name in ("fields", "primaryKeys", "partitionKeys", "options")})
+
+    def operated(self, warehouse: str, operation: Json) -> list[int]:
+        """Carry out one operation on rows or columns; return the ids of its snapshots."""
+        request = {name: value for name, value in operation.items() if name != "verb"}
+        result = _caller(self._judge, warehouse)(operation["verb"], **request)
+        return [snapshot["id"] for snapshot in result.get("snapshots", [])]
 
     def change_roots(self, warehouse: str, operation: Json) -> None:
         call = _caller(self._judge, warehouse)
@@ -132,7 +144,7 @@ class Java:
             rows = _read(call, {"scan.snapshot-id": str(snapshot_id)})
             kind = snapshot["snapshot"]["commitKind"]
             steps.append(Step(snapshot_id, kind, added, removed, rows, changes.get(snapshot_id, [])))
-        return Trace([steps])
+        return _trace(steps, lc.connect(warehouse).table(TABLE))
 
 
 def _caller(judge: Judge, warehouse: str) -> Callable[..., Any]:
@@ -188,8 +200,19 @@ class Ours:
             before = max([before, *log.made[-1]])
         return log.trace(refused)
 
+    def operated(self, warehouse: str, operation: Json) -> list[int]:
+        """Carry out one operation on rows or columns of a table that may be another engine's; return the ids of its
+        snapshots.
+        """
+        catalog = self._connect(warehouse)
+        table = catalog.table(TABLE)
+        before = max([0, *(snapshot.id for snapshot in table.snapshots())])
+        table = self._operated(catalog, table, operation)
+        return [snapshot.id for snapshot in table.snapshots() if snapshot.id > before]
+
     def read(self, warehouse: str) -> Trace:
-        return Trace([_steps(self._connect(warehouse).table(TABLE))])
+        table = self._connect(warehouse).table(TABLE)
+        return _trace(_steps(table), table)
 
     def change_roots(self, warehouse: str, operation: Json) -> None:
         table = self._connect(warehouse).table(TABLE)
@@ -267,6 +290,33 @@ class OursInMemory(Ours):
             catalog.drop_database("db", cascade=True)
 
 
+class InTurns:
+    """Java and ours, of which a chance says who carries out an operation; Java reads what both made."""
+
+    def __init__(self, java: Java, ours: Ours, seed: int) -> None:
+        self._java = java
+        self._ours = ours
+        self._chance = Random(seed)
+        self.quirks = java.quirks
+        self.read, self.view, self.change_roots = java.read, java.view, java.change_roots
+
+    def run(self, history: History, warehouse: str, other: Executor | None = None) -> Trace:
+        self._java.create(history, warehouse)
+        log = _Log(self, warehouse, other)
+        refused = None
+        for operation in history.operations:
+            if operation["verb"] in ROOT_VERBS:
+                log.changed_roots(operation)
+                continue
+            engine = self._chance.choice([self._java, self._ours])
+            try:
+                log.made.append(engine.operated(warehouse, operation))
+            except (JudgeError, lc.InvalidRequest, lc.TaskFailed) as refusal:
+                refused = str(refusal)
+                break
+        return log.trace(refused)
+
+
 @contextmanager
 def some_ahead(chance: Random) -> Iterator[None]:
     """Let a commit believe that up to three others come before it, as the queue tells it among many writers."""
@@ -302,7 +352,12 @@ class Overtaking(Ours):
         if isinstance(staged, lc.InvalidRequest):
             raise staged
         with some_ahead(self._ahead):
-            table.commit(staged)
+            try:
+                table.commit(staged)
+            except lc.CommitConflict:
+                # A new key came to another dynamic bucket: nothing was applied, and `write` stages the rows again.
+                assert has_hash_index(table._context.schemas.latest().bucketing)
+                table.write(**self._written(table, operation))
 
 
 class OvertakingInMemory(Overtaking, OursInMemory):
@@ -377,11 +432,12 @@ class _Log:
     def trace(self, refused: str | None) -> Trace:
         if self._views:
             self._look()
-        for step in self._engine.read(self._warehouse).operations[0]:
+        read = self._engine.read(self._warehouse)
+        for step in read.operations[0]:
             first = self._steps.get(step.snapshot_id, step)
             self._steps[step.snapshot_id] = replace(step, added=first.added, removed=first.removed)
         made = [[self._steps[snapshot_id] for snapshot_id in ids] for ids in self.made]
-        return Trace(made, refused, self._views, self._others)
+        return Trace(made, refused, self._views, self._others, read.indexes, read.damage)
 
     def _look(self) -> None:
         self._views.append(self._engine.view(self._warehouse, len(self.made)))
@@ -402,6 +458,28 @@ def _schema_change(change: Json) -> Any:
         case "set-option":
             return lc.SetOption(change["key"], change["value"])
     raise AssertionError(change["op"])
+
+
+def _trace(steps: Sequence[Step], table: lc.Table) -> Trace:
+    """Return the steps as those of one operation, with what is known of the keys of dynamic buckets."""
+    if not steps or not has_hash_index(table._context.schemas.latest().bucketing):
+        return Trace([steps])
+    findings = table.verify(data=True).findings
+    return Trace([steps], indexes=_indexes(table), damage=[str(finding) for finding in findings])
+
+
+def _indexes(table: lc.Table) -> dict[Place, Sequence[int]]:
+    context = table._context
+    schema, latest = context.schemas.latest(), context.snapshots.latest()
+    assert latest is not None
+    folders = DataLayout(schema)
+    found: dict[Place, Sequence[int]] = {}
+    for (partition, bucket), file in live_indexes(context.manifests.index_entries(latest)).items():
+        values = deserialize_row(partition, [field.type for field in schema.partition_fields])
+        folder = folders.index_folder(partition, bucket) or INDEX_FOLDER
+        place = tuple(map(str, values)), bucket
+        found[place] = read_hashes(context.store, folder, file).tolist()
+    return found
 
 
 def _steps(table: lc.Table) -> list[Step]:

@@ -99,6 +99,15 @@ def with_expiry(seed: int, history: History, *, expires_changelogs: bool = True)
     return replace(history, operations=operations, options={**history.options, **options})
 
 
+def with_dynamic_buckets(seed: int, history: History) -> History:
+    """Return the history in a table with dynamic buckets of few keys."""
+    random = Random(f"dynamic {seed}")
+    options = {"bucket": "-1", "dynamic-bucket.target-row-num": random.choice(["1", "1", "2", "3"])}
+    if random.random() < 0.2:
+        options["dynamic-bucket.max-buckets"] = random.choice(["1", "2"])
+    return replace(history, options={**history.options, **options})
+
+
 def with_odd_floats(seed: int, history: History) -> History:
     """Return the history with NaN, infinities and zeros of both signs among its FLOAT and DOUBLE values."""
     random = Random(f"floats {seed}")

@@ -12,7 +12,14 @@ import pytest
 
 from tests.differential.compare import against_model, compacted_apart, failure
 from tests.differential.executors import OursInMemory, OvertakingInMemory, TogetherInMemory
-from tests.differential.generate import generate, histories, stored_otherwise, with_expiry, with_odd_floats
+from tests.differential.generate import (
+    generate,
+    histories,
+    stored_otherwise,
+    with_dynamic_buckets,
+    with_expiry,
+    with_odd_floats,
+)
 from tests.differential.shrink import shrunk
 from tests.oracle.history import History, Replay, Trace
 
@@ -108,6 +115,21 @@ def test_numbers_that_are_none_are_merged_and_told_as_the_model_does(share: int)
         assert found is None, found
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("share", shares(8))
+def test_keys_of_dynamic_buckets_stay_where_they_are_whoever_staged_first(share: int) -> None:
+    """Each key is in one bucket, which its index names; rows and changes are those of the model."""
+    for seed, plain in histories(110_000_000 + share * 100_000, SHARE // 4):
+        history = with_dynamic_buckets(seed, plain)
+        for name, ours in (
+            ("ours, dynamic", OursInMemory()),
+            ("ours staged ahead, dynamic", OvertakingInMemory(seed)),
+        ):
+            found = failure(name, lambda other, ours=ours: against_model(ours, other), seed, history)
+
+            assert found is None, found
+
+
 @pytest.mark.parametrize("case", sorted(CASES.glob("*.json")), ids=lambda case: case.stem)
 def test_a_history_that_once_failed_fails_no_more(case: Path) -> None:
     assert against_model(OursInMemory(), History.of(json.loads(case.read_text()))) == []
@@ -174,6 +196,23 @@ def test_histories_with_expiry_have_every_root() -> None:
         )
 
     assert [name for name in ("expired", "changelogs", "tags", "held back") if not seen[name]] == []
+
+
+def test_a_key_in_two_dynamic_buckets_and_one_that_moved_are_told() -> None:
+    for seed, plain in histories(110_000_000, 20):
+        history = with_dynamic_buckets(seed, plain)
+        trace = OursInMemory().run(history, "")
+        filled = [place for place, hashes in trace.indexes.items() if hashes]
+        if trace.refused is None and len(filled) > 1 and filled[0][0] == filled[1][0]:
+            break
+    assert Replay(history).differences(trace) == []
+    first, second = filled[:2]
+    doubled = {**trace.indexes, second: [*trace.indexes[second], trace.indexes[first][0]]}
+    swapped = {**trace.indexes, first: trace.indexes[second], second: trace.indexes[first]}
+
+    assert "is in the indexes of buckets" in Replay(history).differences(replace(trace, indexes=doubled))[0]
+    with pytest.raises(AssertionError, match="flushed, in the model"):
+        Replay(history).differences(replace(trace, indexes=swapped))
 
 
 @pytest.mark.parametrize("what", ["rows", "changes", "tagged"])

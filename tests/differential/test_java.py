@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import pytest
 
 from tests.differential.compare import against_model, against_reader, failure, in_turns
-from tests.differential.executors import Java, Ours
-from tests.differential.generate import histories, with_expiry, with_odd_floats
+from tests.differential.executors import InTurns, Java, Ours
+from tests.differential.generate import histories, with_dynamic_buckets, with_expiry, with_odd_floats
 from tests.interop.judge import VERSIONS, Judge
 
 pytestmark = pytest.mark.interop
@@ -80,5 +80,43 @@ def test_java_and_we_show_numbers_that_are_none_as_the_model_does(newest: Java, 
             (f"we write odd floats, Java {java.version} reads", lambda told: against_reader(ours, java, told)),
         ):
             found = failure(name, check, seed, history)
+
+            assert found is None, found
+
+
+@pytest.mark.parametrize("share", range(SHARES))
+def test_java_and_we_read_the_dynamic_buckets_of_the_other(java: Java, share: int) -> None:
+    ours = Ours()
+    for seed, plain in histories(300 + share * 100_000, SHARE // 4):
+        history = with_dynamic_buckets(seed, plain)
+        for name, writer, reader in (
+            (f"Java {java.version} writes, we read, dynamic", java, ours),
+            (f"we write, Java {java.version} reads, dynamic", ours, java),
+        ):
+            found = failure(
+                name,
+                lambda told, writer=writer, reader=reader: against_reader(writer, reader, told),
+                seed,
+                history,
+            )
+
+            assert found is None, found
+
+
+@pytest.mark.parametrize("share", range(SHARES))
+def test_java_and_we_write_one_table_in_turns(newest: Java, share: int) -> None:
+    """With fixed buckets and with dynamic ones: each goes on where the other stopped, and keeps the bucket of a key."""
+    ours = Ours()
+    for seed, plain in histories(400 + share * 100_000, SHARE // 2):
+        for name, history in (
+            (f"Java {newest.version} and we in turns", plain),
+            (f"Java {newest.version} and we in turns, dynamic", with_dynamic_buckets(seed, plain)),
+        ):
+            found = failure(
+                name,
+                lambda told, seed=seed: against_reader(InTurns(newest, ours, seed), ours, told),
+                seed,
+                history,
+            )
 
             assert found is None, found

@@ -29,6 +29,7 @@ VECTORS = {"deletion-vectors.enabled": "true"}
 KINDS: dict[str, tuple[dict[str, Any], dict[str, str]]] = {
     "deduplicate": (PARTITIONED, {"bucket": "2"}),
     "deduplicate, one bucket": (PLAIN, {"bucket": "1"}),
+    "deduplicate, dynamic": (PARTITIONED, {"bucket": "-1", "dynamic-bucket.target-row-num": "2"}),
     "deduplicate, sequence field": (PLAIN, {"bucket": "1", "sequence.field": "n"}),
     "deduplicate, ignore-delete": (PARTITIONED, {"bucket": "1", "ignore-delete": "true"}),
     "partial-update": (PLAIN, {"bucket": "2", **PARTIAL_UPDATE}),

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from lakehouse_core.format.binary_row import encode_row, hash_row
 from lakehouse_core.format.bucket_hash import bucket_of
 from lakehouse_core.format.data_types import parse_type, to_internal, with_nullable
 from tests.interop.values import java_value, python_value
@@ -87,12 +88,16 @@ class Trace:
     """What an engine made of a history: the steps of each operation, and why it refused the last one, if it did.
 
     `views`: before and after each expiry, and at the end; `others` are those of the engine that took turns with it.
+    `indexes`: at the end, the hashes in the index of each bucket; none where buckets are fixed. `damage`: what is wrong
+    then with keys and indexes, in words.
     """
 
     operations: Sequence[Sequence[Step]]
     refused: str | None = None
     views: Sequence[View] = ()
     others: Sequence[View] = ()
+    indexes: Mapping[Place, Sequence[int]] = field(default_factory=dict)
+    damage: Sequence[str] = ()
 
 
 @dataclass
@@ -102,6 +107,7 @@ class Replay:
     history: History
     quirks: frozenset[str] = frozenset()
     _runs: dict[File, int] = field(default_factory=dict)
+    _buckets: dict[tuple[Place, int], int] = field(default_factory=dict)
     _next_field: int = 0
 
     def differences(self, trace: Trace) -> list[str]:
@@ -109,7 +115,7 @@ class Replay:
         self.table = Table(self._created(), self._place, self.quirks)
         self.roots = Roots(self.history.options)
         done: list[Step] = []
-        found = []
+        found = [*trace.damage, *self._learned(trace.indexes)]
         reason = None
         for number, (operation, steps) in enumerate(zip(self.history.operations, trace.operations, strict=False)):
             found += self._viewed(trace, number)
@@ -127,6 +133,16 @@ class Replay:
             found.append(f"refused: {trace.refused}\n  model: {reason}")
         for step, snapshot in zip(done, self.table.snapshots, strict=False):
             found += self._compared(step, snapshot)
+        return found
+
+    def _learned(self, indexes: Mapping[Place, Sequence[int]]) -> list[str]:
+        """Take over which hash is in which dynamic bucket, for that is the engine's choice; return those in two."""
+        found = []
+        for (partition, bucket), hashes in indexes.items():
+            for hashed in hashes:
+                other = self._buckets.setdefault((partition, hashed), bucket)
+                if other != bucket:
+                    found.append(f"hash {hashed} is in the indexes of buckets {other} and {bucket} of {partition}")
         return found
 
     def _operated(self, operation: Json, steps: Sequence[Step]) -> None:
@@ -291,10 +307,14 @@ class Replay:
         keys = [name for name in schema.primary_keys if name not in schema.partition_keys]
         given = schema.options.get("bucket-key")
         columns = [name.strip() for name in given.split(",")] if given else keys
-        count = int(schema.options.get("bucket", "1"))
+        count = int(schema.options.get("bucket", "-1"))
         values = [to_internal(row[name], types[name]) for name in columns]
-        bucket = bucket_of(values, [types[name] for name in columns], count, "default")
-        return tuple(str(java_value(row[name], types[name])) for name in schema.partition_keys), bucket
+        of_columns = [types[name] for name in columns]
+        partition = tuple(str(java_value(row[name], types[name])) for name in schema.partition_keys)
+        if count == -1:
+            # A key that no index has: of a write that was refused, else its place is told to be wrong.
+            return partition, self._buckets.get((partition, hash_row(encode_row(values, of_columns))), -1)
+        return partition, bucket_of(values, of_columns, count, "default")
 
 
 def _json(rows: Iterable[Row], schema: Schema) -> list[Json]:
