@@ -118,6 +118,7 @@ VERBS = {
     "commit, overtaken, dynamic buckets": _on_table(_late_commit, prepare=_overtaken_by_new_keys, options=DYNAMIC),
     "overwrite, dynamic buckets": _on_table(lambda table: table.overwrite([{"k": 9, "v": "z"}]), options=DYNAMIC),
     "truncate": _on_table(lambda table: table.truncate()),
+    "truncate, dynamic buckets": _on_table(lambda table: table.truncate(), options=DYNAMIC),
     "compact": _on_table(lambda table: table.compact(full=True)),
     "compact manifests": _on_table(lambda table: table.compact_manifests()),
     "write, compact": _on_table(
@@ -208,8 +209,8 @@ FILE_VERBS = {
     "delete, marked": _on_table(_delete, options={"bucket": "-1", **VECTORS}, keys=()),
     "delete, files": _on_table(_delete, options={"bucket": "-1"}, keys=()),
     "delete, buckets": _on_table(_delete, options={"ignore-delete": "true"}),
-    "truncate, dynamic buckets": _on_table(lambda table: table.truncate(), options=DYNAMIC),
     "update": _on_table(_update),
+    "update, dynamic buckets": _on_table(_update, options=DYNAMIC),
     "update, marked": _on_table(_update, options={"bucket": "-1", **VECTORS}, keys=()),
     "update, files": _on_table(_update, options={"bucket": "-1"}, keys=()),
 }
