@@ -5,10 +5,8 @@ Rule: the function is imported by the run that calls it, never while assets are 
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from functools import partial
 from importlib import import_module
-from itertools import chain
 from typing import Any
 
 import dagster as dg
@@ -17,68 +15,34 @@ import pyarrow as pa
 import lakehouse_core as lc
 from lakehouse_dagster.frames import is_spark, rows_of
 from lakehouse_dagster.pipeline import Cursor, NewRows
-from lakehouse_dagster.resources import LakehouseResource
-from lakehouse_dagster.sources.cursor_source import arrow_batch, cursor_delivery, refuse_unknown_columns, rows_taken
-from lakehouse_dagster.sources.row_source import Delivery, Expected, RowSource, table_of
-from lakehouse_dagster.sources.run_delivery import RunPartitions, run_delivery
+from lakehouse_dagster.sources.cursor_source import arrow_batch, refuse_unknown_columns
+from lakehouse_dagster.sources.queried_source import QueriedSource, stream_of
+from lakehouse_dagster.sources.row_source import Delivery, table_of
+from lakehouse_dagster.sources.run_delivery import run_delivery
 from lakehouse_dagster.specs import FunctionSpec, nearest
-
-_KIND = "function"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FunctionSource(RowSource):
-    """The rows of a function. `key` is the asset of the table.
+class FunctionSource(QueriedSource):
+    """The rows of a function. `key` is the asset of the table."""
 
-    With a cursor, one batch for each run that finds new rows; without, one for each run or for each of its partitions.
-    """
+    kind = "function"
 
     spec: FunctionSpec
-    key: dg.AssetKey
-    upstream: dg.AssetKey
-    # The key of the lake's resource.
-    lake_resource: str
-    is_append: bool
-    partitions: RunPartitions | None = None
-    rowkind_column: str | None = None
-
-    @property
-    def batching(self) -> Mapping[str, Any]:
-        return {} if self.partitions is None else self.partitions.batching
 
     @property
     def label(self) -> str:
         return f"the function {self.spec.name}"
 
-    @property
-    def tells_rows(self) -> bool:
-        # A key table has fewer rows where keys repeat.
-        return self.is_append and self.spec.cursor is not None
-
-    def scheduled_keys(
-        self,
-        table: lc.Table | None,
-        asset: dg.AssetKey,
-        resources: Any,
-        instance: dg.DagsterInstance,
-        *,
-        now: datetime,
-    ) -> Sequence[str] | None:
-        return None if self.partitions is None else self.partitions.scheduled_keys(table, asset, instance, now=now)
-
     def delivery(self, context: dg.AssetExecutionContext, *, in_spark: bool, inputs: Mapping[str, Any]) -> Delivery:
-        lakehouse: LakehouseResource = getattr(context.resources, self.lake_resource)
         if self.spec.cursor is not None:
-            return cursor_delivery(lakehouse, self.key, _KIND, self._read_since)
-        table = table_of(lakehouse.local_catalog(), self.key)
+            return self._cursor_delivery(context.resources, self._read_since)
+        table = table_of(self._lakehouse(context.resources).local_catalog(), self.key)
 
         def read(key: str | None) -> pa.RecordBatchReader:
             return self._reader(table, *(() if key is None else (key,)))
 
         return run_delivery(context, table, self.key, self.partitions, read)
-
-    def expected_rows(self, table: lc.Table, resources: Any) -> Expected:
-        return rows_taken(table, getattr(resources, self.lake_resource), self.key, _KIND)
 
     def _read_since(self, table: lc.Table, since: Cursor) -> tuple[NewRows, Iterator[pa.RecordBatch]]:
         cursor = self.spec.cursor
@@ -95,17 +59,13 @@ class FunctionSource(RowSource):
                 rows = self._typed(table, found)
                 places = new.places(rows[cursor].to_pylist(), partial(_rows_at, rows))
                 if places:
-                    yield _written(table, _taken(rows, places), self.rowkind_column)
+                    yield self._written(table, _taken(rows, places))
 
         return new, batches()
 
     def _reader(self, table: lc.Table, *arguments: str) -> pa.RecordBatchReader:
         typed = (self._typed(table, rows) for rows in self._tables(table, *arguments))
-        batches = (_written(table, rows, self.rowkind_column) for rows in typed)
-        first = next(batches, None)
-        if first is None:
-            return pa.RecordBatchReader.from_batches(table.scan().schema(), [])
-        return pa.RecordBatchReader.from_batches(first.schema, chain([first], batches))
+        return stream_of(table, (self._written(table, rows) for rows in typed))
 
     def _tables(self, table: lc.Table, *arguments: object) -> Iterator[pa.Table]:
         """Call the function and yield its rows. Raises InvalidRequest for what are not rows."""
@@ -130,6 +90,10 @@ class FunctionSource(RowSource):
         refuse_unknown_columns(table, rows.column_names, {self.rowkind_column, self.spec.cursor}, self.spec.name)
         return arrow_batch(table, {name: rows[name] for name in rows.column_names})
 
+    def _written(self, table: lc.Table, rows: pa.RecordBatch) -> pa.RecordBatch:
+        own = self._own_columns(table)
+        return rows.select([name for name in rows.schema.names if name in own])
+
 
 def loaded(spec: FunctionSpec, table: str) -> Callable[..., Any]:
     """Return the function of a specification. Raises InvalidRequest when it cannot be imported."""
@@ -150,12 +114,6 @@ def loaded(spec: FunctionSpec, table: str) -> Callable[..., Any]:
         raise lc.InvalidRequest(f"{table}: function.call {spec.call!r}: {name!r} {what}{nearest(name, known)}")
     function: Callable[..., Any] = found
     return function
-
-
-def _written(table: lc.Table, rows: pa.RecordBatch, rowkind_column: str | None) -> pa.RecordBatch:
-    """Return the columns that the table has, and the row kinds."""
-    own = {field.name for field in table.schema.fields} | {rowkind_column}
-    return rows.select([name for name in rows.schema.names if name in own])
 
 
 def _taken(rows: pa.RecordBatch, places: Sequence[int]) -> pa.RecordBatch:

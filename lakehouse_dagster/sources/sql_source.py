@@ -7,11 +7,9 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime
 from functools import partial
 from hashlib import blake2b
 from importlib import import_module
-from itertools import chain
 from typing import Any
 
 import dagster as dg
@@ -19,67 +17,32 @@ import pyarrow as pa
 
 import lakehouse_core as lc
 from lakehouse_dagster.pipeline import Cursor, NewRows
-from lakehouse_dagster.resources import LakehouseResource
-from lakehouse_dagster.sources.cursor_source import (
-    arrow_batch,
-    cursor_delivery,
-    refuse_unknown_columns,
-    rows_taken,
-)
-from lakehouse_dagster.sources.row_source import Delivery, Expected, RowSource, table_of
-from lakehouse_dagster.sources.run_delivery import RunPartitions, run_delivery
+from lakehouse_dagster.sources.cursor_source import arrow_batch, refuse_unknown_columns
+from lakehouse_dagster.sources.queried_source import QueriedSource, stream_of
+from lakehouse_dagster.sources.row_source import Delivery, table_of
+from lakehouse_dagster.sources.run_delivery import run_delivery
 from lakehouse_dagster.specs import SQL_PARAMETER, SqlSpec
 
-_KIND = "sql"
 # Rows that are held in memory at once.
 _ROWS_A_BATCH = 20_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SqlSource(RowSource):
-    """The rows of a query. `key` is the asset of the table.
+class SqlSource(QueriedSource):
+    """The rows of a query. `key` is the asset of the table."""
 
-    With a cursor, one batch for each run that finds new rows; without, one for each run or for each of its partitions.
-    """
+    kind = "sql"
 
     spec: SqlSpec
-    key: dg.AssetKey
-    upstream: dg.AssetKey
-    # The key of the lake's resource.
-    lake_resource: str
-    is_append: bool
-    partitions: RunPartitions | None = None
-    rowkind_column: str | None = None
-
-    @property
-    def batching(self) -> Mapping[str, Any]:
-        return {} if self.partitions is None else self.partitions.batching
 
     @property
     def label(self) -> str:
         return f"a query of the database {self.spec.connection}"
 
-    @property
-    def tells_rows(self) -> bool:
-        # A key table has fewer rows where keys repeat.
-        return self.is_append and self.spec.cursor is not None
-
-    def scheduled_keys(
-        self,
-        table: lc.Table | None,
-        asset: dg.AssetKey,
-        resources: Any,
-        instance: dg.DagsterInstance,
-        *,
-        now: datetime,
-    ) -> Sequence[str] | None:
-        return None if self.partitions is None else self.partitions.scheduled_keys(table, asset, instance, now=now)
-
     def delivery(self, context: dg.AssetExecutionContext, *, in_spark: bool, inputs: Mapping[str, Any]) -> Delivery:
-        lakehouse: LakehouseResource = getattr(context.resources, self.lake_resource)
         cursor = self.spec.cursor
         if cursor is None:
-            own = table_of(lakehouse.local_catalog(), self.key)
+            own = table_of(self._lakehouse(context.resources).local_catalog(), self.key)
             return run_delivery(context, own, self.key, self.partitions, partial(self._reader, own))
 
         def read_since(table: lc.Table, since: Cursor) -> tuple[NewRows, Iterator[pa.RecordBatch]]:
@@ -93,18 +56,11 @@ class SqlSource(RowSource):
             new = NewRows(since, cursor, query=query)
             return new, self._rows(table, cursor, since, new, is_same=is_same)
 
-        return cursor_delivery(lakehouse, self.key, _KIND, read_since)
-
-    def expected_rows(self, table: lc.Table, resources: Any) -> Expected:
-        return rows_taken(table, getattr(resources, self.lake_resource), self.key, _KIND)
+        return self._cursor_delivery(context.resources, read_since)
 
     def _reader(self, table: lc.Table, key: str | None) -> pa.RecordBatchReader:
         """Return all rows of the query, or those of a partition."""
-        batches = self._all_rows(table, key)
-        first = next(batches, None)
-        if first is None:
-            return pa.RecordBatchReader.from_batches(table.scan().schema(), [])
-        return pa.RecordBatchReader.from_batches(first.schema, chain([first], batches))
+        return stream_of(table, self._all_rows(table, key))
 
     def _all_rows(self, table: lc.Table, key: str | None) -> Iterator[pa.RecordBatch]:
         given = {} if key is None or self.partitions is None else self.partitions.sql_parameters(key)
@@ -157,7 +113,7 @@ class SqlSource(RowSource):
             if since.value is not None:
                 selected = selected.where(cursor >= since.value if is_same else cursor > since.value)
             is_empty = True
-            kept = [column for column in columns if column in self._written(table)]
+            kept = [column for column in columns if column in self._own_columns(table)]
             for found in connection.execution_options(stream_results=True).execute(selected).partitions(_ROWS_A_BATCH):
                 is_empty = False
                 plain = [tuple(row) for row in found]
@@ -186,10 +142,6 @@ class SqlSource(RowSource):
                     "the database, so that rows would be taken twice. Select the column with a binary collation, or "
                     "take a number or a time, and drop the table to load all rows anew."
                 )
-
-    def _written(self, table: lc.Table) -> set[str]:
-        names = {field.name for field in table.schema.fields}
-        return names if self.rowkind_column is None else names | {self.rowkind_column}
 
     @contextmanager
     def _connected(self, table: lc.Table) -> Iterator[tuple[Any, Any]]:
