@@ -66,19 +66,14 @@ def literal_value(node: Any) -> Any:
     return _literal(node)
 
 
-_COMPARISONS: Final[dict[type, Comparison]] = {
+# The comparison of each node of a parsed text.
+COMPARISONS: Final[dict[type, Comparison]] = {
     exp.EQ: Comparison.EQUAL,
     exp.NEQ: Comparison.NOT_EQUAL,
     exp.LT: Comparison.LESS,
     exp.LTE: Comparison.LESS_OR_EQUAL,
     exp.GT: Comparison.GREATER,
     exp.GTE: Comparison.GREATER_OR_EQUAL,
-}
-_MIRRORED: Final = {
-    Comparison.LESS: Comparison.GREATER,
-    Comparison.LESS_OR_EQUAL: Comparison.GREATER_OR_EQUAL,
-    Comparison.GREATER: Comparison.LESS,
-    Comparison.GREATER_OR_EQUAL: Comparison.LESS_OR_EQUAL,
 }
 
 
@@ -87,8 +82,8 @@ def _condition(node: Any) -> Predicate:
         return _condition(node.this)
     if isinstance(node, exp.Column):
         return Compare(_column(node), Comparison.EQUAL, True)
-    if type(node) in _COMPARISONS:
-        return _comparison(node, _COMPARISONS[type(node)])
+    if type(node) in COMPARISONS:
+        return _comparison(node, COMPARISONS[type(node)])
     if type(node) in _SHAPES:
         allowed, shape = _SHAPES[type(node)]
         if set_args := {name for name, value in node.args.items() if value} - allowed:
@@ -102,7 +97,7 @@ def _comparison(node: Any, comparison: Comparison) -> Predicate:
     if _is_column(left):
         return Compare(_column(left), comparison, _literal(right))
     if _is_column(right):
-        return Compare(_column(right), _MIRRORED.get(comparison, comparison), _literal(left))
+        return Compare(_column(right), comparison.mirrored, _literal(left))
     raise _refused(node, "a comparison without a column on one side")
 
 

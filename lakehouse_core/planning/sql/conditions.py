@@ -14,6 +14,7 @@ from sqlglot import exp
 
 from lakehouse_core.errors import LakehouseError
 from lakehouse_core.format.data_types import INTEGER_BITS, AtomicType, DataField, TypeRoot
+from lakehouse_core.planning.read.where import COMPARISONS
 from lakehouse_core.table.predicate import (
     And,
     Compare,
@@ -54,20 +55,6 @@ def holds_for_nulls(condition: Predicate) -> bool | None:
             return None
 
 
-_COMPARISONS: Final = {
-    exp.EQ: Comparison.EQUAL,
-    exp.NEQ: Comparison.NOT_EQUAL,
-    exp.LT: Comparison.LESS,
-    exp.LTE: Comparison.LESS_OR_EQUAL,
-    exp.GT: Comparison.GREATER,
-    exp.GTE: Comparison.GREATER_OR_EQUAL,
-}
-_MIRRORED: Final = {
-    Comparison.LESS: Comparison.GREATER,
-    Comparison.LESS_OR_EQUAL: Comparison.GREATER_OR_EQUAL,
-    Comparison.GREATER: Comparison.LESS,
-    Comparison.GREATER_OR_EQUAL: Comparison.LESS_OR_EQUAL,
-}
 _DATE: Final = re.compile(r"\d{4}-\d\d-\d\d")
 _TIME: Final = re.compile(r"\d{4}-\d\d-\d\d(?:[ T]\d\d:\d\d:\d\d(?:\.\d{1,6})?)?(?P<zone>Z|[+-]\d\d:\d\d)?")
 _NUMBER: Final = re.compile(r"\d+(?:\.\d+)?|\.\d+")
@@ -125,11 +112,11 @@ class _Translation:
                 field = self._field(node)
                 if self._root(field) is TypeRoot.BOOLEAN:
                     return Compare(field.name, Comparison.EQUAL, True)
-        if type(node) in _COMPARISONS:
-            comparison = _COMPARISONS[type(node)]
+        if type(node) in COMPARISONS:
+            comparison = COMPARISONS[type(node)]
             left, right = node.this, node.expression
             if isinstance(right, exp.Column):
-                left, right, comparison = right, left, _MIRRORED.get(comparison, comparison)
+                left, right, comparison = right, left, comparison.mirrored
             field = self._field(left)
             return Compare(field.name, comparison, self._value(right, field))
         raise _NotPushed

@@ -9,7 +9,7 @@ expresses that in comparisons of IEEE 754, where NaN is unequal to everything an
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, TypeAlias, assert_never, cast
+from typing import Any, Final, TypeAlias, assert_never, cast
 
 from lakehouse_core.errors import InvalidRequest, shown
 
@@ -21,6 +21,19 @@ class Comparison(StrEnum):
     LESS_OR_EQUAL = "<="
     GREATER = ">"
     GREATER_OR_EQUAL = ">="
+
+    @property
+    def mirrored(self) -> "Comparison":
+        """The comparison that means the same with its two sides exchanged: `a < b` is `b > a`."""
+        return _MIRRORED.get(self, self)
+
+
+_MIRRORED: Final = {
+    Comparison.LESS: Comparison.GREATER,
+    Comparison.LESS_OR_EQUAL: Comparison.GREATER_OR_EQUAL,
+    Comparison.GREATER: Comparison.LESS,
+    Comparison.GREATER_OR_EQUAL: Comparison.LESS_OR_EQUAL,
+}
 
 
 class _Condition:
