@@ -58,10 +58,18 @@ def earliest_and_latest(snapshots: SnapshotLog) -> tuple[int, int] | None:
     return None if earliest is None or latest is None else (earliest, latest)
 
 
-def newest_snapshot_until(snapshots: SnapshotLog, time_millis: int) -> Snapshot | None:
-    """Return the newest snapshot committed at `time_millis` or before, None if there is none."""
+def newest_snapshot_until(snapshots: SnapshotLog, ids: tuple[int, int], time_millis: int) -> Snapshot | None:
+    """Return the newest snapshot committed at `time_millis` or before, None if there is none. `ids`: those of the
+    earliest and of the latest snapshot.
+    """
+    found = newest_until(*ids, time_millis, time_of=lambda at: snapshots.snapshot(at).time_millis)
+    return None if found is None else snapshots.snapshot(found)
+
+
+def snapshot_with_watermark(snapshots: SnapshotLog, watermark: int) -> Snapshot | None:
+    """Return the snapshot that `AtWatermark` means, None if no snapshot has this watermark or a later one."""
     ids = earliest_and_latest(snapshots)
-    found = (
-        None if ids is None else newest_until(*ids, time_millis, time_of=lambda at: snapshots.snapshot(at).time_millis)
-    )
+    if ids is None:
+        return None
+    found = first_with_watermark(*ids, watermark, watermark_of=lambda at: snapshots.snapshot(at).watermark)
     return None if found is None else snapshots.snapshot(found)

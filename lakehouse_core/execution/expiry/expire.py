@@ -17,8 +17,8 @@ from lakehouse_core.execution.expiry.unlinking import deleting, interrupted, mak
 from lakehouse_core.metadata.consumers import outdated_consumers, remove_consumers
 from lakehouse_core.metadata.deletion_plans import begin
 from lakehouse_core.metadata.read_ahead import both
-from lakehouse_core.options import ChangelogExpiryOptions, ExpiryOptions, TableOptions, option_of_unknown_roots
-from lakehouse_core.planning.expiry.retention import ExpiryPlan, Retention, checked_retention, plan_expiry
+from lakehouse_core.options import TableOptions, option_of_unknown_roots
+from lakehouse_core.planning.expiry.retention import ExpiryPlan, Retention, plan_expiry, retention_of
 from lakehouse_core.planning.timestamps import believed_now
 from lakehouse_core.progress import NOBODY, Watch
 from lakehouse_core.table.deletion_plan import DeletionPlan
@@ -231,16 +231,7 @@ def _options(
 
 def _retentions(options: TableOptions) -> tuple[Retention, Retention]:
     """Return the retention of snapshots and that of changelogs. Raises InvalidRequest."""
-    return checked_retention(_retention(options.expiry)), checked_retention(_retention(options.changelog_expiry))
-
-
-def _retention(options: ExpiryOptions | ChangelogExpiryOptions) -> Retention:
-    return Retention(
-        min_retained=options.min_retained,
-        max_retained=options.max_retained,
-        max_age_millis=options.max_age_millis,
-        limit=options.limit,
-    )
+    return retention_of(options.expiry), retention_of(options.changelog_expiry)
 
 
 def _plan(state: History, schema: TableSchema, snapshots: Retention, changelogs: Retention, dates: Dates) -> ExpiryPlan:

@@ -210,8 +210,8 @@ def _between_times(table: TableContext, schema: TableSchema, point: BetweenTimes
     earliest, latest = map(table.snapshots.snapshot, ids)
     if point.start_millis > latest.time_millis or point.end_millis < earliest.time_millis:
         return None
-    start = newest_snapshot_until(table.snapshots, point.start_millis)
-    end = newest_snapshot_until(table.snapshots, point.end_millis) or latest
+    start = newest_snapshot_until(table.snapshots, ids, point.start_millis)
+    end = newest_snapshot_until(table.snapshots, ids, point.end_millis) or latest
     if point.mode is IncrementalMode.DIFF:
         # The state before snapshot 1 is empty; the state before a later first snapshot has expired.
         before = start or (None if earliest.id == 1 else earliest)

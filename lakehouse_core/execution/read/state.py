@@ -11,8 +11,8 @@ from lakehouse_core.metadata.look import Look
 from lakehouse_core.metadata.snapshot_log import SnapshotLog
 from lakehouse_core.metadata.snapshot_search import (
     earliest_and_latest,
-    first_with_watermark,
     newest_snapshot_until,
+    snapshot_with_watermark,
 )
 from lakehouse_core.planning.read.read_point import (
     AsOf,
@@ -149,7 +149,7 @@ def _as_of(table: TableContext, point: AsOf) -> Snapshot:
     ids = earliest_and_latest(table.snapshots)
     if ids is None:
         raise NotFound(f"No snapshot at {point.time.isoformat()}: the table has no snapshot yet. Write to it first.")
-    found = newest_snapshot_until(table.snapshots, point.time_millis)
+    found = newest_snapshot_until(table.snapshots, ids, point.time_millis)
     if found is not None:
         return found
     kind = SnapshotExpired if ids[0] > 1 else NotFound
@@ -160,17 +160,12 @@ def _as_of(table: TableContext, point: AsOf) -> Snapshot:
 
 
 def _at_watermark(table: TableContext, point: AtWatermark) -> Snapshot:
-    ids = earliest_and_latest(table.snapshots)
-    found = None
-    if ids is not None:
-        found = first_with_watermark(
-            *ids, point.watermark, watermark_of=lambda at: table.snapshots.snapshot(at).watermark
-        )
+    found = snapshot_with_watermark(table.snapshots, point.watermark)
     if found is None:
         raise NotFound(
             f"No snapshot has the watermark {point.watermark} or a later one. Ask for an earlier one, or wait for it."
         )
-    return table.snapshots.snapshot(found)
+    return found
 
 
 def _compacted(snapshots: SnapshotLog, delta_commits: int | None) -> Snapshot | None:
@@ -182,7 +177,7 @@ def _compacted(snapshots: SnapshotLog, delta_commits: int | None) -> Snapshot | 
 
 def _from_creation_time(table: TableContext, point: FromCreationTime) -> ReadState:
     ids = earliest_and_latest(table.snapshots)
-    before = newest_snapshot_until(table.snapshots, point.time_millis - 1)
+    before = None if ids is None else newest_snapshot_until(table.snapshots, ids, point.time_millis - 1)
     if ids is not None and before is not None and before.id < ids[1]:
         return ReadState(snapshot=table.snapshots.snapshot(before.id + 1))
     return ReadState(snapshot=table.snapshots.latest(), created_from_millis=point.time_millis)

@@ -11,6 +11,7 @@ from itertools import pairwise
 from typing import Literal, TypeAlias
 
 from lakehouse_core.errors import InvalidRequest
+from lakehouse_core.options import ChangelogExpiryOptions, ExpiryOptions
 from lakehouse_core.planning.timestamps import Stamped
 
 HeldBy: TypeAlias = Literal["age", "min retained", "limit", "consumer", "last changelog"]
@@ -54,6 +55,18 @@ class ExpiryPlan:
     @property
     def is_empty(self) -> bool:
         return not self.snapshot_ids and not self.changelog_ids
+
+
+def retention_of(options: ExpiryOptions | ChangelogExpiryOptions) -> Retention:
+    """Return the retention that options set. Raises InvalidRequest if their values contradict each other."""
+    return checked_retention(
+        Retention(
+            min_retained=options.min_retained,
+            max_retained=options.max_retained,
+            max_age_millis=options.max_age_millis,
+            limit=options.limit,
+        )
+    )
 
 
 def checked_retention(retention: Retention) -> Retention:
