@@ -47,7 +47,9 @@ def parse_part(
     for node in found.walk():
         if isinstance(node, exp.Query):
             raise text.unsupported(
-                _start(node), f"a query inside {statement} is not carried out. Join it in the source of a MERGE"
+                _start(node),
+                f"a query inside {statement} is not carried out. Run the query first, and write its values as "
+                "literals or parameters",
             )
         if isinstance(node, _NOT_OF_ONE_ROW):
             raise text.unsupported(_start(node), f"{node.sql_name().lower()} needs other rows, and has none here")

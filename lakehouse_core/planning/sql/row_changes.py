@@ -20,7 +20,9 @@ def read_delete(cursor: Cursor, start: int, parameters: dict[str, Any]) -> State
     table = cursor.name("the name of a table")
     alias = read_alias(cursor, "WHERE", "USING")
     if cursor.is_at("USING"):
-        raise cursor.sql.unsupported(cursor.start, "DELETE … USING is not carried out. Write a MERGE")
+        raise cursor.sql.unsupported(
+            cursor.start, "DELETE … USING is not carried out. Name the rows by a condition on the columns of the table"
+        )
     return Delete(table=table, alias=alias, condition=_condition(cursor))
 
 
@@ -30,7 +32,9 @@ def read_update(cursor: Cursor, start: int, parameters: dict[str, Any]) -> State
     cursor.expect("SET")
     assignments = read_assignments(cursor, "WHERE", "FROM")
     if cursor.is_at("FROM"):
-        raise cursor.sql.unsupported(cursor.start, "UPDATE … FROM is not carried out. Write a MERGE")
+        raise cursor.sql.unsupported(
+            cursor.start, "UPDATE … FROM is not carried out. Query the new rows, and write them with INSERT INTO"
+        )
     return Update(table=table, alias=alias, assignments=assignments, condition=_condition(cursor))
 
 
