@@ -26,11 +26,11 @@ from lakehouse_dagster.specs import FreshnessSpec, TableSpec
 
 # Without a limit of its own, a table that loads news by itself is late after this time.
 FAIL_AFTER = timedelta(hours=1)
-# While a table is late, its page shows for how long, this often.
+# How often the page of a late table shows anew for how long it has been late.
 _SHOW_AGAIN = timedelta(minutes=10)
 # The oldest batch that waits, and since when.
 _OLDEST, _SINCE = "paimon/input_oldest", "paimon/behind_since"
-# What makes an evaluation another one: the time alone does not.
+# The metadata that make a check differ from its last evaluation. The time alone does not.
 _SUBJECT = ("paimon/behind", _OLDEST, "paimon/input_newest", "paimon/input_taken", "paimon/limit")
 _FIRST_DEADLINE, _DEADLINE_FORMAT = "2000-01-01-00:00", "%Y-%m-%d-%H:%M"
 

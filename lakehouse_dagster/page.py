@@ -29,8 +29,8 @@ _KEPT = (
     "dagster/column_lineage",
     "paimon/column_lineage",
 )
-# The check of metadata and files, which holds for one state, and the check of the rows, which holds while they are the
-# same. Dagster takes a check for not evaluated once there is a newer event of the asset.
+# The check of metadata and files is valid for one state of the table, the check of the rows until the rows change.
+# Dagster takes a check for not evaluated once there is a newer event of the asset.
 VERIFY, ROW_COUNT = "verify", "source_row_count"
 # The checks of what the source has and the table lacks, and of the age of the rows, which no maintenance changes.
 INPUTS_CURRENT, CONTENT_AGE = "inputs_current", "content_age"

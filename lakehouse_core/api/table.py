@@ -521,10 +521,10 @@ class Table:
         return table_maintenance.delete_tag(self._context, name, dry_run=dry_run)
 
     def set_consumer(self, name: str, next_snapshot_id: int) -> None:
-        """Say what a reader of the changes reads next: an expiry keeps this snapshot and those after it.
+        """Record which snapshot a reader of the changes reads next: an expiry keeps it and those after it.
 
-        Replaces an earlier position of the same name. Write it before the changes are read, and again after each step
-        of the reader: with the option `consumer.expiration-time` an expiry removes what was not written for so long.
+        Replaces the earlier position of the same name. Record it before the changes are read, and again after each step
+        of the reader: an expiry removes a consumer that was not written for `consumer.expiration-time`.
         `system("consumers")` lists them. Raises InvalidRequest.
         """
         table_maintenance.set_consumer(self._context, name, next_snapshot_id)

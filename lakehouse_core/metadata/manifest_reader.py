@@ -83,7 +83,8 @@ class ManifestReader:
     def fetch(self, sizes: Mapping[str, int]) -> None:
         """Read these files together where the store can; the next call that needs one takes it from memory.
 
-        `sizes`: by name, in bytes. Of large files only the first are fetched. A missing one is the matter of that call.
+        `sizes`: by name, in bytes. Of large files only the first are fetched. A missing file is an error of the call
+        that needs it, not of this one.
         """
         if self._store.requests_at_once == 1:
             return

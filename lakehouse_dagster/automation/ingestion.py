@@ -26,11 +26,11 @@ from lakehouse_dagster.sources import Behind, row_source
 from lakehouse_dagster.specs import TableSpec
 
 # Dagster misses an update that comes just after it has requested a run, and rows that others commit to a table
-# with partitions. The sensor requests what the condition has left for so long.
+# with partitions. After this time the sensor requests what the condition has not requested.
 MISSED_AFTER = timedelta(minutes=2)
 _UNASKED = "due by its schedule; the tick has no time left to ask what is new"
 _UNREACHED = "the tick has no time left to ask what is due; it is taken the next time"
-# Schedules may not have signs in their names.
+# Dagster allows no signs in the names of schedules.
 _WORDS = str.maketrans({"*": "any", "/": "_by_", "-": "_to_", ",": "_and_", " ": "_"})
 # The characters of names of time zones that names in Dagster do not have: Etc/GMT+5 is another than Etc/GMT-5.
 _ZONE_WORDS = str.maketrans({"/": "_", "+": "_plus_", "-": "_minus_"})

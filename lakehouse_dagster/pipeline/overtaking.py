@@ -9,7 +9,7 @@ import lakehouse_core as lc
 from lakehouse_dagster.feed import RUN_USERS, Batch
 from lakehouse_dagster.pipeline.table_state import BATCH, batch_keys, committed_identifier
 
-# Of a staged commit: the latest snapshot before its rows were read, 0 without one. No snapshot has it.
+# A property of staged commits, not of snapshots: the latest snapshot before the rows were read, 0 if there was none.
 READ_AFTER = "lakehouse.read_after"
 
 

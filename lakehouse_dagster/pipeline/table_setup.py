@@ -11,7 +11,7 @@ from lakehouse_dagster.specs import DYNAMIC_TOGETHER, TableSpec
 # Maintenance is an asset of its own, with a run, a page and a report: an ingest leaves it to that. A table whose
 # readers or changelog need the compaction with the write says so in its specification.
 PIPELINE_DEFAULTS: Mapping[str, str] = {"write-only": "true"}
-# A table that followed the changes and is gone holds them no longer.
+# After this time a dropped table no longer keeps the changes that it followed.
 CHANGELOG_DEFAULTS: Mapping[str, str] = {"consumer.expiration-time": "7 d"}
 
 

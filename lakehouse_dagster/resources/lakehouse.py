@@ -19,11 +19,11 @@ class LakehouseResource(dg.ConfigurableResource):
     name: str = "lake"
     # A path or URI. `dg.EnvVar("LAKEHOUSE_WAREHOUSE")` keeps it out of the code location.
     warehouse: str
-    # The SQL database with the names, such as sqlite:////data/catalog.db. None: the folders of the warehouse are.
+    # The SQL database with the names, such as sqlite:////data/catalog.db. None: names are folders of the warehouse.
     # `dg.EnvVar("LAKEHOUSE_METASTORE")` keeps its password out of the code location.
     metastore: str | None = None
     metastore_options: dict[str, str] = {}  # noqa: RUF012  # pydantic copies the default
-    # The name in the file of profiles of what is not given here: storage and metastore. Empty: none.
+    # The profile, in the file of profiles, that gives the storage and the metastore that are not set here. Empty: none.
     profile: str = ""
     # Settings of the store's client; never options of a table.
     storage: dict[str, str] = {}  # noqa: RUF012  # pydantic copies the default
@@ -33,7 +33,7 @@ class LakehouseResource(dg.ConfigurableResource):
     health_pages: str = ""
     # Receiver of OpenLineage events about the steps of its tables: a file, or an http(s) address. Empty: none are sent.
     lineage: str = ""
-    # Of the receiver. `dg.EnvVar("LINEAGE_API_KEY")` keeps it out of the code location.
+    # The API key for the receiver. `dg.EnvVar("LINEAGE_API_KEY")` keeps it out of the code location.
     lineage_api_key: str = ""
     spark: dg.ResourceDependency[SessionSource]
 

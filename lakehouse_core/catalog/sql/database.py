@@ -122,7 +122,7 @@ class SqlDatabase:
                 # Stored in the file. Java leaves reads open, which would keep all others from writing.
                 connection.exec_driver_sql("PRAGMA journal_mode=WAL")
         if missing:
-            # Another process may make the same ones at once.
+            # Another process may create the same tables at the same time.
             with suppress(RowExists), self._answering("create"), self._engine.begin() as connection:
                 for table in missing:
                     connection.execute(CreateTable(table, if_not_exists=True))

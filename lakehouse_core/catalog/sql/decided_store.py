@@ -286,7 +286,7 @@ class DecidedStore:
         return marked is not False
 
     def _delete_rows(self, keys: Sequence[str]) -> str:
-        """Empty the rows of keys; return their nonce from now on."""
+        """Empty the rows of keys, which deletes their objects for readers. Return the nonce that the rows then have."""
         nonce = self._clock.uuid()
         values = {"nonce": nonce, "content": None, "is_written": 0, "changed_millis": self._clock.now_millis()}
 

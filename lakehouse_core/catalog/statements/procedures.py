@@ -253,7 +253,7 @@ def _delete_tag(call: Call, table: Table, arguments: Mapping[str, Any]) -> Answe
     reports: list[Report] = []
     for name in names:
         if name not in known:
-            # Before any is deleted: raises NotFound with advice.
+            # The dry run raises NotFound with advice, before the first tag is deleted.
             table.delete_tag(name, dry_run=True)
     reports += [table.delete_tag(name) for name in names]
     return answer_of(call.sql.text, _TRUE, reports)

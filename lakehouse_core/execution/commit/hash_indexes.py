@@ -134,7 +134,7 @@ class HashIndexes:
         try:
             return live_indexes(self._table.manifests.index_entries(snapshot), partitions) == live
         except CorruptTable:
-            # It may expire while it is read. The hashes themselves answer too.
+            # The snapshot may expire while it is read. The caller then compares the hashes, which is slower.
             return False
 
     def _united(

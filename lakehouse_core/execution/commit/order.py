@@ -65,10 +65,10 @@ class CommitOrder:
             if message.new_files and is_placed(message.bucket):
                 self._new[message.partition, message.bucket] += message.new_files
         self._arrived = _Arrived(table, parts, self._new)
-        # By the index of a message, the files written in place of its new files.
+        # The files written in place of the new files of a message, by the index of the message.
         self._written: dict[int, tuple[DataFile, ...]] = {}
         self._messages = staged.messages
-        # Of files that were written in place of others and are of no use any more, a message each.
+        # A message for each group of such files that a later attempt replaced, so that they can be deleted.
         self._superseded: list[CommitMessage] = []
         # The schema by which the files were written. Loading it may fail, and nothing may fail once the commit is
         # applied.

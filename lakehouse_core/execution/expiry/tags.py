@@ -65,7 +65,7 @@ def create_tag(
             unlink(table, deletion)
             skip_wait(table.store, deletion)
         raise SnapshotExpired(
-            f"Snapshot {tag.snapshot.id} expired while tag {shown(name)} was made, so there is no such tag. "
+            f"Snapshot {tag.snapshot.id} expired while tag {shown(name)} was created, so the tag does not exist. "
             f"The earliest snapshot is {table.snapshots.earliest_id()}."
         )
     return tag

@@ -89,7 +89,7 @@ def compact_written(
         done.append(made)
         if not made.commit.conflicts:
             break
-        # One identity commits one compaction.
+        # A user and an identifier commit one compaction, so the next one gets others.
         identity = None
     return outcome()
 

@@ -182,9 +182,9 @@ def survey_partition(
     manifests: int,
     local_now_millis: int,
 ) -> PartitionSurvey:
-    """Return the figures of one partition, which so many manifests may name, and of its possible compactions.
+    """Return the figures of one partition and of its possible compactions.
 
-    Raises CorruptTable.
+    `manifests`: how many manifests may name the partition. Raises CorruptTable.
     """
     occasion = PickTime(local_now_millis=local_now_millis)
     now = NO_READING

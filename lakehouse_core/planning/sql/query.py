@@ -199,7 +199,7 @@ def _not_sql(sql: SqlText, error: Any) -> InvalidRequest:
     found, column = str(first.get("highlight") or ""), int(first.get("col") or 0)
     if not found or not column:
         return InvalidRequest("SQL: the text is not a query. Check its clauses.")
-    # The parser tells the last character of a word.
+    # The parser gives the position of the last character of a word.
     lines = sql.text.split("\n")[: int(first["line"]) - 1]
     place = sql.place(sum(len(line) + 1 for line in lines) + max(column - len(found), 0))
     why = str(first.get("description") or "").split(" but got <")[0].rstrip(".")
@@ -230,7 +230,7 @@ def _check(sql: SqlText, tree: Any) -> None:
 
 
 def _refused_parts(node: Any) -> Iterator[str]:
-    """Yield what a node has in its settings that is not carried out."""
+    """Yield the settings of a node that no engine here carries out, each by its name in SQL."""
     match node:
         case exp.Join() if node.args.get("method"):
             yield f"{node.method} JOIN"
@@ -272,7 +272,7 @@ def _place(sql: SqlText, node: Any, word: str = "") -> int:
         start = part.meta.get("start")
         if start is not None:
             return int(start)
-    # A function has no place of its own.
+    # The parser gives no position for a function.
     return next((int(token.start) for token in sql.tokens if token.text.lower() == word), 0)
 
 

@@ -124,5 +124,5 @@ def _duckdb() -> Any:
 
 
 def _temporary_folder() -> str:
-    """Return a folder that no other connection spills into; it is made when one spills."""
+    """Return a folder for the spills of one connection. DuckDB creates it at the first spill."""
     return f"{tempfile.gettempdir()}/lakehouse-sql-{os.getpid()}-{next(_NUMBERS)}".replace("'", "''")

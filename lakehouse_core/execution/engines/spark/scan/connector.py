@@ -40,7 +40,7 @@ def reaches(session: SparkSession, store: StoreSpec, key: str, size: int) -> boo
 
 
 def _finds(session: SparkSession, path: str, size: int) -> bool:
-    # Over Connect the connector is the server's, and cannot be asked.
+    # With Spark Connect the connector is in the server, which this process cannot ask.
     if not hasattr(session, "_jsparkSession"):
         return False
     sizes: list[int] = []
