@@ -21,13 +21,12 @@ from lakehouse_dagster.translator import LakehouseTranslator, TableFacts
 class Lake:
     """The tables of one warehouse. Assets, jobs, schedules and sensors are functions of it.
 
-    `name` is the first part of the asset keys, `feeds` has the source of each specification's `feed.source`, and
-    `resource` is the key under which the code location has the `LakehouseResource` that opens the warehouse. `prefix`
-    begins the names of its jobs, schedules and sensors; None means the name of the lake. `translator` says how its
-    tables appear: keys, groups, owners, tags, kinds, descriptions. `followed` names tables of the warehouse that are
-    defined elsewhere, and whose changes its tables may take. Raises InvalidRequest when two tables have one name
-    or one key, and when a specification names a feed or table that the lake lacks, or asks for news of a feed without
-    `delivered`.
+    `name` is the first part of the asset keys. `feeds` has the source of each specification's `feed.source`. `resource`
+    is the key of the `LakehouseResource` in the code location, which opens the warehouse. `prefix` begins the names of
+    its jobs, schedules and sensors; None means the name of the lake. `translator` says how its tables appear: keys,
+    groups, owners, tags, kinds, descriptions. `followed` names tables of the warehouse that are defined elsewhere, and
+    whose changes its tables may take. Raises InvalidRequest when two tables have one name or one key; when a
+    specification names a feed or table that the lake lacks; and when it asks for news of a feed without `delivered`.
     """
 
     name: str

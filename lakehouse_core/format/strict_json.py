@@ -29,8 +29,8 @@ _LONGEST_INTEGER = 20
 def strict_json(data: bytes, key: str) -> dict[str, Any]:
     """Return the JSON object in `data`, without its checksum field. `key` names the file in errors.
 
-    Raises CorruptTable for anything but one complete UTF-8 object of at most 16 MiB without duplicate keys, NaN,
-    lone surrogates or integers beyond 64 bits, and for content that does not fit its checksum, if it has one.
+    Raises CorruptTable for anything but one complete object in UTF-8 of at most 16 MiB; for duplicate keys, NaN, lone
+    surrogates and integers beyond 64 bits; and for content that does not fit its checksum, if it has one.
     """
     if len(data) > MAX_JSON_BYTES:
         raise _corrupt(key, f"it has {len(data)} bytes, the limit is {MAX_JSON_BYTES}")

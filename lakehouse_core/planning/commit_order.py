@@ -40,9 +40,9 @@ def needed_shifts(
     *,
     free_numbers: int = 0,
 ) -> list[int]:
-    """Return for each part the amount by which the numbers of its files must rise to be above those of `arrived` and of
-    the parts before it, once these have risen; 0: they may stay.
+    """Return for each part how much the sequence numbers of its files must rise; 0: they may stay.
 
+    They then are above those of `arrived`, and above those that the parts before it have after their own rise.
     All files are of one bucket. The numbers of all files of a part rise by the same amount, which keeps their order.
     The first part that rises leaves `free_numbers` unused below it. Raises CorruptTable for keys that cannot be
     decoded.

@@ -80,8 +80,8 @@ def urgent_requests(
 ) -> list[dg.RunRequest]:
     """Return a run with this budget for each table with urgent choices.
 
-    The key of a run has its table and the hour, so the same need is requested once in an hour by the clock until a run
-    has met it, and a table that stays urgent keeps no other from its turn.
+    The key of a run names its table and the hour of the clock, so a table is requested at most once in an hour until a
+    run has done what is urgent. A table that stays urgent keeps no other from its turn.
     """
     return [
         _urgent_request(lake, table, found, budget, now=now) for table in sorted({choice.table for choice in found})

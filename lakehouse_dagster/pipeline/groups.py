@@ -297,9 +297,9 @@ def _done_by_history(recorded: Groups, table: lc.Table, commit_user: str) -> int
     if first <= base + 1:
         return -1
     raise lc.StaleCommit(
-        f"{table.name}: {_log_name(table)} has groups of batches since snapshot {base}, and neither the committers of "
-        f"the table nor its snapshots, retained from {first} on, tell whether they are committed: too many other "
-        "users have committed, or another engine. Nothing was committed. Load the table anew."
+        f"{table.name}: {_log_name(table)} has groups of batches since snapshot {base}. Whether they are committed is "
+        f"neither in the committers of the table nor in its snapshots, retained from {first} on: too many other users "
+        "have committed, or another engine. Nothing was committed. Load the table anew."
     )
 
 

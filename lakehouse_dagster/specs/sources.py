@@ -82,9 +82,9 @@ def _dotted(call: object) -> str:
 class FunctionSpec(StrictModel):
     """A Python function that yields rows: objects with an Arrow stream, pandas or polars frames.
 
-    With `cursor`, a column of its rows, it is called with the last value that was taken (None at first), and yields the
-    rows from that value on in the order of the cursor; each is taken once. Without, it is called with the key of a
-    partition, or with nothing for a table without partitions.
+    `cursor` is a column of its rows. With a cursor, the function is called with the last value that was taken, None at
+    first. It yields the rows from that value on, in the order of the cursor; each is taken once. Without a cursor, it
+    is called with the key of a partition, or with nothing for a table without partitions.
     """
 
     # Its dotted name, as in `shop.rows.orders`; in Python also the function itself.

@@ -42,7 +42,7 @@ def find_applied(
     """Return the snapshots of the commit of `step`, durable; None when the step was not applied up to `latest`.
 
     `ledger`: that of `latest`. Raises StaleCommit when the user has committed a later identifier and the snapshots that
-    would show this one are expired, CommitOutcomeUnknown when the store does not confirm that the snapshots are
+    would show this one are expired. Raises CommitOutcomeUnknown when the store does not confirm that the snapshots are
     durable.
     """
     snapshot_ids = applied_snapshot_ids(table.snapshots, latest, ledger, step.staged, step.kind)

@@ -267,7 +267,7 @@ def _check_seen(step: OverwriteStep, state: StepState, covers: Callable[[bytes],
     if base_id > state.latest_id:
         raise CommitConflict(
             f"The overwrite was staged at snapshot {base_id}, and the latest is {state.latest_id} now: the table "
-            "was rolled back, so the files that it would replace are not those that its writer saw. Nothing was "
+            "was rolled back. The files that it would replace are not those that its writer saw. Nothing was "
             "applied: stage the overwrite again."
         )
     if unseen := unseen_files(state.since_staged, covers):
