@@ -32,16 +32,6 @@ def judge(request: pytest.FixtureRequest) -> Iterator[Judge]:
         yield java
 
 
-@pytest.fixture
-def ours(tmp_path: Path) -> Ours:
-    return Ours(tmp_path)
-
-
-@pytest.fixture
-def java(judge: Judge, tmp_path: Path) -> Java:
-    return Java(judge, tmp_path)
-
-
 def same_history(ours: Ours, java: Java, *, lists_files: bool = True) -> None:
     """Both read the same rows at every snapshot, no file is missing for Java, and `verify` finds nothing."""
     ids = java.snapshot_ids()

@@ -1,7 +1,6 @@
 """Java 1.0.1, the oldest release that tables are exchanged with: what it writes we read, what we write it reads."""
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -26,16 +25,6 @@ by_kind = pytest.mark.parametrize("kind", KINDS, ids=[kind.name.replace(" ", "-"
 def judge(request: pytest.FixtureRequest) -> Iterator[Judge]:
     with Judge(request.param) as java:
         yield java
-
-
-@pytest.fixture
-def ours(tmp_path: Path) -> Ours:
-    return Ours(tmp_path)
-
-
-@pytest.fixture
-def java(judge: Judge, tmp_path: Path) -> Java:
-    return Java(judge, tmp_path)
 
 
 @by_kind
