@@ -11,6 +11,8 @@ from lakehouse_core.errors import InvalidRequest, shown, written_as
 LONGEST_TEXT_BYTES: Final = 64 << 10
 # Names stand in messages, in folders and in the headers of all files.
 LONGEST_NAME_BYTES: Final = 255
+# The prefix of a file name and the suffix of a temporary file need some of the 255 bytes that a file name has.
+_LONGEST_NAMED_BYTES: Final = 200
 
 
 def check_text(what: str, value: object, *, longest: int = LONGEST_TEXT_BYTES) -> None:
@@ -22,6 +24,21 @@ def check_text(what: str, value: object, *, longest: int = LONGEST_TEXT_BYTES) -
     size = len(value.encode())
     if size > longest:
         raise InvalidRequest(f"{what} has {size} bytes, at most {longest} are kept: {shown(value)}. Shorten it.")
+
+
+def check_name_for_file(what: str, name: object) -> None:
+    """Raise InvalidRequest, which begins with `what`, unless a file can be named after the tag or consumer `name`."""
+    if not isinstance(name, str):
+        raise InvalidRequest(f"{what} {shown(name)}: expected a text as its name.")
+    fault = None
+    if not name.strip():
+        fault = "it is blank"
+    elif any(character in name for character in "/\\") or not name.isprintable():
+        fault = "it contains a slash, a backslash or a control character"
+    elif len(name.encode("utf-8", "surrogatepass")) > _LONGEST_NAMED_BYTES:
+        fault = f"it has more than {_LONGEST_NAMED_BYTES} bytes"
+    if fault is not None:
+        raise InvalidRequest(f"{what} {shown(name)}: {fault}. Use letters, digits, '-', '_' and '.'.")
 
 
 def is_broken(text: str) -> bool:

@@ -7,12 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from lakehouse_core.errors import CorruptTable, InvalidRequest, NotFound, WriteOutcomeUnknown, shown
+from lakehouse_core.format.stored import check_name_for_file
 from lakehouse_core.storage.object_store import ObjectStore, StoreReader
 from lakehouse_core.table.layout import CONSUMER_PREFIX, TableLayout
 from lakehouse_core.table.snapshot import parse_consumer, serialize_consumer
-
-# A file name has at most 255 bytes; the prefix and the suffix of a temporary file need some of them.
-_LONGEST_NAME_BYTES = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +56,7 @@ def outdated_consumers(
 
 def set_consumer(store: ObjectStore, layout: TableLayout, name: str, next_snapshot_id: int) -> None:
     """Write the position of a consumer, in place of an earlier one. Raises InvalidRequest, WriteOutcomeUnknown."""
-    _check_name(name)
+    check_name_for_file("Consumer", name)
     if isinstance(next_snapshot_id, bool) or not isinstance(next_snapshot_id, int) or next_snapshot_id < 1:
         raise InvalidRequest(
             f"Consumer {shown(name)}: its next snapshot is {shown(next_snapshot_id)}, expected the id of a snapshot, "
@@ -69,7 +67,7 @@ def set_consumer(store: ObjectStore, layout: TableLayout, name: str, next_snapsh
 
 def delete_consumer(store: ObjectStore, layout: TableLayout, name: str) -> None:
     """Remove a consumer. Raises NotFound, InvalidRequest, WriteOutcomeUnknown."""
-    _check_name(name)
+    check_name_for_file("Consumer", name)
     key = layout.consumer(name)
     if key not in store.infos([key]):
         known = ", ".join(sorted(read_consumers(store, layout).next_ids))
@@ -82,17 +80,3 @@ def remove_consumers(store: ObjectStore, layout: TableLayout, names: tuple[str, 
     """Remove consumers, also those that are not there any more. Raises WriteOutcomeUnknown."""
     if left := store.delete(map(layout.consumer, names)):
         raise WriteOutcomeUnknown(f"{store.uri(left[0])}: the consumer could not be removed. Try again.")
-
-
-def _check_name(name: str) -> None:
-    fault = None
-    if not isinstance(name, str):
-        raise InvalidRequest(f"Consumer {shown(name)}: expected a text as its name.")
-    if not name.strip():
-        fault = "it is blank"
-    elif any(character in name for character in "/\\") or not name.isprintable():
-        fault = "it contains a slash, a backslash or a control character"
-    elif len(name.encode("utf-8", "surrogatepass")) > _LONGEST_NAME_BYTES:
-        fault = f"it has more than {_LONGEST_NAME_BYTES} bytes"
-    if fault is not None:
-        raise InvalidRequest(f"Consumer {shown(name)}: {fault}. Use letters, digits, '-', '_' and '.'.")

@@ -18,14 +18,13 @@ from lakehouse_core.execution.context import TableContext
 from lakehouse_core.execution.expiry.deletion import DryRun, finish_deletions, preview
 from lakehouse_core.execution.expiry.expire import ExpiryResult, check_understood, deletion_result, tag_deletion
 from lakehouse_core.execution.expiry.unlinking import deleting, unlink
+from lakehouse_core.format.stored import check_name_for_file
 from lakehouse_core.format.strict_json import json_with_checksum, strict_json
 from lakehouse_core.metadata.deletion_plans import begin, skip_wait
 from lakehouse_core.metadata.read_back import readable_file
 from lakehouse_core.storage.outcomes import created
 from lakehouse_core.table.snapshot import TAG_NAME_FIELD, Tag, new_tag, parse_tag, serialize_tag
 
-# A file name has at most 255 bytes; the tag's prefix and the suffix of a temporary file need some of them.
-_LONGEST_NAME_BYTES = 200
 _OWN_FIELDS = ("tagCreateTime", "tagTimeRetained", TAG_NAME_FIELD)
 
 
@@ -43,7 +42,7 @@ def create_tag(
     tag holds it. With `dry_run` the tag is returned and not written.
     Raises InvalidRequest for a bad or taken name, NotFound, SnapshotExpired, WriteOutcomeUnknown.
     """
-    _check_name(name)
+    check_name_for_file("Tag", name)
     if retention_millis is not None and retention_millis <= 0:
         raise InvalidRequest(
             f"Tag {shown(name)}: retention is {retention_millis} ms: expected more than 0. Give a longer one, or none."
@@ -92,20 +91,6 @@ def delete_tag(table: TableContext, name: str, *, dry_run: bool = False) -> Expi
             [deletion],
             finish_deletions(table, schema, unlinked=[deletion]),
         )
-
-
-def _check_name(name: str) -> None:
-    if not isinstance(name, str):
-        raise InvalidRequest(f"Tag {shown(name)}: expected a text as its name.")
-    fault = None
-    if not name.strip():
-        fault = "it is blank"
-    elif any(character in name for character in "/\\") or not name.isprintable():
-        fault = "it contains a slash, a backslash or a control character"
-    elif len(name.encode("utf-8", "surrogatepass")) > _LONGEST_NAME_BYTES:
-        fault = f"it has more than {_LONGEST_NAME_BYTES} bytes"
-    if fault is not None:
-        raise InvalidRequest(f"Tag {shown(name)}: {fault}. Use letters, digits, '-', '_' and '.'.")
 
 
 def _is_taken(table: TableContext, key: str) -> bool:
