@@ -128,7 +128,7 @@ def _assigned(call: Call, statement: Update, one: Assignment, table: Table) -> s
     name = statement.alias or statement.table.parts[-1]
     if len(parts) > 1 and parts[0].casefold() != name.casefold():
         raise call.sql.unsupported(
-            one.column.start, f"{one.column} is no column of {name}. A field of a row is set with its whole row"
+            one.column.start, f"{one.column} is not a column of {name}. A field of a row is set with its whole row"
         )
     return check_column(call.sql, one.column.start, parts[-1], table.schema.column_names)
 

@@ -97,7 +97,7 @@ class Truncate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DropPartitions:
-    """ALTER TABLE … DROP PARTITION. `missing_ok`: a partition without rows is no error."""
+    """ALTER TABLE … DROP PARTITION. `missing_ok`: a partition without rows is not an error."""
 
     table: Name
     partitions: tuple[Mapping[str, Any], ...]
