@@ -48,7 +48,6 @@ RACED = (
     "deduplicate, vectors",
     "deduplicate, lookup",
     "deduplicate, sequence",
-    "deduplicate, dynamic",
     "deduplicate, dynamic, partitions",
     "partial-update",
     "aggregation",
@@ -128,7 +127,7 @@ FEW = [
     ("deduplicate", "update one", "truncate"),
     ("deduplicate, vectors", "update one", "write"),
     ("deduplicate, lookup", "delete one", "expire"),
-    ("deduplicate, dynamic", "truncate", "write"),
+    ("deduplicate, dynamic, partitions", "drop", "write"),
     ("first-row", "delete some", "compact"),
 ]
 
