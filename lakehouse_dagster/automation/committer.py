@@ -87,7 +87,7 @@ def committer_sensors(lake: Lake) -> list[dg.SensorDefinition]:
                 lines.append(f"{name}: {error}")
                 continue
             ingest, own = lake.operation_key(spec, "ingest"), lake.table_key(spec)
-            # A run of the table itself stages its batch, if nobody has.
+            # A run of the table itself stages its batch, unless another run has staged it.
             begun = {partition for run in runs for key in (ingest, own) for partition in run.get(key, ())}
             asked = (_staging_request(lake, spec, key, now=now) for key in found.new if key not in begun)
             new = first_requests(context.instance, sensor, asked, most=max(0, _MOST_REQUESTS - len(requests)))

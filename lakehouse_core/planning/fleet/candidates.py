@@ -57,11 +57,13 @@ class TableEffect:
 class CompactionEffect:
     """What a compaction does in its figures, and why.
 
-    A fleet has a million of them, and few are told of: the figures are one text, and the words are made when asked for.
+    A fleet has a million effects, and few are shown: the figures are one text, which takes little memory, and the words
+    are made when a caller asks for them.
     """
 
     reason: str
-    # Of buckets, all buckets, files, bytes that are rewritten, and what a read opens before and after.
+    # The numbers of buckets, of all buckets and of files; the bytes that are rewritten; what a read opens before and
+    # after.
     figures: str
 
     @staticmethod
@@ -157,7 +159,7 @@ class Candidate:
 
     @property
     def sentence(self) -> str:
-        """What it does and saves, in figures."""
+        """What the operation does and saves, in figures."""
         return self.effect.sentence(self.bucket)
 
 

@@ -14,9 +14,9 @@ from lakehouse_core.planning.sql.query import parse_query
 from lakehouse_core.planning.sql.statement import Part, QueryText
 from lakehouse_core.planning.sql.tokens import SqlText
 
-# An expression is parsed as a query of it.
+# With this before it, an expression is a query, which the parser takes.
 _BEFORE: Final = "SELECT "
-# What gives another number of rows than it gets.
+# The functions that return another number of rows than they are given.
 _NOT_OF_ONE_ROW: Final = (exp.AggFunc, exp.Window, exp.Explode, exp.ExplodeOuter, exp.Posexplode, exp.UDTF)
 
 
