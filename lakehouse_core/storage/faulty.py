@@ -108,6 +108,11 @@ class FaultyStore:
         """One, so that calls have the same numbers each time."""
         return 1
 
+    @property
+    def sinks_at_once(self) -> int:
+        """One, as for requests."""
+        return 1
+
     def uri(self, key: str) -> str:
         return self._inner.uri(key)
 

@@ -45,6 +45,8 @@ from lakehouse_core.storage.object_store import Children, ObjectInfo, StoreSpec
 _LOCK_DEADLINE_SECONDS = 10.0
 _LOCK_PAUSE_SECONDS = 0.002
 
+# File systems write the journal once for the syncs that wait for it: eight take the time of one.
+SINKS_AT_ONCE = 8
 _LONGEST_NAME_BYTES = 255
 _MAKING_FOLDERS = Retry()
 
@@ -72,6 +74,10 @@ class LocalStore:
     @property
     def requests_at_once(self) -> int:
         return 1
+
+    @property
+    def sinks_at_once(self) -> int:
+        return SINKS_AT_ONCE
 
     def uri(self, key: str) -> str:
         """Return `file://` and the unescaped path: Hadoop's and Paimon's readers do not decode percent signs."""

@@ -78,6 +78,10 @@ class MemoryStore:
     def requests_at_once(self) -> int:
         return 1
 
+    @property
+    def sinks_at_once(self) -> int:
+        return 1
+
     def uri(self, key: str) -> str:
         return f"memory://{joined(self._name, self._key(key))}"
 

@@ -117,6 +117,11 @@ class ObjectStore(StoreReader, Protocol):
         """Return this store rooted at `prefix`."""
         ...
 
+    @property
+    def sinks_at_once(self) -> int:
+        """The number of written objects that become durable together in about the time of one."""
+        ...
+
     def create_new(self, key: str, data: bytes) -> bool:
         """Create the object atomically and durably; return False if another object has `key`.
 

@@ -1,17 +1,20 @@
 """Overlap: requests of one task that need not wait for one another: objects are read ahead, and closed behind.
 
-Rule: where requests are fastest one by one (`requests_at_once` is 1, as on a disk) nothing changes: same calls, same
-order. Source: docs/decisions/0021-round-trips.md.
+Rule: where requests are fastest one by one (`requests_at_once` is 1, as on a disk) objects are read as without it: same
+calls, same order. The same holds for writing where `sinks_at_once` is 1. Source: docs/decisions/0021-round-trips.md.
 """
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from typing import IO, Final, Protocol
+from functools import partial
+from threading import Lock
+from typing import IO, Final, Protocol, cast
 
 import pyarrow as pa
 
+from lakehouse_core.storage.held_sink import HeldSink
 from lakehouse_core.storage.object_store import FileOpener, ObjectStore
 
 # Larger objects are read in ranges when they are needed. Only their ends are fetched ahead, where formats keep what
@@ -24,6 +27,9 @@ _MOST_BYTES_AHEAD: Final = 64 << 20
 # What an open file takes at least.
 _LEAST_HELD: Final = 64 << 10
 _MOST_BYTES_BEHIND: Final = 64 << 20
+# Larger files of a disk are written as they come, and only their ends behind. Each open one takes a descriptor.
+_MOST_HELD_BYTES: Final = 1 << 20
+_MOST_FILES_BEHIND: Final = 64
 
 
 @contextmanager
@@ -130,11 +136,11 @@ def closing_behind(store: ObjectStore) -> Iterator[Sinks]:
     """Write objects of this store in the block; while one is sent, the next ones are written. Call `settle` at the
     end.
     """
-    if store.requests_at_once == 1:
+    if store.sinks_at_once == 1:
         yield DirectSinks(store)
         return
-    with ThreadPoolExecutor(store.requests_at_once, thread_name_prefix="behind") as pool:
-        yield _Behind(store, pool)
+    with ThreadPoolExecutor(store.sinks_at_once, thread_name_prefix="behind") as pool:
+        yield _Behind(store, pool) if store.requests_at_once > 1 else _BehindOnDisk(store, pool)
 
 
 class DirectSinks:
@@ -171,9 +177,11 @@ class _Behind:
             sink = stack.enter_context(self._store.open_write(key))
             yield sink
             size = sink.tell()
+            self._make_room(size)
             self._send(stack.pop_all().close, size)
 
     def write(self, key: str, data: bytes) -> None:
+        self._make_room(len(data))
         self._send(lambda: self._store.write(key, data), len(data))
 
     def settle(self) -> None:
@@ -185,13 +193,80 @@ class _Behind:
         wait([closed for closed, _ in self._closing])
         return self._store.delete(keys)
 
-    def _send(self, close: Callable[[], None], size: int) -> None:
-        while self._closing and self._bytes + size > _MOST_BYTES_BEHIND:
+    def _make_room(self, size: int) -> None:
+        """Wait until so many bytes more may be sent. Raises the first error of an earlier one."""
+        while self._closing and self._is_full(size):
             self._end_first()
-        self._closing.append((self._pool.submit(close), size))
+
+    def _is_full(self, size: int) -> bool:
+        return self._bytes + size > _MOST_BYTES_BEHIND
+
+    def _send(self, close: Callable[[], None], size: int) -> None:
+        closing = _Closing(close)
+        try:
+            self._pool.submit(closing.run)
+        except RuntimeError:
+            # No thread can be started any more, as when the main thread has ended and this one goes on.
+            closing.run()
+        self._closing.append((closing.closed, size))
         self._bytes += size
 
     def _end_first(self) -> None:
-        closed, size = self._closing.popleft()
+        closed, size = self._closing[0]
+        # A caller that is interrupted here deletes the object, and waits for it then.
+        wait([closed])
+        self._closing.popleft()
         self._bytes -= size
         closed.result()
+
+
+class _Closing:
+    """The end of the writing of one object. The first thread that runs it carries it out."""
+
+    def __init__(self, close: Callable[[], None]) -> None:
+        self.closed: Future[None] = Future()
+        self._close = close
+        self._begun = Lock()
+
+    def run(self) -> None:
+        if not self._begun.acquire(blocking=False):
+            return
+        try:
+            self._close()
+        except BaseException as error:
+            self.closed.set_exception(error)
+        else:
+            self.closed.set_result(None)
+
+
+class _BehindOnDisk(_Behind):
+    """Sinks of a disk, whose syncs wait together. Threads make small files from memory, with their folders. The first
+    file is made at once: most tasks write one.
+    """
+
+    def __init__(self, store: ObjectStore, pool: ThreadPoolExecutor) -> None:
+        super().__init__(store, pool)
+        self._has_first = False
+
+    @contextmanager
+    def open_write(self, key: str) -> Iterator[IO[bytes]]:
+        with ExitStack() as stack:
+            sink = HeldSink(lambda: stack.enter_context(self._store.open_write(key)), most_bytes=_MOST_HELD_BYTES)
+            yield cast(IO[bytes], sink)
+            self._make_room(sink.tell())
+            close = partial(self._put, key, sink.content()) if sink.is_small else stack.pop_all().close
+            self._send(close, sink.tell())
+
+    def _put(self, key: str, data: bytes) -> None:
+        with self._store.open_write(key) as sink:
+            sink.write(data)
+
+    def _is_full(self, size: int) -> bool:
+        return len(self._closing) >= _MOST_FILES_BEHIND or super()._is_full(size)
+
+    def _send(self, close: Callable[[], None], size: int) -> None:
+        if self._has_first:
+            super()._send(close, size)
+            return
+        self._has_first = True
+        close()

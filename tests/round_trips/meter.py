@@ -141,6 +141,10 @@ class MeteredStore:
     def requests_at_once(self) -> int:
         return AT_ONCE
 
+    @property
+    def sinks_at_once(self) -> int:
+        return AT_ONCE
+
     def uri(self, key: str) -> str:
         return self._inner.uri(key)
 

@@ -11,28 +11,49 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from threading import Lock
+from typing import Any, Protocol, TypeVar
 
-from lakehouse_core.storage import system_calls
+from lakehouse_core.storage import local, system_calls
 
 CHANGING = ("create", "write", "fsync", "close", "link", "replace", "rename_new", "unlink", "mkdir", "rmdir")
 LOOKING = ("open_file", "open_folder", "stat", "lstat", "fstat", "entries", "lock")
 NOT_THERE = (errno.ENOENT, errno.ENOTDIR)
 
 
+class Disk(Protocol):
+    """What stands between the local store and the system."""
+
+    def call(self, name: str, real: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Answer the system call of this name, which `real` carries out."""
+        ...
+
+
+D = TypeVar("D", bound=Disk)
+
+
 @dataclass(slots=True)
 class FailingDisk:
-    """Numbers the system calls and lets the one at number `at` (from 1; 0: none) end in the error `code`."""
+    """Numbers the system calls and lets the one at number `at` (from 1; 0: none) end in the error `code`.
+
+    `counted`: the calls that have numbers.
+    """
 
     code: int = errno.EIO
     at: int = 0
     takes_effect: bool = False
+    counted: tuple[str, ...] = (*CHANGING, *LOOKING)
+    lock: Lock = field(default_factory=Lock)
     calls: list[str] = field(default_factory=list)
     has_failed: bool = False
 
     def call(self, name: str, real: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        self.calls.append(name)
-        if len(self.calls) != self.at or not self._can_answer(name):
+        if name not in self.counted:
+            return real(*args, **kwargs)
+        with self.lock:
+            self.calls.append(name)
+            is_reached = len(self.calls) == self.at
+        if not is_reached or not self._can_answer(name):
             return real(*args, **kwargs)
         self.has_failed = True
         if name == "close" or (self.takes_effect and name in CHANGING):
@@ -57,17 +78,20 @@ def quick_folder() -> Iterator[Path]:
 
 
 @contextmanager
-def installed(disk: FailingDisk) -> Iterator[FailingDisk]:
-    """Let every local store of this process work on `disk`."""
+def installed(disk: D, *, sinks_at_once: int = 1) -> Iterator[D]:
+    """Let every local store of this process work on `disk`; one by one, calls have the same numbers each time."""
     real = {name: getattr(system_calls, name) for name in (*CHANGING, *LOOKING)}
 
     def through(name: str) -> Callable[..., Any]:
         return lambda *args, **kwargs: disk.call(name, real[name], *args, **kwargs)
 
+    before = local.SINKS_AT_ONCE
     try:
+        local.SINKS_AT_ONCE = sinks_at_once
         for name in real:
             setattr(system_calls, name, through(name))
         yield disk
     finally:
+        local.SINKS_AT_ONCE = before
         for name, call in real.items():
             setattr(system_calls, name, call)

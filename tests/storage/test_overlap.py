@@ -29,6 +29,10 @@ class Wide(MemoryStore):
     def requests_at_once(self) -> int:
         return AT_ONCE
 
+    @property
+    def sinks_at_once(self) -> int:
+        return AT_ONCE
+
     def at(self, prefix: str) -> "Wide":
         deeper = Wide(self._name, prefix="/".join(part for part in (self._prefix, prefix) if part))
         deeper.before_write = self.before_write

@@ -88,6 +88,10 @@ class DecidedStore:
     def requests_at_once(self) -> int:
         return self._inner.requests_at_once
 
+    @property
+    def sinks_at_once(self) -> int:
+        return self._inner.sinks_at_once
+
     def __reduce__(self) -> tuple[Any, ...]:
         return DecidedStore, (self._inner, self._database, self._clock, self._prefix, self._claim)
 

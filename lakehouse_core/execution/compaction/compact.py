@@ -5,7 +5,7 @@ Buckets with a conflict are left out of the commit; the compaction is applied in
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from lakehouse_core.errors import CorruptTable, NotFound
 from lakehouse_core.execution.commit.loop import commit_or_discard
@@ -25,6 +25,7 @@ from lakehouse_core.execution.context import TableContext
 from lakehouse_core.execution.tasks.compact import RewriteTask, run_rewrite
 from lakehouse_core.planning.commit.conflicts import Conflict, conflict_error
 from lakehouse_core.planning.commit.index_files import vector_files
+from lakehouse_core.planning.read.packing import pack
 from lakehouse_core.planning.readable import deletion_files
 from lakehouse_core.progress import NOBODY, Watch
 from lakehouse_core.storage.outcomes import named_by_nobody
@@ -35,6 +36,10 @@ from lakehouse_core.table.deletion_file import DeletionFile
 from lakehouse_core.table.layout import INDEX_FOLDER
 from lakehouse_core.table.snapshot import Snapshot
 from lakehouse_core.table.staged_commit import StagedCommit
+
+# Small buckets of so many bytes, or so many of them, are compacted one after the other by one task.
+_GROUP_BYTES: Final = 8 << 20
+_MOST_GROUPED: Final = 64
 
 WhyNot: TypeAlias = Callable[[Sequence[BucketCompaction], CompactionBase], str | None]
 
@@ -134,13 +139,15 @@ def _run(
 ) -> tuple[CommitMessage, ...]:
     """Return the commit messages of the tasks, one for each bucket. If a task fails, delete the outputs of all."""
     tasks = _tasks(table, base, buckets)
+    engine = table.engine()
     messages: Sequence[CommitMessage] = ()
     try:
         done = watch.counting("compacting", len(tasks), "tasks")
         with named_by_nobody():
-            for text in table.engine().run(run_rewrite, tasks):
-                done(1)
-                messages = (*messages, *messages_from_json(text))
+            for text in engine.run(run_rewrite, _alone(tasks) if engine.is_remote else _grouped(tasks)):
+                made = messages_from_json(text)
+                done(len(made))
+                messages = (*messages, *made)
             messages = without_vectors(table, base.schema, _joined(messages), base.indexes)
             return with_joined_changelog(table, base.schema, messages)
     except BaseException:
@@ -171,6 +178,17 @@ def _tasks(table: TableContext, base: CompactionBase, buckets: Sequence[BucketCo
         )
         for one in buckets
     ]
+
+
+def _alone(tasks: Sequence[RewriteTask]) -> list[list[RewriteTask]]:
+    """Return each task by itself: a cluster takes them at once."""
+    return [[task] for task in tasks]
+
+
+def _grouped(tasks: Sequence[RewriteTask]) -> list[list[RewriteTask]]:
+    """Return the tasks in groups: what waits for the disk at the end of one is waited for together."""
+    sizes = [task.plan.rewritten_bytes for task in tasks]
+    return pack(tasks, sizes, target_bytes=_GROUP_BYTES, open_cost_bytes=_GROUP_BYTES // _MOST_GROUPED)
 
 
 def _overtaken(table: TableContext, base: CompactionBase, buckets: Sequence[BucketCompaction]) -> list[Conflict]:

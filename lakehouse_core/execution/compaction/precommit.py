@@ -74,7 +74,7 @@ def with_packed_files(
     tasks = [_pack_task(table, schema, folders, messages, group) for group in groups]
     packed: dict[frozenset[str], tuple[DataFile, ...]] = {}
     try:
-        for text in table.engine().run(run_rewrite, tasks):
+        for text in table.engine().run(run_rewrite, [(task,) for task in tasks]):
             for message in messages_from_json(text):
                 packed[_names(message.compact_before)] = message.compact_after
     except BaseException:

@@ -28,7 +28,7 @@ from lakehouse_core.format.data_types import type_to_sql
 from lakehouse_core.format.rows import Rows
 from lakehouse_core.planning.compaction.append import AppendCompactionPlan
 from lakehouse_core.planning.compaction.plan import ChangelogMode, CompactionPlan, Merge, Upgrade
-from lakehouse_core.storage.object_store import ObjectStore, StoreSpec
+from lakehouse_core.storage.object_store import FileOpener, ObjectStore, StoreSpec
 from lakehouse_core.storage.outcomes import clear_away
 from lakehouse_core.storage.overlap import closing_behind, reading_ahead
 from lakehouse_core.table.commit_json import messages_to_json
@@ -67,38 +67,63 @@ class RewriteTask:
     index_folder: str = INDEX_FOLDER
 
 
-def run_rewrite(task: RewriteTask, runtime: TaskRuntime) -> str:
-    """Run the task in an engine; return its commit message as text."""
-    return messages_to_json([rewrite_bucket(task, runtime)])
+def run_rewrite(tasks: Sequence[RewriteTask], runtime: TaskRuntime) -> str:
+    """Run the tasks of some buckets of a table in an engine; return their commit messages as text."""
+    return messages_to_json(rewrite_buckets(tasks, runtime))
 
 
 def rewrite_bucket(task: RewriteTask, runtime: TaskRuntime) -> CommitMessage:
-    """Carry out the plan and return its commit message. A failed task leaves no new file.
+    """Carry out the plan of one bucket, as `rewrite_buckets` does."""
+    (message,) = rewrite_buckets([task], runtime)
+    return message
 
-    Raises InvalidRequest for nulls that the schema forbids now, CorruptTable (also for a missing input file),
-    StorageFull, StorageUnavailable.
+
+def rewrite_buckets(tasks: Sequence[RewriteTask], runtime: TaskRuntime) -> list[CommitMessage]:
+    """Carry out the plans one by one and return their commit messages. If one fails, no new file of any is left.
+
+    REQUIRES: the tasks have the same store and schema. Raises InvalidRequest for nulls that the schema forbids now,
+    CorruptTable (also for a missing input file), StorageFull, StorageUnavailable.
     """
-    store, clock = runtime.open_store(task.store), runtime.clock
-    made = RewriteOutput()
+    store, clock = runtime.open_store(tasks[0].store), runtime.clock
+    made = [RewriteOutput() for _ in tasks]
+    indexes: list[IndexChange] = []
     with (
-        reading_ahead(store, objects_of(task.folder, task.plan.files)) as opener,
+        reading_ahead(store, (found for task in tasks for found in objects_of(task.folder, task.plan.files))) as opener,
         closing_behind(store) as sinks,
     ):
-        files = BucketFiles(
-            store=opener,
-            folder=task.folder,
-            schemas={task.schema.id: task.schema, **task.file_schemas},
-            verify=task.schema.table_options.read_verify,
-            deletions=task.deletions,
-        )
-        output = FileOutput(store=sinks, encoding=Encoding(task.schema), names=FileNames(clock.uuid()), clock=clock)
+        names, encoding = FileNames(clock.uuid()), Encoding(tasks[0].schema)
+        output = FileOutput(store=sinks, encoding=encoding, names=names, clock=clock)
         try:
-            _carry_out(task, files, output, made)
+            for task, one in zip(tasks, made, strict=True):
+                _carry_out(task, _bucket_files(task, opener), output, one)
             sinks.settle()
-            indexes = _marked(task, store, made, clock)
+            for task, one in zip(tasks, made, strict=True):
+                indexes.append(_marked(task, store, one, clock))
         except BaseException:
-            clear_away(sinks, [f"{task.folder}/{name}" for file in made.written for name in file.all_names])
+            clear_away(sinks, [key for task, one in zip(tasks, made, strict=True) for key in _written_keys(task, one)])
+            pairs = zip(tasks, indexes, strict=False)
+            clear_away(sinks, [f"{task.index_folder}/{file.file_name}" for task, found in pairs for file in found.new])
             raise
+    return [_message(*found) for found in zip(tasks, made, indexes, strict=True)]
+
+
+def _bucket_files(task: RewriteTask, opener: FileOpener) -> BucketFiles:
+    return BucketFiles(
+        store=opener,
+        folder=task.folder,
+        schemas={task.schema.id: task.schema, **task.file_schemas},
+        verify=task.schema.table_options.read_verify,
+        deletions=task.deletions,
+    )
+
+
+def _written_keys(task: RewriteTask, made: "RewriteOutput") -> Iterator[str]:
+    for file in made.written:
+        for name in file.all_names:
+            yield f"{task.folder}/{name}"
+
+
+def _message(task: RewriteTask, made: "RewriteOutput", indexes: IndexChange) -> CommitMessage:
     return CommitMessage(
         partition=task.partition,
         bucket=task.bucket,

@@ -1,11 +1,11 @@
-"""Files of a store over a network: a large object read in ranges, and a sink that sends much in parts."""
+"""Files of a store over a network: a large object read in ranges."""
 
 import io
 import os
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cached_property
-from typing import Any, Final
+from typing import Final
 
 # Of a large object that is read on and on: what one request asks for, how much is asked for before it is read, how
 # many requests run at once, and the bytes that may be left out between two reads.
@@ -15,51 +15,6 @@ _PIECES_AT_ONCE: Final = 4
 _GAP_BYTES: Final = 1 << 20
 # The end of a large object, where formats keep what readers ask for first, is read at once.
 _TAIL_BYTES: Final = 256 << 10
-
-
-class Sink(io.RawIOBase):
-    """Holds written bytes until their block ends; more than `most_bytes` of them go to the store meanwhile.
-
-    Writers may close it early, as Parquet writers do. `begin` begins the upload in parts.
-    """
-
-    def __init__(self, begin: Callable[[], Any], *, most_bytes: int) -> None:
-        self._begin = begin
-        self._most_bytes = most_bytes
-        self._held: io.BytesIO | None = io.BytesIO()
-        self._parts: Any = None
-        self._written = 0
-
-    @property
-    def is_small(self) -> bool:
-        return self._held is not None
-
-    def content(self) -> bytes:
-        """REQUIRES: `is_small`."""
-        assert self._held is not None
-        return self._held.getvalue()
-
-    def writable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._written
-
-    def write(self, data: Any) -> int:
-        size = memoryview(data).nbytes
-        if self._held is not None:
-            self._held.write(data)
-            if self._written + size > self._most_bytes:
-                self._parts = self._begin()
-                self._parts.write(self._held.getvalue())
-                self._held = None
-        else:
-            self._parts.write(bytes(data))
-        self._written += size
-        return size
-
-    def close(self) -> None:
-        """Do nothing: the block that opened the sink stores or drops the bytes."""
 
 
 class RangeFile(io.RawIOBase):

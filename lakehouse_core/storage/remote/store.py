@@ -17,10 +17,11 @@ import pyarrow as pa
 from lakehouse_core.clock import Clock, SystemClock
 from lakehouse_core.errors import StorageUnavailable, UnsupportedFeature
 from lakehouse_core.storage.decider_marks import check_undecided
+from lakehouse_core.storage.held_sink import HeldSink
 from lakehouse_core.storage.keys import is_hidden, joined, key_parts, temp_name
 from lakehouse_core.storage.object_store import Children, ObjectInfo, StoreSpec
 from lakehouse_core.storage.remote import conditions
-from lakehouse_core.storage.remote.files import RangeFile, Sink
+from lakehouse_core.storage.remote.files import RangeFile
 from lakehouse_core.storage.remote.requests import Requests, or_none
 from lakehouse_core.storage.remote.service import Service
 from lakehouse_core.storage.remote.settings import RemoteSettings
@@ -62,6 +63,10 @@ class RemoteStore:
     @property
     def requests_at_once(self) -> int:
         return self.settings.connections
+
+    @property
+    def sinks_at_once(self) -> int:
+        return self.requests_at_once
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the address; another process opens the store with its own credentials."""
@@ -136,7 +141,7 @@ class RemoteStore:
         self._check_writable()
         with ExitStack() as stack:
             upload = partial(self._requests.upload, key, part_bytes=_PART_BYTES)
-            sink = Sink(lambda: stack.enter_context(upload()), most_bytes=_ONE_PART_BYTES)
+            sink = HeldSink(lambda: stack.enter_context(upload()), most_bytes=_ONE_PART_BYTES)
             yield cast(IO[bytes], sink)
             if sink.is_small:
                 self.write(key, sink.content())

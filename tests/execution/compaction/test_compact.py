@@ -36,7 +36,7 @@ _SEEDS = itertools.count(99)
 
 
 class SpyEngine(LocalEngine):
-    """Runs tasks here, notes them, and lets another actor move before one of them."""
+    """Runs tasks here, each bucket by itself, notes them, and lets another actor move before one of them."""
 
     def __init__(self, before: Callable[[int], None] = lambda number: None) -> None:
         # The store of each task, by its specification.
@@ -46,10 +46,10 @@ class SpyEngine(LocalEngine):
         self._before = before
 
     def run(self, task: Callable[[Any, TaskRuntime], str], inputs: Sequence[Any]) -> Iterator[str]:
-        for each in inputs:
+        for each in (each for group in inputs for each in group):
             self._before(len(self.tasks))
             self.tasks.append(each)
-            yield task(each, self.runtime)
+            yield task([each], self.runtime)
 
 
 class Database:

@@ -433,10 +433,10 @@ def test_a_pack_that_fails_leaves_no_file_of_the_write(catalog: lc.Catalog, monk
     table = append_table(catalog, **{"target-file-row-num": "3"})
     real = precommit.run_rewrite
 
-    def fails(task: Any, runtime: TaskRuntime) -> str:
-        if task.folder.startswith("p=1"):
+    def fails(tasks: Any, runtime: TaskRuntime) -> str:
+        if tasks[0].folder.startswith("p=1"):
             raise StorageUnavailable("the disk is tired")
-        return real(task, runtime)
+        return real(tasks, runtime)
 
     with monkeypatch.context() as patched:
         patched.setattr(precommit, "run_rewrite", fails)

@@ -11,7 +11,7 @@ import pytest
 
 from lakehouse_core.clock import VirtualClock
 from lakehouse_core.errors import CorruptTable, InvalidRequest, StorageUnavailable
-from lakehouse_core.execution.tasks.compact import rewrite_bucket, run_rewrite
+from lakehouse_core.execution.tasks.compact import RewriteTask, rewrite_bucket, rewrite_buckets, run_rewrite
 from lakehouse_core.execution.tasks.runtime import local_runtime
 from lakehouse_core.format.data_types import parse_type
 from lakehouse_core.planning.compaction.append import AppendCompactionPlan
@@ -143,10 +143,71 @@ def test_a_task_answers_an_engine_with_the_text_of_its_message(tmp_path):
     ((place, files),) = table.files.items()
     task = table.rewrite_task(place, plan_bucket(files, table.schema))
 
-    (message,) = messages_from_json(run_rewrite(task, table.runtime))
+    (message,) = messages_from_json(run_rewrite([task], table.runtime))
 
     assert {file.file_name for file in message.compact_before} == {file.file_name for file in files}
     assert message.compact_after[0].row_count == 1
+
+
+TOLD = {"changelog_producer": "full-compaction"}
+
+
+def several_buckets(make, store) -> LooseFiles:
+    """A table of four partitions, each with files to compact."""
+    table = make({"p": "INT", "k": "BIGINT", "v": "STRING"}, partition_keys=["p"], store=store)
+    for version in range(3):
+        table.write([{"p": k % 4, "k": k, "v": f"{version}-{k}"} for k in range(version, 60)])
+    return table
+
+
+def tasks_of(table: LooseFiles) -> list[RewriteTask]:
+    plans = [(place, files, plan_bucket(files, table.schema)) for place, files in table.files.items()]
+    packed = [(place, plan or AppendCompactionPlan((tuple(files),), "small files")) for place, files, plan in plans]
+    return [table.rewrite_task(place, plan) for place, plan in packed]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [partial(key_table, primary_keys=("p", "k")), partial(key_table, primary_keys=("p", "k"), **TOLD), append_table],
+)
+def test_buckets_that_are_compacted_in_one_task_get_what_they_get_one_by_one(make, tmp_path):
+    def content(message):
+        files = [*message.compact_after, *message.compact_changelog_files]
+        return (
+            message.partition,
+            message.bucket,
+            message.compact_before,
+            [replace(file, file_name="", file_size=0, creation_time_millis=0) for file in files],
+            [stored(table, file.file_name).to_pylist() for file in files],
+        )
+
+    table = several_buckets(make, LocalStore(str(tmp_path)))
+    tasks = tasks_of(table)
+    alone = [content(rewrite_bucket(task, table.runtime)) for task in tasks]
+    together = [content(message) for message in rewrite_buckets(tasks, table.runtime)]
+
+    assert len(tasks) == 4
+    assert together == alone
+
+
+@pytest.mark.parametrize("make", [partial(key_table, primary_keys=("p", "k"), **TOLD), append_table])
+def test_if_one_bucket_of_a_task_fails_no_new_file_of_the_others_is_left(make):
+    inner = MemoryStore()
+    table = several_buckets(make, inner)
+    before = table.names_on_disk()
+    tasks = tasks_of(table)
+
+    def attempt(store: FaultyStore) -> FaultyStore:
+        rewrite_buckets(tasks, local_runtime(store, VirtualClock(seed=5)))
+        return store
+
+    calls = attempt(FaultyStore(inner)).calls
+    inner.delete([info.key for info in inner.list("") if info.key.rpartition("/")[2] not in before])
+    for number in range(1, len(calls) + 1):
+        with pytest.raises(StorageUnavailable):
+            attempt(FaultyStore(inner, [Fault(at=number, kind=FaultKind.FAIL_BEFORE)]))
+
+        assert table.names_on_disk() == before
 
 
 @pytest.mark.parametrize("make", [key_table, append_table, partial(key_table, **{"file-index.bitmap.columns": "k"})])
