@@ -107,7 +107,7 @@ def test_java_and_we_read_the_dynamic_buckets_of_the_other(java: Java, share: in
 def test_java_and_we_write_one_table_in_turns(newest: Java, share: int) -> None:
     """With fixed buckets and with dynamic ones: each goes on where the other stopped, and keeps the bucket of a key."""
     ours = Ours()
-    for seed, plain in histories(400 + share * 100_000, SHARE // 2):
+    for seed, plain in histories(400 + share * 100_000, SHARE // 4):
         for name, history in (
             (f"Java {newest.version} and we in turns", plain),
             (f"Java {newest.version} and we in turns, dynamic", with_dynamic_buckets(seed, plain)),

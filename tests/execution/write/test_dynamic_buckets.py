@@ -4,15 +4,19 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import lakehouse_core as lc
 from lakehouse_core.api import table_writes
 from lakehouse_core.data_files.hash_index import read_hashes
 from lakehouse_core.errors import CommitConflict, CorruptTable, InvalidRequest
 from lakehouse_core.execution.row_changes import change
+from lakehouse_core.execution.tasks.write.bucket_index import positions_in
 from lakehouse_core.format.binary_row import hash_rows
 from lakehouse_core.planning.commit.hash_indexes import live_indexes
 from lakehouse_core.table.data_layout import DataLayout
@@ -104,6 +108,18 @@ def test_staged_rows_whose_keys_another_commit_put_into_other_buckets_are_told_b
         table.commit(staged)
     table.commit(fine)
     is_sound(table)
+
+
+SETS = st.sets(st.integers(-5, 5))
+
+
+@given(known=SETS, keys=SETS, is_same=st.booleans())
+def test_known_hashes_are_found_among_those_of_a_write(known: set[int], keys: set[int], is_same: bool) -> None:
+    keys = known if is_same else keys
+
+    found = positions_in(np.array(sorted(known), np.int32), np.array(sorted(keys), np.int32))
+
+    assert [sorted(keys)[position] for position in found.tolist()] == sorted(known & keys)
 
 
 def test_a_table_with_a_key_has_dynamic_buckets_unless_it_says_otherwise(tmp_path: Path) -> None:

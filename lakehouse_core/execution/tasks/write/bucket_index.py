@@ -144,7 +144,8 @@ class BucketIndex:
         """Set the bucket of the keys whose hash is in the file."""
         folder = self._folder(partition, bucket)
         hits = positions_in(self._hashes(folder, file), keys)
-        if (doubled := (buckets[hits] != _UNKNOWN) & (buckets[hits] != bucket)).any():
+        found = buckets[hits]
+        if (doubled := (found != _UNKNOWN) & (found != bucket)).any():
             at = hits[np.flatnonzero(doubled)[0]]
             raise CorruptTable(
                 f"{folder}/{file.file_name}: it has the key hash {keys[at]} for bucket {bucket}, and the index of "
@@ -205,6 +206,9 @@ def positions_in(known: Hashes, keys: Hashes) -> "np.ndarray[tuple[int], np.dtyp
         return np.empty(0, np.intp)
     first, last = np.searchsorted(keys, (known[0], known[-1]), side="left")
     keys = keys[first : last + 1]
+    if np.array_equal(known, keys):
+        # All rows of a table are often loaded again.
+        return np.arange(first, first + len(keys))
     places = np.minimum(np.searchsorted(known, keys), len(known) - 1)
     hits: np.ndarray[tuple[int], np.dtype[np.intp]] = np.flatnonzero(known[places] == keys) + first
     return hits
