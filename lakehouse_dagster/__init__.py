@@ -26,6 +26,7 @@ from lakehouse_dagster.assets import (
 from lakehouse_dagster.automation import (
     carry_on,
     committer_sensors,
+    copy_job,
     deliveries_sensors,
     derived_sensors,
     external_tables_sensor,
@@ -93,6 +94,7 @@ __all__ = [
     "committer_sensors",
     "compact_full_asset",
     "compact_manifests_asset",
+    "copy_job",
     "deliveries_sensors",
     "derived_sensors",
     "executed_here",

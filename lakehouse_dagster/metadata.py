@@ -348,7 +348,7 @@ def records(columns: Sequence[str], rows: Iterable[Sequence[str | int | float | 
     )
 
 
-def findings(report: lc.VerifyReport) -> Metadata:
+def findings(report: lc.VerifyReport | lc.CopyReport) -> Metadata:
     """The findings of `verify`, at most the first ones."""
     return {
         "paimon/findings_count": len(report.findings),

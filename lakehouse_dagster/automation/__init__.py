@@ -3,6 +3,7 @@
 from lakehouse_dagster.automation.alerts import log_failed_run, log_failed_step, webhook_sensor
 from lakehouse_dagster.automation.carry_on import carry_on
 from lakehouse_dagster.automation.committer import committer_sensors
+from lakehouse_dagster.automation.copying import copy_job
 from lakehouse_dagster.automation.deliveries import deliveries_sensors
 from lakehouse_dagster.automation.fleet import urgent_sensor
 from lakehouse_dagster.automation.ingestion import derived_sensors, ingest_schedules, news_sensors
@@ -16,6 +17,7 @@ from lakehouse_dagster.automation.state import external_tables_sensor, state_sen
 __all__ = [
     "carry_on",
     "committer_sensors",
+    "copy_job",
     "deliveries_sensors",
     "derived_sensors",
     "external_tables_sensor",

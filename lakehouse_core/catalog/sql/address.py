@@ -119,6 +119,11 @@ def _parsed(metastore: str) -> URL:
                 f"metastore={shown(scheme)}: Paimon's REST catalog is not supported yet. Use a SQL catalog, which Java "
                 f"Paimon shares as its metastore 'jdbc': {_EXAMPLES}."
             )
+        case "filesystem":
+            raise InvalidRequest(
+                "metastore='filesystem': that is Java's word for a catalog without a database. Leave metastore out, "
+                "and the folders of the warehouse are the names."
+            )
         case "jdbc":
             raise InvalidRequest(
                 "metastore: found an address as Java writes it (jdbc:…). Leave out 'jdbc:', give user and password as "
