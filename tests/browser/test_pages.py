@@ -4,7 +4,6 @@ Each page is kept as a picture in build/screenshots, and must report no error to
 """
 
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -12,81 +11,17 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
-from dagster_graphql.client.query import LAUNCH_PIPELINE_EXECUTION_MUTATION
-from playwright.sync_api import Page, TimeoutError, sync_playwright
 
-import lakehouse_core as lc
 from assets.lake import LAKE
-from tests.graphql import ask
+from tests.browser.ui import ROOT, SECONDS, Ui, browser_page
 from tests.lakehouse_dagster.plane import answers, free_port
 from tests.orchestration.pipeline import EXTRACT
 
 pytestmark = pytest.mark.browser
 
-ROOT = Path(__file__).parent.parent.parent
-SCREENSHOTS = ROOT / "build" / "screenshots"
 BOARD, FLIGHTS = ("lake", "ops", "flight_board"), ("lake", "ops", "flights")
-# A page loads in some seconds; sensors look once a minute.
-SECONDS = 300
-
-RUN = "query($id: ID!) { runOrError(runId: $id) { ... on Run { status } } }"
-
-
-class Ui:
-    """`make ui` on a warehouse, and one page of a browser."""
-
-    def __init__(self, web: str, warehouse: Path, page: Page) -> None:
-        self.web, self.warehouse, self.page = web, warehouse, page
-        self.errors: list[str] = []
-        page.on("console", lambda message: self.errors.append(message.text) if message.type == "error" else None)
-        page.on("pageerror", lambda error: self.errors.append(str(error)))
-
-    def open(self, path: str) -> None:
-        self.page.goto(f"{self.web}{path}")
-
-    def sees(self, *texts: str) -> None:
-        """Wait until the page shows texts, and load it again meanwhile. A picture is kept of a page that lacks one."""
-        deadline = time.monotonic() + SECONDS
-        for text in texts:
-            while True:
-                try:
-                    self.page.get_by_text(text).first.wait_for(timeout=20_000)
-                    break
-                except TimeoutError:
-                    if time.monotonic() > deadline:
-                        self.keep(f"without {texts.index(text)} of {os.environ['PYTEST_CURRENT_TEST'].split('::')[1]}")
-                        raise
-                    self.page.reload()
-
-    def keep(self, name: str) -> None:
-        SCREENSHOTS.mkdir(parents=True, exist_ok=True)
-        self.page.screenshot(path=str(SCREENSHOTS / f"{name}.png"), full_page=True)
-
-    def run(self, job: str, keys: list[tuple[str, ...]], config: dict[str, Any], **tags: str) -> tuple[str, str]:
-        """Start a run of some assets as their pages do; return its identifier and how it ended."""
-        parameters = {
-            "selector": {
-                "repositoryLocationName": "lakehouse",
-                "repositoryName": "__repository__",
-                "pipelineName": job,
-                "assetSelection": [{"path": list(key)} for key in keys],
-            },
-            "runConfigData": config,
-            "executionMetadata": {"tags": [{"key": key.replace("__", "/"), "value": tags[key]} for key in tags]},
-        }
-        answer = ask(self.web, LAUNCH_PIPELINE_EXECUTION_MUTATION, executionParams=parameters)
-        run_id: str = answer["launchPipelineExecution"]["run"]["runId"]
-        deadline = time.monotonic() + 2 * SECONDS
-        while (status := ask(self.web, RUN, id=run_id)["runOrError"]["status"]) not in ("SUCCESS", "FAILURE"):
-            assert time.monotonic() < deadline, f"run {run_id} is {status}"
-            time.sleep(1)
-        return run_id, status
-
-    def table(self, name: str) -> lc.Table:
-        return lc.connect(str(self.warehouse)).table(name)
 
 
 @contextmanager
@@ -115,15 +50,9 @@ def server(warehouse: Path) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def ui(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ui]:
-    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    assert chromium, "no Chromium is found (Debian: apt-get install chromium)"
     warehouse = tmp_path_factory.mktemp("browser") / "warehouse"
-    with server(warehouse) as web, sync_playwright() as playwright:
-        # Chromium's own sandbox needs another user than root.
-        sandbox = ["--no-sandbox"] if os.geteuid() == 0 else []
-        browser = playwright.chromium.launch(executable_path=chromium, args=sandbox)
-        yield Ui(web, warehouse, browser.new_page(viewport={"width": 1500, "height": 1200}))
-        browser.close()
+    with server(warehouse) as web, browser_page() as page:
+        yield Ui(web, warehouse, page)
 
 
 @pytest.fixture(autouse=True)
