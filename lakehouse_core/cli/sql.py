@@ -18,7 +18,7 @@ from lakehouse_core.cli.row_options import Output, output_options
 from lakehouse_core.cli.rows import put_rows
 from lakehouse_core.cli.session import is_json, open_catalog
 from lakehouse_core.errors import InvalidRequest, LakehouseError
-from lakehouse_core.planning.sql.tokens import Cursor, SqlText, is_complete, split_statements
+from lakehouse_core.planning.sql.tokens import SqlText, TokenCursor, is_complete, split_statements
 
 _PROMPT: Final = "sql> "
 _MORE: Final = "  -> "
@@ -114,7 +114,7 @@ class _Session:
         self._print(answer)
 
     def _takes_setting(self, statement: str) -> bool:
-        cursor = Cursor(SqlText(statement))
+        cursor = TokenCursor(SqlText(statement))
         if cursor.takes("USE"):
             cursor.takes_one("DATABASE", "SCHEMA")
             self._database = cursor.part("the name of a database")

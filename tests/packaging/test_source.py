@@ -4,11 +4,13 @@ import ast
 import importlib
 import inspect
 import typing
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import lakehouse_core
+import lakehouse_dagster
 
 CORE = Path(lakehouse_core.__file__).parent
 TREES = {
@@ -192,3 +194,16 @@ def asks_for_a_retry(node: ast.AST) -> bool:
 def test_no_module_counts_attempts_on_its_own() -> None:
     assert modules_with(counts_attempts) == set()
     assert len(modules_with(asks_for_a_retry)) > 8
+
+
+def test_no_two_public_classes_have_the_same_name() -> None:
+    paths = [
+        path for package in (lakehouse_core, lakehouse_dagster) for path in Path(package.__path__[0]).rglob("*.py")
+    ]
+    names = [
+        node.name
+        for path in paths
+        for node in ast.parse(path.read_text(encoding="utf-8")).body
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+    ]
+    assert [name for name, count in Counter(names).items() if count > 1] == []

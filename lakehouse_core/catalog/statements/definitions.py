@@ -4,7 +4,7 @@ import pyarrow as pa
 
 from lakehouse_core.api.answer import Answer, answer_of
 from lakehouse_core.catalog.statements.inserts import renamed_rows
-from lakehouse_core.catalog.statements.names import Call
+from lakehouse_core.catalog.statements.names import StatementCall
 from lakehouse_core.catalog.statements.queries import engine_query, plan_query
 from lakehouse_core.errors import InvalidRequest, LakehouseError, shown
 from lakehouse_core.format.data_types import field_from_arrow
@@ -20,19 +20,19 @@ from lakehouse_core.planning.sql.statement import (
 from lakehouse_core.planning.sql.tokens import Name
 
 
-def create_database(call: Call, statement: CreateDatabase) -> Answer:
+def create_database(call: StatementCall, statement: CreateDatabase) -> Answer:
     name = _one_part(call, statement.name)
     call.catalog.create_database(name, properties=dict(statement.properties) or None, exist_ok=statement.exist_ok)
     return _done(call)
 
 
-def drop_database(call: Call, statement: DropDatabase) -> Answer:
+def drop_database(call: StatementCall, statement: DropDatabase) -> Answer:
     name = call.database_name(statement.name)
     call.catalog.drop_database(name, cascade=statement.cascade, missing_ok=statement.missing_ok)
     return _done(call)
 
 
-def create_table(call: Call, statement: CreateTable) -> Answer:
+def create_table(call: StatementCall, statement: CreateTable) -> Answer:
     """Create a table; with a query write its rows. A table whose rows cannot be written is dropped again."""
     name = call.new_table(statement.name)
     database, _, table = name.partition(".")
@@ -62,7 +62,7 @@ def create_table(call: Call, statement: CreateTable) -> Answer:
     return answer_of(call.sql.text, pa.table({}), [report])
 
 
-def drop_table(call: Call, statement: DropTable) -> Answer:
+def drop_table(call: StatementCall, statement: DropTable) -> Answer:
     try:
         call.catalog.drop_table(call.table(statement.name), missing_ok=statement.missing_ok)
     except LakehouseError as error:
@@ -70,7 +70,7 @@ def drop_table(call: Call, statement: DropTable) -> Answer:
     return _done(call)
 
 
-def alter_table(call: Call, statement: AlterTable) -> Answer:
+def alter_table(call: StatementCall, statement: AlterTable) -> Answer:
     try:
         table = call.catalog.table(call.table(statement.name))
     except LakehouseError as error:
@@ -85,7 +85,7 @@ def alter_table(call: Call, statement: AlterTable) -> Answer:
     return answer_of(call.sql.text, pa.table({}), [table.alter(*changes)] if changes else ())
 
 
-def rename_table(call: Call, statement: RenameTable) -> Answer:
+def rename_table(call: StatementCall, statement: RenameTable) -> Answer:
     source = call.table(statement.name)
     target = statement.target
     new = f"{source.partition('.')[0]}.{target.parts[0]}" if len(target.parts) == 1 else call.new_table(target)
@@ -96,11 +96,11 @@ def rename_table(call: Call, statement: RenameTable) -> Answer:
     return _done(call)
 
 
-def _one_part(call: Call, name: Name) -> str:
+def _one_part(call: StatementCall, name: Name) -> str:
     if len(name.parts) > 1:
         raise call.sql.invalid(name.start, f"{name} has {len(name.parts)} parts, expected the name of a database")
     return name.parts[0]
 
 
-def _done(call: Call) -> Answer:
+def _done(call: StatementCall) -> Answer:
     return answer_of(call.sql.text, pa.table({}))

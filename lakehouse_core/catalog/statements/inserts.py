@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from lakehouse_core.api.answer import Answer, answer_of
 from lakehouse_core.api.reports import CommitReport
 from lakehouse_core.api.table import Table
-from lakehouse_core.catalog.statements.names import Call
+from lakehouse_core.catalog.statements.names import StatementCall
 from lakehouse_core.catalog.statements.queries import engine_query, plan_query, session_of
 from lakehouse_core.display import count_text
 from lakehouse_core.errors import LakehouseError, shown
@@ -26,7 +26,7 @@ _MODE = "spark.sql.sources.partitionOverwriteMode"
 _FLOATING = (TypeRoot.FLOAT, TypeRoot.DOUBLE)
 
 
-def insert(call: Call, statement: Insert) -> Answer:
+def insert(call: StatementCall, statement: Insert) -> Answer:
     """Write the rows of the query. Raises the errors of `Table.write` and `Table.overwrite`."""
     full = call.table(statement.table)
     try:
@@ -46,7 +46,9 @@ def insert(call: Call, statement: Insert) -> Answer:
     return answer_of(call.sql.text, pa.table({}), [report])
 
 
-def renamed_rows(call: Call, found: Any, fields: Sequence[DataField], constants: Mapping[DataField, Any]) -> Any:
+def renamed_rows(
+    call: StatementCall, found: Any, fields: Sequence[DataField], constants: Mapping[DataField, Any]
+) -> Any:
     """Return the rows of a query under the names of the fields, with constant columns, as the verbs take them."""
     if session_of(call) is not None:
         from lakehouse_core.execution.engines.spark.sql.query import named_frame  # noqa: PLC0415
@@ -55,7 +57,7 @@ def renamed_rows(call: Call, found: Any, fields: Sequence[DataField], constants:
     return _Renamed(found, fields, constants)
 
 
-def _write(call: Call, statement: Insert, table: Table, data: Any, fixed: Mapping[str, Any]) -> CommitReport:
+def _write(call: StatementCall, statement: Insert, table: Table, data: Any, fixed: Mapping[str, Any]) -> CommitReport:
     if not statement.overwrites:
         return table.write(data)
     if call.settings.get(_MODE) == "dynamic":
@@ -64,7 +66,7 @@ def _write(call: Call, statement: Insert, table: Table, data: Any, fixed: Mappin
 
 
 def _targets(
-    call: Call, statement: Insert, table: Table, given: Sequence[str], fixed: Mapping[str, Any]
+    call: StatementCall, statement: Insert, table: Table, given: Sequence[str], fixed: Mapping[str, Any]
 ) -> list[DataField]:
     """Return the column that each column of the query is written to."""
     names = [name for name in table.schema.column_names if name not in fixed]
@@ -84,7 +86,7 @@ def _targets(
     return [table.schema.field(name) for name in names]
 
 
-def _column(call: Call, statement: Insert, table: Table, name: str) -> str:
+def _column(call: StatementCall, statement: Insert, table: Table, name: str) -> str:
     known = table.schema.column_names
     matches = [one for one in known if one == name] or [one for one in known if one.casefold() == name.casefold()]
     if len(matches) == 1:

@@ -44,7 +44,7 @@ class Verbs(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
+class StatementCall:
     """One call of `sql`: the catalog, and the arguments beside the text. `context` opens a table of the catalog."""
 
     catalog: Verbs

@@ -15,12 +15,12 @@ from lakehouse_core.api.answer import Answer, answer_of
 from lakehouse_core.api.reports import CompactionReport, Report
 from lakehouse_core.api.table import Table
 from lakehouse_core.catalog.each_table import each_table
-from lakehouse_core.catalog.statements.names import Call
+from lakehouse_core.catalog.statements.names import StatementCall
 from lakehouse_core.errors import InvalidRequest, LakehouseError, UnsupportedFeature, shown
 from lakehouse_core.options.units import parse_duration
 from lakehouse_core.planning.read.read_point import parse_time
 from lakehouse_core.planning.read.where import parse_where
-from lakehouse_core.planning.sql.statement import Call as CallStatement
+from lakehouse_core.planning.sql.statement import CallProcedure
 from lakehouse_core.planning.sql.tokens import Name
 from lakehouse_core.table.predicate import Compare, Comparison, conjuncts
 
@@ -77,7 +77,7 @@ _REFUSED: Final[Mapping[str, str]] = {
 _TRUE: Final = pa.table({"result": pa.array([True])})
 
 
-def call_procedure(call: Call, statement: CallStatement) -> Answer:
+def call_procedure(call: StatementCall, statement: CallProcedure) -> Answer:
     """Run a procedure. Raises UnsupportedFeature for one that is not carried out, and the errors of its verb."""
     name = _procedure(statement)
     arguments = _arguments(statement, name)
@@ -87,7 +87,7 @@ def call_procedure(call: Call, statement: CallStatement) -> Answer:
     return _VERBS[name](call, table, arguments)
 
 
-def _procedure(statement: CallStatement) -> str:
+def _procedure(statement: CallProcedure) -> str:
     name, parts = statement.procedure, [part.lower() for part in statement.procedure.parts]
     if len(parts) not in (2, 3) or parts[-2] != "sys":
         raise statement.sql.invalid(name.start, f"found {name}, expected a procedure of sys, as in sys.compact")
@@ -101,7 +101,7 @@ def _procedure(statement: CallStatement) -> str:
     raise statement.sql.invalid(name.start, f"there is no procedure sys.{found}. {hint}")
 
 
-def _arguments(statement: CallStatement, procedure: str) -> dict[str, Any]:
+def _arguments(statement: CallProcedure, procedure: str) -> dict[str, Any]:
     names = _ARGUMENTS[procedure]
     found: dict[str, Any] = {}
     for index, argument in enumerate(statement.arguments):
@@ -120,7 +120,7 @@ def _arguments(statement: CallStatement, procedure: str) -> dict[str, Any]:
     return {name: value for name, value in found.items() if value is not None}
 
 
-def _table(call: Call, statement: CallStatement, arguments: dict[str, Any]) -> Table:
+def _table(call: StatementCall, statement: CallProcedure, arguments: dict[str, Any]) -> Table:
     given = arguments.pop("table", None)
     if not isinstance(given, str) or not given:
         raise statement.sql.invalid(
@@ -140,7 +140,7 @@ def _refuse(procedure: str, arguments: Mapping[str, Any], names: Sequence[str]) 
             raise UnsupportedFeature(f"sys.{procedure}: the argument {name} is not carried out. Leave it out.")
 
 
-def _compact(call: Call, table: Table, arguments: Mapping[str, Any]) -> Answer:
+def _compact(call: StatementCall, table: Table, arguments: Mapping[str, Any]) -> Answer:
     _refuse("compact", arguments, ("order_strategy", "order_by", "options", "buckets"))
     strategy = arguments.get("compact_strategy", "full")
     if strategy not in ("full", "minor"):
@@ -184,7 +184,7 @@ def _equalities(table: Table, text: str) -> dict[str, Any]:
     return values
 
 
-def _compact_database(call: Call, arguments: Mapping[str, Any]) -> Answer:
+def _compact_database(call: StatementCall, arguments: Mapping[str, Any]) -> Answer:
     _refuse("compact_database", arguments, ("options",))
     databases = _pattern("including_databases", arguments, ".*")
     tables, excluded = _pattern("including_tables", arguments, ".*"), _pattern("excluding_tables", arguments, "")
@@ -218,13 +218,13 @@ def _pattern(name: str, arguments: Mapping[str, Any], default: str) -> re.Patter
         raise InvalidRequest(f"sys.compact_database: {name} is {shown(text)}, not a regular expression.") from error
 
 
-def _compact_manifest(call: Call, table: Table, arguments: Mapping[str, Any]) -> Answer:
+def _compact_manifest(call: StatementCall, table: Table, arguments: Mapping[str, Any]) -> Answer:
     _refuse("compact_manifest", arguments, ("options",))
     report = table.compact_manifests(dry_run=_flag("compact_manifest", "dry_run", arguments))
     return answer_of(call.sql.text, _TRUE, [report])
 
 
-def _expire(call: Call, table: Table, arguments: Mapping[str, Any]) -> Answer:
+def _expire(call: StatementCall, table: Table, arguments: Mapping[str, Any]) -> Answer:
     _refuse("expire_snapshots", arguments, ("max_deletes", "options"))
     report = table.expire_snapshots(
         retain_max=arguments.get("retain_max"),
@@ -235,7 +235,7 @@ def _expire(call: Call, table: Table, arguments: Mapping[str, Any]) -> Answer:
     return answer_of(call.sql.text, counted, [report])
 
 
-def _create_tag(call: Call, table: Table, arguments: Mapping[str, Any]) -> Answer:
+def _create_tag(call: StatementCall, table: Table, arguments: Mapping[str, Any]) -> Answer:
     snapshot = arguments.get("snapshot")
     if snapshot is not None and (not isinstance(snapshot, int) or isinstance(snapshot, bool)):
         raise InvalidRequest(f"sys.create_tag: snapshot is {shown(snapshot)}, expected the id of a snapshot.")
@@ -247,7 +247,7 @@ def _create_tag(call: Call, table: Table, arguments: Mapping[str, Any]) -> Answe
     return answer_of(call.sql.text, _TRUE, [report])
 
 
-def _delete_tag(call: Call, table: Table, arguments: Mapping[str, Any]) -> Answer:
+def _delete_tag(call: StatementCall, table: Table, arguments: Mapping[str, Any]) -> Answer:
     names = [one.strip() for one in _text("delete_tag", "tag", arguments).split(",")]
     known = {tag.name for tag in table.tags()}
     reports: list[Report] = []
@@ -291,7 +291,7 @@ def _time(procedure: str, name: str, arguments: Mapping[str, Any]) -> datetime |
             raise InvalidRequest(f"sys.{procedure}: {name} is {shown(other)}, expected a time such as '2013-01-31'.")
 
 
-_VERBS: Final[Mapping[str, Callable[[Call, Table, Mapping[str, Any]], Answer]]] = {
+_VERBS: Final[Mapping[str, Callable[[StatementCall, Table, Mapping[str, Any]], Answer]]] = {
     "compact": _compact,
     "compact_manifest": _compact_manifest,
     "expire_snapshots": _expire,

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from lakehouse_core.api.answer import Answer, answer_of
 from lakehouse_core.api.scan import Scan
-from lakehouse_core.catalog.statements.names import Call
+from lakehouse_core.catalog.statements.names import StatementCall
 from lakehouse_core.errors import InvalidRequest, LakehouseError, shown
 from lakehouse_core.execution.read.scan import ScanPlan
 from lakehouse_core.execution.sql.pinning import PinnedTable, pin
@@ -52,13 +52,13 @@ class PlannedQuery:
         return "duckdb" if self.session is None else "spark"
 
 
-def select(call: Call, text: QueryText) -> Answer:
+def select(call: StatementCall, text: QueryText) -> Answer:
     """Return the answer of a query, whose rows are read when they are asked for."""
     found = engine_query(plan_query(call, text), call)
     return Answer(call.sql.text, found.schema, found.batches, frame=getattr(found, "frame", None))
 
 
-def explain(call: Call, text: QueryText) -> Answer:
+def explain(call: StatementCall, text: QueryText) -> Answer:
     """Return what a query would read, as lines."""
     planned = plan_query(call, text)
     engine_query(planned, call)
@@ -69,7 +69,7 @@ def explain(call: Call, text: QueryText) -> Answer:
     return answer_of(call.sql.text, pa.table({"plan": pa.array(lines, pa.string())}))
 
 
-def plan_query(call: Call, text: QueryText) -> PlannedQuery:
+def plan_query(call: StatementCall, text: QueryText) -> PlannedQuery:
     """Resolve, analyse and plan a query. Raises NotFound with the place of a name, InvalidRequest, UnsupportedFeature,
     and the errors of scans.
     """
@@ -99,7 +99,7 @@ def plan_query(call: Call, text: QueryText) -> PlannedQuery:
     )
 
 
-def engine_query(planned: PlannedQuery, call: Call) -> Any:
+def engine_query(planned: PlannedQuery, call: StatementCall) -> Any:
     """Hand the query to its engine. Raises InvalidRequest for a query that the engine refuses."""
     relations = list(planned.relations.values())
     if planned.session is not None:
@@ -111,7 +111,7 @@ def engine_query(planned: PlannedQuery, call: Call) -> Any:
     return DuckdbQuery(planned.text, relations, planned.analysed.names)
 
 
-def session_of(call: Call) -> Any:
+def session_of(call: StatementCall) -> Any:
     """Return the Spark session of the catalog, None for a catalog whose tasks run in this process."""
     engine: Any = call.engine()
     return engine.session if engine.is_remote else None
@@ -138,7 +138,7 @@ class _Source:
     frame: Any = None
 
 
-def _resolved(call: Call, reference: TableReference) -> _Source:
+def _resolved(call: StatementCall, reference: TableReference) -> _Source:
     name = reference.name
     if not reference.options and (key := call.foreign(name)) is not None:
         if reference.point is not None:

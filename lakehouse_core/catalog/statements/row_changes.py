@@ -12,7 +12,7 @@ from sqlglot import exp
 from lakehouse_core.api.answer import Answer, answer_of
 from lakehouse_core.api.reports import RowChangeReport
 from lakehouse_core.api.table import Table
-from lakehouse_core.catalog.statements.names import Call
+from lakehouse_core.catalog.statements.names import StatementCall
 from lakehouse_core.catalog.statements.queries import is_in_utc, session_of
 from lakehouse_core.errors import InvalidRequest, LakehouseError
 from lakehouse_core.planning.row_changes.expression_text import expression_of
@@ -21,23 +21,23 @@ from lakehouse_core.planning.sql.conditions import translated_condition
 from lakehouse_core.planning.sql.expressions import check_column, parse_part
 from lakehouse_core.planning.sql.statement import (
     Assignment,
-    Delete,
+    DeleteRows,
     DropPartitions,
     Part,
     Truncate,
-    Update,
+    UpdateRows,
 )
 from lakehouse_core.planning.sql.tokens import DIALECT, Name
 from lakehouse_core.table.predicate import And, IsNull, Not, Predicate
 
 
-def change_rows(call: Call, statement: Delete | Update | Truncate | DropPartitions) -> Answer:
+def change_rows(call: StatementCall, statement: DeleteRows | UpdateRows | Truncate | DropPartitions) -> Answer:
     """Carry out the statement. Raises the errors of the table's verbs."""
     table = _table(call, statement.table)
     match statement:
-        case Delete():
+        case DeleteRows():
             report = table.delete(_condition(call, statement, table, "DELETE"))
-        case Update():
+        case UpdateRows():
             report = _updated(call, statement, table)
         case Truncate(partition=partition):
             values = _partition(call, statement.table, table, partition) if partition else None
@@ -49,7 +49,7 @@ def change_rows(call: Call, statement: Delete | Update | Truncate | DropPartitio
     return answer_of(call.sql.text, pa.table({}), [report])
 
 
-def _updated(call: Call, statement: Update, table: Table) -> RowChangeReport:
+def _updated(call: StatementCall, statement: UpdateRows, table: Table) -> RowChangeReport:
     condition = _condition(call, statement, table, "UPDATE")
     assignments: dict[str, Expression] = {}
     for one in statement.assignments:
@@ -60,7 +60,7 @@ def _updated(call: Call, statement: Update, table: Table) -> RowChangeReport:
     return table.update(assignments, condition)
 
 
-def _dropped(call: Call, statement: DropPartitions, table: Table) -> RowChangeReport:
+def _dropped(call: StatementCall, statement: DropPartitions, table: Table) -> RowChangeReport:
     """Drop partitions. Without IF EXISTS, one that has no rows is an error, as in Spark."""
     partitions = [_partition(call, statement.table, table, one) for one in statement.partitions]
     if not statement.missing_ok:
@@ -74,7 +74,7 @@ def _dropped(call: Call, statement: DropPartitions, table: Table) -> RowChangeRe
     return table.drop_partitions(partitions)
 
 
-def _table(call: Call, name: Name) -> Table:
+def _table(call: StatementCall, name: Name) -> Table:
     try:
         full = call.table(name)
         if "$" in full:
@@ -84,18 +84,18 @@ def _table(call: Call, name: Name) -> Table:
         raise call.at(name, error) from None
 
 
-def _partition(call: Call, name: Name, table: Table, given: Mapping[str, Any]) -> dict[str, Any]:
+def _partition(call: StatementCall, name: Name, table: Table, given: Mapping[str, Any]) -> dict[str, Any]:
     keys = table.schema.partition_keys
     if not keys:
         raise call.sql.invalid(name.start, f"{table.name} has no partitions. Delete rows with DELETE or TRUNCATE")
     return {check_column(call.sql, name.start, column, keys): value for column, value in given.items()}
 
 
-def _tables(statement: Delete | Update, table: Table) -> dict[str, tuple[str, ...]]:
+def _tables(statement: DeleteRows | UpdateRows, table: Table) -> dict[str, tuple[str, ...]]:
     return {statement.alias or statement.table.parts[-1]: table.schema.column_names}
 
 
-def _condition(call: Call, statement: Delete | Update, table: Table, word: str) -> Predicate | None:
+def _condition(call: StatementCall, statement: DeleteRows | UpdateRows, table: Table, word: str) -> Predicate | None:
     part = statement.condition
     if part is None:
         return None
@@ -123,7 +123,7 @@ def _never(table: Table) -> Predicate:
     return And((is_null, Not(is_null)))
 
 
-def _assigned(call: Call, statement: Update, one: Assignment, table: Table) -> str:
+def _assigned(call: StatementCall, statement: UpdateRows, one: Assignment, table: Table) -> str:
     parts = one.column.parts
     name = statement.alias or statement.table.parts[-1]
     if len(parts) > 1 and parts[0].casefold() != name.casefold():
@@ -133,7 +133,7 @@ def _assigned(call: Call, statement: Update, one: Assignment, table: Table) -> s
     return check_column(call.sql, one.column.start, parts[-1], table.schema.column_names)
 
 
-def _value(call: Call, statement: Update, part: Part, table: Table) -> Expression:
+def _value(call: StatementCall, statement: UpdateRows, part: Part, table: Table) -> Expression:
     if part.text.strip().upper() == "DEFAULT":
         return Default()
     tree = parse_part(part, _tables(statement, table), call.parameters, statement="UPDATE")

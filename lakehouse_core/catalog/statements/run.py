@@ -14,7 +14,7 @@ from lakehouse_core.catalog.statements.definitions import (
     rename_table,
 )
 from lakehouse_core.catalog.statements.inserts import insert
-from lakehouse_core.catalog.statements.names import Call, Verbs
+from lakehouse_core.catalog.statements.names import StatementCall, Verbs
 from lakehouse_core.catalog.statements.procedures import call_procedure
 from lakehouse_core.catalog.statements.queries import explain, select
 from lakehouse_core.catalog.statements.row_changes import change_rows
@@ -25,9 +25,10 @@ from lakehouse_core.execution.engine import Engine
 from lakehouse_core.planning.sql.parse import parse_statement
 from lakehouse_core.planning.sql.statement import (
     AlterTable,
+    CallProcedure,
     CreateDatabase,
     CreateTable,
-    Delete,
+    DeleteRows,
     Describe,
     DropDatabase,
     DropPartitions,
@@ -39,9 +40,8 @@ from lakehouse_core.planning.sql.statement import (
     Show,
     Statement,
     Truncate,
-    Update,
+    UpdateRows,
 )
-from lakehouse_core.planning.sql.statement import Call as CallStatement
 from lakehouse_core.planning.sql.tokens import SqlText
 
 _SETTINGS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -66,7 +66,7 @@ def run_statement(
 ) -> Answer:
     """Run a statement. Raises as `Catalog.sql` says."""
     sql = SqlText(text)
-    call = Call(
+    call = StatementCall(
         catalog=catalog,
         context=context,
         engine=engine,
@@ -85,7 +85,7 @@ def run_statement(
         raise
 
 
-def _run(call: Call, statement: Statement) -> Answer:
+def _run(call: StatementCall, statement: Statement) -> Answer:
     match statement:
         case Select(query):
             return select(call, query)
@@ -93,13 +93,13 @@ def _run(call: Call, statement: Statement) -> Answer:
             return explain(call, query)
         case Insert():
             return insert(call, statement)
-        case Delete() | Update() | Truncate() | DropPartitions():
+        case DeleteRows() | UpdateRows() | Truncate() | DropPartitions():
             return change_rows(call, statement)
         case Show():
             return show(call, statement)
         case Describe():
             return describe(call, statement)
-        case CallStatement():
+        case CallProcedure():
             return call_procedure(call, statement)
         case CreateTable():
             return create_table(call, statement)

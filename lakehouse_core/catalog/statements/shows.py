@@ -8,14 +8,14 @@ import pyarrow as pa
 
 from lakehouse_core.api.answer import Answer, answer_of
 from lakehouse_core.api.table import Table
-from lakehouse_core.catalog.statements.names import Call
+from lakehouse_core.catalog.statements.names import StatementCall
 from lakehouse_core.errors import InvalidRequest, LakehouseError, shown
 from lakehouse_core.planning.sql.statement import Describe, Show
 from lakehouse_core.planning.sql.tokens import Name
 from lakehouse_core.planning.sql.types import quoted, spark_text
 
 
-def show(call: Call, statement: Show) -> Answer:
+def show(call: StatementCall, statement: Show) -> Answer:
     """Return what a SHOW asks for."""
     match statement.what:
         case "databases":
@@ -44,7 +44,7 @@ def show(call: Call, statement: Show) -> Answer:
     return _rows(call, {"partition": [_partition(one.partition) for one in table.partitions()]})
 
 
-def describe(call: Call, statement: Describe) -> Answer:
+def describe(call: StatementCall, statement: Describe) -> Answer:
     """Return what a DESCRIBE asks for."""
     match statement.what:
         case "database":
@@ -103,7 +103,7 @@ def _string(text: str) -> str:
     return f"'{escaped}'"
 
 
-def _database(call: Call, statement: Describe) -> Answer:
+def _database(call: StatementCall, statement: Describe) -> Answer:
     name = call.database_name(statement.name)
     properties = call.catalog.database_properties(name)
     pairs = [("Namespace Name", name), ("Location", f"{call.catalog.uri.rstrip('/')}/{name}.db")]
@@ -141,7 +141,7 @@ def _details(table: Table) -> list[tuple[str, str, str | None]]:
     ]
 
 
-def _table(call: Call, name: Name) -> Table:
+def _table(call: StatementCall, name: Name) -> Table:
     try:
         return call.catalog.table(call.table(name))
     except LakehouseError as error:
@@ -160,6 +160,6 @@ def _like(names: Iterable[str], pattern: str | None) -> list[str]:
     return [name for name in names if any(fnmatchcase(name.casefold(), part) for part in parts)]
 
 
-def _rows(call: Call, columns: dict[str, Sequence[Any]]) -> Answer:
+def _rows(call: StatementCall, columns: dict[str, Sequence[Any]]) -> Answer:
     kinds = {name: pa.bool_() if name == "isTemporary" else pa.string() for name in columns}
     return answer_of(call.sql.text, pa.table({name: pa.array(values, kinds[name]) for name, values in columns.items()}))

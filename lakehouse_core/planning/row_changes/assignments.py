@@ -4,7 +4,14 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from lakehouse_core.errors import InvalidRequest, shown
-from lakehouse_core.planning.row_changes.expressions import Call, ColumnValue, Default, Expression, Literal, columns_in
+from lakehouse_core.planning.row_changes.expressions import (
+    ColumnValue,
+    Default,
+    Expression,
+    FunctionCall,
+    Literal,
+    columns_in,
+)
 from lakehouse_core.table.schema import TableSchema
 
 _ALLOWED: Final = "Use literals, columns, +, -, *, ||, COALESCE, NULL and DEFAULT."
@@ -33,7 +40,7 @@ def checked_assignments(given: Mapping[str, Any], schema: TableSchema) -> dict[s
 
 def _expression(name: str, value: Any) -> Expression:
     match value:
-        case Literal() | Default() | ColumnValue() | Call():
+        case Literal() | Default() | ColumnValue() | FunctionCall():
             return value
         case str():
             return _parsed(name, value)

@@ -8,7 +8,14 @@ from sqlglot.errors import SqlglotError
 
 from lakehouse_core.errors import InvalidRequest, shown
 from lakehouse_core.planning.read.where import MAX_TEXT_LENGTH, ConditionDialect, literal_value
-from lakehouse_core.planning.row_changes.expressions import Call, ColumnValue, Default, Expression, Function, Literal
+from lakehouse_core.planning.row_changes.expressions import (
+    ColumnValue,
+    Default,
+    Expression,
+    Function,
+    FunctionCall,
+    Literal,
+)
 
 _BINARY: Final = {
     exp.Add: Function.ADD,
@@ -44,13 +51,13 @@ def expression_of(node: Any) -> Expression:
                 return ColumnValue(str(node.this.this))
             raise _refused(node, "a column with a table's name")
         case exp.Coalesce():
-            return Call(Function.COALESCE, tuple(map(expression_of, (node.this, *node.expressions))))
+            return FunctionCall(Function.COALESCE, tuple(map(expression_of, (node.this, *node.expressions))))
         case exp.Neg() if not isinstance(node.this, exp.Literal):
-            return Call(Function.SUBTRACT, (Literal(0), expression_of(node.this)))
+            return FunctionCall(Function.SUBTRACT, (Literal(0), expression_of(node.this)))
     if type(node) in _BINARY:
         parts = [expression_of(node.this), expression_of(node.expression)]
         function = _BINARY[type(node)]
-        return reduce(lambda left, right: Call(function, (left, right)), parts)
+        return reduce(lambda left, right: FunctionCall(function, (left, right)), parts)
     try:
         return Literal(literal_value(node))
     except InvalidRequest as error:

@@ -37,12 +37,12 @@ class ColumnValue:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class FunctionCall:
     function: Function
     arguments: "tuple[Expression, ...]"
 
 
-Expression: TypeAlias = Literal | Default | ColumnValue | Call
+Expression: TypeAlias = Literal | Default | ColumnValue | FunctionCall
 
 
 def columns_in(expression: Expression) -> Iterator[str]:
@@ -50,7 +50,7 @@ def columns_in(expression: Expression) -> Iterator[str]:
     match expression:
         case ColumnValue(name):
             yield name
-        case Call(_, arguments):
+        case FunctionCall(_, arguments):
             for argument in arguments:
                 yield from columns_in(argument)
         case _:

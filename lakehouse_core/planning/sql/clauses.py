@@ -8,24 +8,24 @@ from typing import Any, Final
 
 from lakehouse_core.errors import shown
 from lakehouse_core.planning.sql.statement import Part, QueryText
-from lakehouse_core.planning.sql.tokens import Cursor
+from lakehouse_core.planning.sql.tokens import TokenCursor
 
 QUERIES: Final = ("SELECT", "WITH", "VALUES", "FROM", "(")
 
 
 # Statements that Spark knows and that are not carried out here, with what to do instead.
-def read_query(cursor: Cursor) -> QueryText:
+def read_query(cursor: TokenCursor) -> QueryText:
     if not any(cursor.is_at(word) for word in QUERIES):
         raise cursor.expected("a query: SELECT, WITH or VALUES")
     return QueryText(cursor.sql, cursor.index, cursor.start)
 
 
-def is_query(cursor: Cursor, ahead: int, word: str) -> bool:
+def is_query(cursor: TokenCursor, ahead: int, word: str) -> bool:
     token = cursor.token(ahead)
     return token is not None and token.text.upper() == word
 
 
-def read_part(cursor: Cursor, what: str, *stops: str) -> Part:
+def read_part(cursor: TokenCursor, what: str, *stops: str) -> Part:
     """Read an expression up to one of the words or marks in `stops` that is in no parentheses and in no CASE, or to the
     end of the text.
     """
@@ -43,14 +43,14 @@ def read_part(cursor: Cursor, what: str, *stops: str) -> Part:
     return Part(cursor.sql, start, cursor.end)
 
 
-def read_alias(cursor: Cursor, *stops: str) -> str | None:
+def read_alias(cursor: TokenCursor, *stops: str) -> str | None:
     """Read the name that a statement gives to a table; `stops` are the words that may follow."""
     if cursor.takes("AS"):
         return cursor.part("a name for the table")
     return None if cursor.is_done or any(cursor.is_at(stop) for stop in stops) else cursor.part()
 
 
-def read_partition(cursor: Cursor, parameters: dict[str, Any]) -> dict[str, Any]:
+def read_partition(cursor: TokenCursor, parameters: dict[str, Any]) -> dict[str, Any]:
     """Read `(column = value, …)`."""
     cursor.expect("(")
     found: dict[str, Any] = {}
@@ -67,7 +67,7 @@ def read_partition(cursor: Cursor, parameters: dict[str, Any]) -> dict[str, Any]
     return found
 
 
-def read_properties(cursor: Cursor) -> dict[str, str]:
+def read_properties(cursor: TokenCursor) -> dict[str, str]:
     cursor.expect("(")
     found: dict[str, str] = {}
     while True:
@@ -82,7 +82,7 @@ def read_properties(cursor: Cursor) -> dict[str, str]:
     return found
 
 
-def read_key(cursor: Cursor) -> str:
+def read_key(cursor: TokenCursor) -> str:
     if cursor.is_text():
         return cursor.string()
     found = cursor.part("the name of a property")
@@ -91,7 +91,7 @@ def read_key(cursor: Cursor) -> str:
     return found
 
 
-def read_keys(cursor: Cursor) -> list[str]:
+def read_keys(cursor: TokenCursor) -> list[str]:
     cursor.expect("(")
     keys = [read_key(cursor)]
     while cursor.takes(","):

@@ -38,11 +38,11 @@ from lakehouse_core.planning.sql.statement import (
     RenameTable,
     Statement,
 )
-from lakehouse_core.planning.sql.tokens import Cursor
+from lakehouse_core.planning.sql.tokens import TokenCursor
 from lakehouse_core.planning.sql.types import read_type
 
 
-def read_create(cursor: Cursor, start: int, parameters: dict[str, Any]) -> Statement:
+def read_create(cursor: TokenCursor, start: int, parameters: dict[str, Any]) -> Statement:
     if cursor.is_at("OR", "REPLACE"):
         raise cursor.sql.unsupported(cursor.start, "CREATE OR REPLACE is not carried out. Drop the table first")
     if cursor.takes_one("DATABASE", "SCHEMA", "NAMESPACE"):
@@ -74,7 +74,7 @@ def read_create(cursor: Cursor, start: int, parameters: dict[str, Any]) -> State
     )
 
 
-def _columns(cursor: Cursor, parameters: dict[str, Any]) -> tuple[list[DataField], tuple[str, ...]]:
+def _columns(cursor: TokenCursor, parameters: dict[str, Any]) -> tuple[list[DataField], tuple[str, ...]]:
     cursor.expect("(")
     columns: list[DataField] = []
     primary: tuple[str, ...] = ()
@@ -105,7 +105,7 @@ def _columns(cursor: Cursor, parameters: dict[str, Any]) -> tuple[list[DataField
     return columns, primary
 
 
-def _column(cursor: Cursor, parameters: dict[str, Any]) -> tuple[DataField, bool]:
+def _column(cursor: TokenCursor, parameters: dict[str, Any]) -> tuple[DataField, bool]:
     name = cursor.part("a column")
     cursor.takes(":")
     field, is_key = DataField(UNASSIGNED, name, read_type(cursor)), False
@@ -125,7 +125,7 @@ def _column(cursor: Cursor, parameters: dict[str, Any]) -> tuple[DataField, bool
             return field, is_key
 
 
-def _table_clauses(cursor: Cursor, parameters: dict[str, Any]) -> dict[str, Any]:
+def _table_clauses(cursor: TokenCursor, parameters: dict[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {"more": []}
     value: Any
     while True:
@@ -153,7 +153,7 @@ def _table_clauses(cursor: Cursor, parameters: dict[str, Any]) -> dict[str, Any]
         found[key] = value
 
 
-def _partitioned(cursor: Cursor, parameters: dict[str, Any]) -> tuple[tuple[str, ...], list[DataField]]:
+def _partitioned(cursor: TokenCursor, parameters: dict[str, Any]) -> tuple[tuple[str, ...], list[DataField]]:
     cursor.expect("(")
     names, more = [], []
     while True:
@@ -172,7 +172,7 @@ def _partitioned(cursor: Cursor, parameters: dict[str, Any]) -> tuple[tuple[str,
     return tuple(names), more
 
 
-def _create_database(cursor: Cursor, parameters: dict[str, Any]) -> Statement:
+def _create_database(cursor: TokenCursor, parameters: dict[str, Any]) -> Statement:
     exist_ok = cursor.takes("IF", "NOT", "EXISTS")
     name = cursor.name("the name of a database")
     properties: dict[str, str] = {}
@@ -190,7 +190,7 @@ def _create_database(cursor: Cursor, parameters: dict[str, Any]) -> Statement:
     return CreateDatabase(name=name, exist_ok=exist_ok, properties=properties)
 
 
-def read_drop(cursor: Cursor, start: int, parameters: dict[str, Any]) -> Statement:
+def read_drop(cursor: TokenCursor, start: int, parameters: dict[str, Any]) -> Statement:
     if cursor.takes_one("DATABASE", "SCHEMA", "NAMESPACE"):
         missing_ok = cursor.takes("IF", "EXISTS")
         name = cursor.name("the name of a database")
@@ -208,7 +208,7 @@ def read_drop(cursor: Cursor, start: int, parameters: dict[str, Any]) -> Stateme
     return DropTable(name=name, missing_ok=missing_ok)
 
 
-def read_alter(cursor: Cursor, start: int, parameters: dict[str, Any]) -> Statement:
+def read_alter(cursor: TokenCursor, start: int, parameters: dict[str, Any]) -> Statement:
     if not cursor.takes("TABLE"):
         word = "ALTER DATABASE" if cursor.is_at("DATABASE") or cursor.is_at("SCHEMA") else "ALTER VIEW"
         if cursor.takes_one("DATABASE", "SCHEMA", "VIEW", "NAMESPACE"):
@@ -235,7 +235,7 @@ def read_alter(cursor: Cursor, start: int, parameters: dict[str, Any]) -> Statem
     return AlterTable(name=name, changes=tuple(changes), known_options=known)
 
 
-def _column_changes(cursor: Cursor, start: int, parameters: dict[str, Any]) -> list[SchemaChange]:
+def _column_changes(cursor: TokenCursor, start: int, parameters: dict[str, Any]) -> list[SchemaChange]:
     if cursor.takes("ADD"):
         if cursor.is_at("PARTITION") or cursor.is_at("IF"):
             raise cursor.sql.unsupported(cursor.start, "partitions are made by the rows that are written to them")
@@ -259,7 +259,7 @@ def _column_changes(cursor: Cursor, start: int, parameters: dict[str, Any]) -> l
     raise cursor.expected("ADD, DROP, RENAME, ALTER, SET TBLPROPERTIES or UNSET TBLPROPERTIES")
 
 
-def _dropped(cursor: Cursor) -> list[SchemaChange]:
+def _dropped(cursor: TokenCursor) -> list[SchemaChange]:
     if not cursor.takes_one("COLUMN", "COLUMNS"):
         raise cursor.expected("COLUMN or COLUMNS")
     if cursor.is_at("IF"):
@@ -273,12 +273,12 @@ def _dropped(cursor: Cursor) -> list[SchemaChange]:
     return dropped
 
 
-def _path(cursor: Cursor) -> Any:
+def _path(cursor: TokenCursor) -> Any:
     parts = cursor.name("a column").parts
     return parts[0] if len(parts) == 1 else parts
 
 
-def _added(cursor: Cursor) -> list[SchemaChange]:
+def _added(cursor: TokenCursor) -> list[SchemaChange]:
     in_parentheses = cursor.takes("(")
     changes: list[SchemaChange] = []
     while True:
@@ -313,7 +313,7 @@ def _added(cursor: Cursor) -> list[SchemaChange]:
     return changes
 
 
-def _changed(cursor: Cursor, column: Any, parameters: dict[str, Any]) -> list[SchemaChange]:
+def _changed(cursor: TokenCursor, column: Any, parameters: dict[str, Any]) -> list[SchemaChange]:
     start = cursor.start
     changes: list[SchemaChange] = []
     while not cursor.is_done:

@@ -22,7 +22,7 @@ from lakehouse_core.planning.sql.row_changes import read_delete, read_truncate, 
 from lakehouse_core.planning.sql.statement import (
     AlterTable,
     Argument,
-    Call,
+    CallProcedure,
     Describe,
     Explain,
     Insert,
@@ -31,7 +31,7 @@ from lakehouse_core.planning.sql.statement import (
     Show,
     Statement,
 )
-from lakehouse_core.planning.sql.tokens import Cursor, SqlText
+from lakehouse_core.planning.sql.tokens import SqlText, TokenCursor
 
 _REFUSED: Final[Mapping[str, str]] = {
     "MERGE": "write the changed rows with INSERT INTO; a table with a primary key replaces rows by key",
@@ -76,7 +76,7 @@ def parse_statement(text: str, parameters: Mapping[str, Any] | None = None) -> S
     carried out.
     """
     sql = SqlText(text)
-    cursor = Cursor(sql)
+    cursor = TokenCursor(sql)
     if any(cursor.is_at(word) for word in QUERIES):
         return Select(QueryText(sql, cursor.index, cursor.start))
     start = cursor.start
@@ -89,7 +89,7 @@ def parse_statement(text: str, parameters: Mapping[str, Any] | None = None) -> S
     return found
 
 
-def _unknown(cursor: Cursor) -> LakehouseError:
+def _unknown(cursor: TokenCursor) -> LakehouseError:
     token = cursor.token()
     word = "" if token is None else str(token.text).upper()
     if word in _REFUSED:
@@ -100,14 +100,14 @@ def _unknown(cursor: Cursor) -> LakehouseError:
     return cursor.sql.invalid(cursor.start, f"{cursor.found()} does not begin a statement. {hint}")
 
 
-def _explain(cursor: Cursor, start: int, parameters: dict[str, Any]) -> Statement:
+def _explain(cursor: TokenCursor, start: int, parameters: dict[str, Any]) -> Statement:
     for word in ("EXTENDED", "FORMATTED", "COST", "CODEGEN", "ANALYZE"):
         if cursor.is_at(word):
             raise cursor.sql.unsupported(cursor.start, f"EXPLAIN {word} is not carried out. Write EXPLAIN alone")
     return Explain(read_query(cursor))
 
 
-def _insert(cursor: Cursor, start: int, parameters: dict[str, Any]) -> Statement:
+def _insert(cursor: TokenCursor, start: int, parameters: dict[str, Any]) -> Statement:
     way = cursor.takes_one("INTO", "OVERWRITE")
     if way is None:
         raise cursor.expected("INTO or OVERWRITE")
@@ -149,7 +149,7 @@ def _insert(cursor: Cursor, start: int, parameters: dict[str, Any]) -> Statement
     )
 
 
-def _show(cursor: Cursor, start: int, parameters: dict[str, Any]) -> Statement:
+def _show(cursor: TokenCursor, start: int, parameters: dict[str, Any]) -> Statement:
     if cursor.takes_one("DATABASES", "SCHEMAS", "NAMESPACES"):
         return Show(what="databases", like=_like(cursor))
     if cursor.takes("TABLES"):
@@ -176,13 +176,13 @@ def _show(cursor: Cursor, start: int, parameters: dict[str, Any]) -> Statement:
     raise cursor.expected("DATABASES, TABLES, TBLPROPERTIES, CREATE TABLE, COLUMNS or PARTITIONS")
 
 
-def _like(cursor: Cursor) -> str | None:
+def _like(cursor: TokenCursor) -> str | None:
     if cursor.takes("LIKE") or cursor.is_text():
         return cursor.string("a pattern in quotes")
     return None
 
 
-def _describe(cursor: Cursor, start: int, parameters: dict[str, Any]) -> Statement:
+def _describe(cursor: TokenCursor, start: int, parameters: dict[str, Any]) -> Statement:
     if cursor.takes_one("DATABASE", "SCHEMA", "NAMESPACE"):
         extended = cursor.takes("EXTENDED")
         return Describe(what="database", name=cursor.name("the name of a database"), extended=extended)
@@ -201,7 +201,7 @@ def _describe(cursor: Cursor, start: int, parameters: dict[str, Any]) -> Stateme
     return Describe(what="table", name=name, extended=extended, column=None if cursor.is_done else cursor.part())
 
 
-def _comment(cursor: Cursor, start: int, parameters: dict[str, Any]) -> Statement:
+def _comment(cursor: TokenCursor, start: int, parameters: dict[str, Any]) -> Statement:
     cursor.expect("ON")
     if not cursor.takes("TABLE"):
         raise cursor.sql.unsupported(cursor.start, f"COMMENT ON {cursor.found()} is not carried out: only ON TABLE")
@@ -211,7 +211,7 @@ def _comment(cursor: Cursor, start: int, parameters: dict[str, Any]) -> Statemen
     return AlterTable(name=name, changes=(UpdateComment(comment),))
 
 
-def _call(cursor: Cursor, start: int, parameters: dict[str, Any]) -> Statement:
+def _call(cursor: TokenCursor, start: int, parameters: dict[str, Any]) -> Statement:
     procedure = cursor.name("the name of a procedure")
     cursor.expect("(")
     arguments: list[Argument] = []
@@ -225,10 +225,10 @@ def _call(cursor: Cursor, start: int, parameters: dict[str, Any]) -> Statement:
             cursor.skip()
         value = cursor.map(parameters) if cursor.is_at("MAP", "(") else cursor.literal(parameters)
         arguments.append(Argument(name=name, value=value, start=at))
-    return Call(sql=cursor.sql, procedure=procedure, arguments=tuple(arguments))
+    return CallProcedure(sql=cursor.sql, procedure=procedure, arguments=tuple(arguments))
 
 
-_STATEMENTS: Final[Mapping[str, Callable[[Cursor, int, dict[str, Any]], Statement]]] = {
+_STATEMENTS: Final[Mapping[str, Callable[[TokenCursor, int, dict[str, Any]], Statement]]] = {
     "EXPLAIN": _explain,
     "INSERT": _insert,
     "DELETE": read_delete,

@@ -19,7 +19,7 @@ from lakehouse_core.errors import InvalidRequest, shown
 from lakehouse_core.planning.read.read_point import AsOf, AtVersion, ReadPoint
 from lakehouse_core.planning.sql.allowed import FUNCTIONS, NODES, refusal
 from lakehouse_core.planning.sql.statement import QueryText
-from lakehouse_core.planning.sql.tokens import DIALECT, Cursor, Name, SqlText
+from lakehouse_core.planning.sql.tokens import DIALECT, Name, SqlText, TokenCursor
 
 # The functions of Java's Spark connector that read changes: the options of the scan, and how many values each has.
 _INCREMENTS: Final[Mapping[str, tuple[str, int]]] = {
@@ -83,7 +83,7 @@ class _Taken:
         self.increments: dict[int, tuple[Name, dict[str, str]]] = {}
         self._characters = [" " if index < query.start and one != "\n" else one for index, one in enumerate(sql.text)]
         self._parameters = dict(parameters)
-        cursor = Cursor(sql, query.first)
+        cursor = TokenCursor(sql, query.first)
         before = None
         while not cursor.is_done:
             token = cursor.token()
@@ -101,7 +101,7 @@ class _Taken:
             before = token
         self.text = "".join(self._characters)
 
-    def _takes_time(self, cursor: Cursor, before: Any) -> bool:
+    def _takes_time(self, cursor: TokenCursor, before: Any) -> bool:
         start, index = cursor.start, cursor.index
         if before is None or before.token_type not in (TokenType.VAR, TokenType.IDENTIFIER):
             return False
@@ -127,7 +127,7 @@ class _Taken:
         self._blank(start, cursor.end)
         return True
 
-    def _takes_increment(self, cursor: Cursor, before: Any) -> bool:
+    def _takes_increment(self, cursor: TokenCursor, before: Any) -> bool:
         token = cursor.token()
         name = "" if token is None else str(token.text).lower()
         if name not in _INCREMENTS or not cursor.is_at(name.upper(), "("):

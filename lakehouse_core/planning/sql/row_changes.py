@@ -5,17 +5,17 @@ from typing import Any
 from lakehouse_core.planning.sql.clauses import read_alias, read_part, read_partition
 from lakehouse_core.planning.sql.statement import (
     Assignment,
-    Delete,
+    DeleteRows,
     DropPartitions,
     Part,
     Statement,
     Truncate,
-    Update,
+    UpdateRows,
 )
-from lakehouse_core.planning.sql.tokens import Cursor, Name
+from lakehouse_core.planning.sql.tokens import Name, TokenCursor
 
 
-def read_delete(cursor: Cursor, start: int, parameters: dict[str, Any]) -> Statement:
+def read_delete(cursor: TokenCursor, start: int, parameters: dict[str, Any]) -> Statement:
     cursor.expect("FROM")
     table = cursor.name("the name of a table")
     alias = read_alias(cursor, "WHERE", "USING")
@@ -23,10 +23,10 @@ def read_delete(cursor: Cursor, start: int, parameters: dict[str, Any]) -> State
         raise cursor.sql.unsupported(
             cursor.start, "DELETE … USING is not carried out. Name the rows by a condition on the columns of the table"
         )
-    return Delete(table=table, alias=alias, condition=_condition(cursor))
+    return DeleteRows(table=table, alias=alias, condition=_condition(cursor))
 
 
-def read_update(cursor: Cursor, start: int, parameters: dict[str, Any]) -> Statement:
+def read_update(cursor: TokenCursor, start: int, parameters: dict[str, Any]) -> Statement:
     table = cursor.name("the name of a table")
     alias = read_alias(cursor, "SET", "WHERE")
     cursor.expect("SET")
@@ -35,10 +35,10 @@ def read_update(cursor: Cursor, start: int, parameters: dict[str, Any]) -> State
         raise cursor.sql.unsupported(
             cursor.start, "UPDATE … FROM is not carried out. Query the new rows, and write them with INSERT INTO"
         )
-    return Update(table=table, alias=alias, assignments=assignments, condition=_condition(cursor))
+    return UpdateRows(table=table, alias=alias, assignments=assignments, condition=_condition(cursor))
 
 
-def read_assignments(cursor: Cursor, *stops: str) -> tuple[Assignment, ...]:
+def read_assignments(cursor: TokenCursor, *stops: str) -> tuple[Assignment, ...]:
     """Read `column = value, …`, up to one of the words."""
     found = []
     while True:
@@ -49,14 +49,14 @@ def read_assignments(cursor: Cursor, *stops: str) -> tuple[Assignment, ...]:
             return tuple(found)
 
 
-def read_truncate(cursor: Cursor, start: int, parameters: dict[str, Any]) -> Statement:
+def read_truncate(cursor: TokenCursor, start: int, parameters: dict[str, Any]) -> Statement:
     cursor.expect("TABLE")
     table = cursor.name("the name of a table")
     partition = read_partition(cursor, parameters) if cursor.takes("PARTITION") else {}
     return Truncate(table=table, partition=partition)
 
 
-def read_drop_partitions(cursor: Cursor, table: Name, parameters: dict[str, Any]) -> Statement:
+def read_drop_partitions(cursor: TokenCursor, table: Name, parameters: dict[str, Any]) -> Statement:
     """Read DROP [IF EXISTS] PARTITION (…), PARTITION (…) of ALTER TABLE."""
     cursor.expect("DROP")
     missing_ok = cursor.takes("IF", "EXISTS")
@@ -70,5 +70,5 @@ def read_drop_partitions(cursor: Cursor, table: Name, parameters: dict[str, Any]
     return DropPartitions(table=table, partitions=tuple(partitions), missing_ok=missing_ok)
 
 
-def _condition(cursor: Cursor) -> Part | None:
+def _condition(cursor: TokenCursor) -> Part | None:
     return read_part(cursor, "a condition") if cursor.takes("WHERE") else None

@@ -61,7 +61,7 @@ class Insert:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Delete:
+class DeleteRows:
     """DELETE. `condition` None: all rows."""
 
     table: Name
@@ -78,7 +78,7 @@ class Assignment:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Update:
+class UpdateRows:
     """UPDATE. `condition` None: all rows."""
 
     table: Name
@@ -182,7 +182,7 @@ class Argument:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
+class CallProcedure:
     sql: SqlText
     procedure: Name
     arguments: tuple[Argument, ...]
@@ -192,8 +192,8 @@ Statement: TypeAlias = (
     Select
     | Explain
     | Insert
-    | Delete
-    | Update
+    | DeleteRows
+    | UpdateRows
     | Truncate
     | DropPartitions
     | CreateDatabase
@@ -204,5 +204,5 @@ Statement: TypeAlias = (
     | RenameTable
     | Show
     | Describe
-    | Call
+    | CallProcedure
 )

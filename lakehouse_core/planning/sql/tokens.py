@@ -118,7 +118,7 @@ def _tokens(text: str) -> list[Token]:
         ) from error
 
 
-class Cursor:
+class TokenCursor:
     """Reads the tokens of a statement one after the other. Raises InvalidRequest where another one is expected."""
 
     def __init__(self, sql: SqlText, start: int = 0) -> None:

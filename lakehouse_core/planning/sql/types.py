@@ -20,7 +20,7 @@ from lakehouse_core.format.data_types import (
     parse_type,
     with_nullable,
 )
-from lakehouse_core.planning.sql.tokens import Cursor
+from lakehouse_core.planning.sql.tokens import TokenCursor
 
 _MICROSECONDS: Final = 6
 _PLAIN: Final = {
@@ -49,7 +49,7 @@ _SIZED: Final = ("DECIMAL", "DEC", "NUMERIC", "CHAR", "CHARACTER", "VARCHAR")
 _MAX_DEPTH: Final = 20
 
 
-def read_type(cursor: Cursor, depth: int = 0) -> DataType:
+def read_type(cursor: TokenCursor, depth: int = 0) -> DataType:
     """Read a type. Raises InvalidRequest, with the place of what is not a type."""
     if depth > _MAX_DEPTH:
         raise cursor.sql.invalid(cursor.start, f"a type is nested deeper than {_MAX_DEPTH} levels. Flatten it")
@@ -82,7 +82,7 @@ def read_type(cursor: Cursor, depth: int = 0) -> DataType:
     )
 
 
-def _sized(cursor: Cursor, word: str, start: int) -> DataType:
+def _sized(cursor: TokenCursor, word: str, start: int) -> DataType:
     numbers = []
     if cursor.takes("("):
         numbers = [cursor.literal(what="a number")]
@@ -98,7 +98,7 @@ def _sized(cursor: Cursor, word: str, start: int) -> DataType:
         raise cursor.sql.invalid(start, str(error).rstrip(".")) from error
 
 
-def _struct(cursor: Cursor, depth: int) -> DataType:
+def _struct(cursor: TokenCursor, depth: int) -> DataType:
     cursor.expect("<")
     fields = []
     while True:

@@ -17,11 +17,11 @@ from lakehouse_core.execution.tasks.write.input import input_batches
 from lakehouse_core.execution.tasks.write.python_values import column_of
 from lakehouse_core.format.data_types import AtomicType, DataField, arrow_type, parse_literal
 from lakehouse_core.planning.row_changes.expressions import (
-    Call,
     ColumnValue,
     Default,
     Expression,
     Function,
+    FunctionCall,
     Literal,
 )
 from lakehouse_core.table.predicate import scalar
@@ -88,7 +88,7 @@ def _evaluated(expression: Expression, rows: pa.RecordBatch) -> pa.Array:
             return _repeated(_literal(value), rows.num_rows)
         case Default():
             raise InvalidRequest("DEFAULT is a new value by itself, and no part of an expression. Write the value.")
-        case Call(function, arguments):
+        case FunctionCall(function, arguments):
             found = [_evaluated(argument, rows) for argument in arguments]
             return _FUNCTIONS[function](found)
         case _:
