@@ -146,6 +146,8 @@ def test_what_has_gone_meanwhile_is_not_taken_for_damage(kind, name):
 class Overtaken:
     """An engine before whose first tasks somebody else does something."""
 
+    is_remote = False
+
     def __init__(self, store, clock, before):
         self._engine = LocalEngine(local_runtime(store, clock))
         self._before = before

@@ -355,7 +355,7 @@ def test_batches_do_not_come_twice_when_the_table_has_forgotten_their_committer(
     house.table.alter(lc.SetOption("snapshot.expire.limit", "5000"))
     house.table.expire_snapshots(retain_max=3, retain_min=1)
     for again in (lambda: house.stage(1, 2), house.commit):
-        with pytest.raises(lc.StaleCommit, match="neither the committers of the table nor its snapshots"):
+        with pytest.raises(lc.StaleCommit, match="neither in the committers of the table nor in its snapshots"):
             again()
 
 
