@@ -8,6 +8,7 @@ from tests.differential.compare import against_model, against_reader, failure, i
 from tests.differential.executors import InTurns, Java, Ours
 from tests.differential.generate import histories, with_dynamic_buckets, with_expiry, with_odd_floats
 from tests.interop.judge import VERSIONS, Judge
+from tests.oracle.history import History
 
 pytestmark = pytest.mark.interop
 
@@ -27,6 +28,20 @@ def newest(request: pytest.FixtureRequest) -> Iterator[Java]:
         yield Java(judge)
 
 
+def check_both_ways(java: Java, seed: int, history: History, *, kind: str = "") -> None:
+    """Check that each of Java and us shows what the other wrote."""
+    ours = Ours()
+    for name, writer, reader in (
+        (f"Java {java.version} writes, we read{kind}", java, ours),
+        (f"we write, Java {java.version} reads{kind}", ours, java),
+    ):
+        found = failure(
+            name, lambda told, writer=writer, reader=reader: against_reader(writer, reader, told), seed, history
+        )
+
+        assert found is None, found
+
+
 @pytest.mark.parametrize("share", range(SHARES))
 def test_the_model_shows_what_java_shows(java: Java, share: int) -> None:
     for seed, history in histories(share * SHARE, SHARE):
@@ -39,20 +54,8 @@ def test_the_model_shows_what_java_shows(java: Java, share: int) -> None:
 
 @pytest.mark.parametrize("share", range(SHARES))
 def test_java_and_we_read_what_the_other_wrote(java: Java, share: int) -> None:
-    ours = Ours()
     for seed, history in histories(share * 100_000, SHARE // 2):
-        for name, writer, reader in (
-            (f"Java {java.version} writes, we read", java, ours),
-            (f"we write, Java {java.version} reads", ours, java),
-        ):
-            found = failure(
-                name,
-                lambda history, writer=writer, reader=reader: against_reader(writer, reader, history),
-                seed,
-                history,
-            )
-
-            assert found is None, found
+        check_both_ways(java, seed, history)
 
 
 @pytest.mark.parametrize("share", range(SHARES))
@@ -86,21 +89,8 @@ def test_java_and_we_show_numbers_that_are_none_as_the_model_does(newest: Java, 
 
 @pytest.mark.parametrize("share", range(SHARES))
 def test_java_and_we_read_the_dynamic_buckets_of_the_other(java: Java, share: int) -> None:
-    ours = Ours()
     for seed, plain in histories(300 + share * 100_000, SHARE // 4):
-        history = with_dynamic_buckets(seed, plain)
-        for name, writer, reader in (
-            (f"Java {java.version} writes, we read, dynamic", java, ours),
-            (f"we write, Java {java.version} reads, dynamic", ours, java),
-        ):
-            found = failure(
-                name,
-                lambda told, writer=writer, reader=reader: against_reader(writer, reader, told),
-                seed,
-                history,
-            )
-
-            assert found is None, found
+        check_both_ways(java, seed, with_dynamic_buckets(seed, plain), kind=", dynamic")
 
 
 @pytest.mark.parametrize("share", range(SHARES))

@@ -38,6 +38,7 @@ def refusals(table: TableContext, staged: Sequence[StagedCommit]) -> list[str | 
     added = [changed for each, changed in zip(staged, changes, strict=True) if isinstance(each.mode, Append)]
     live = _live_by_partition(table, schema, added)
     latest = table.snapshots.latest() if has_hash_index(schema.bucketing) else None
+    indexes = () if latest is None else table.manifests.index_entries(latest)
 
     def why_not(each: StagedCommit, changed: FileChanges) -> str | None:
         try:
@@ -50,7 +51,9 @@ def refusals(table: TableContext, staged: Sequence[StagedCommit]) -> list[str | 
             return None
         there = chain.from_iterable(live.get(partition, ()) for partition in changed.partitions)
         conflicts = bucket_counts(there, changed.entries)
-        clash = conflict_error(conflicts, schema) if conflicts else HashIndexes(table, each).clash_at(latest, schema)
+        if conflicts:
+            return str(conflict_error(conflicts, schema))
+        clash = HashIndexes(table, each).clash_at(latest, indexes, schema)
         return None if clash is None else str(clash)
 
     return [why_not(each, changed) for each, changed in zip(staged, changes, strict=True)]

@@ -5,7 +5,7 @@ Rule: the staged index files stay until the commit is applied, because the calle
 Source: docs/semantics/tables.md#dynamic-buckets.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 import numpy as np
@@ -36,6 +36,7 @@ from lakehouse_core.table.commit_message import CommitMessage
 from lakehouse_core.table.data_layout import DataLayout
 from lakehouse_core.table.index_file import IndexFile
 from lakehouse_core.table.layout import INDEX_FOLDER
+from lakehouse_core.table.manifest import IndexManifestEntry
 from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.snapshot import Snapshot
 from lakehouse_core.table.staged_commit import StagedCommit
@@ -81,20 +82,21 @@ class HashIndexes:
             self._given = messages, live
         return self._messages
 
-    def clash_at(self, latest: Snapshot | None, schema: TableSchema) -> CommitConflict | None:
-        """Return the conflict of the staged rows at `latest`, None if there is none. Nothing is written."""
+    def clash_at(
+        self, latest: Snapshot | None, entries: Iterable[IndexManifestEntry], schema: TableSchema
+    ) -> CommitConflict | None:
+        """Return the conflict of the staged rows at `latest`, whose live index files are `entries`; None if there is
+        none. Writes nothing.
+        """
         rows = [message for message in self._staged.messages if message.new_files]
         partitions = frozenset(message.partition for message in rows)
         if not rows or not has_hash_index(schema.bucketing):
             return None
         self._folders = self._folders or DataLayout(schema)
-        entries = () if latest is None else self._table.manifests.index_entries(latest)
         live = live_indexes(entries, partitions)
         if fits(rows, live) and self._is_unchanged(live, partitions, latest):
             return None
-        _, conflicts = self._grown(rows, live, claimed=self._indexed_keys)
-        if conflicts:
-            _, conflicts = self._grown(rows, live, claimed=self._keys)
+        _, conflicts, _ = self._grown(rows, live)
         return conflict_error(conflicts, schema) if conflicts else None
 
     def end(self, *, applied: bool) -> None:
@@ -141,29 +143,37 @@ class HashIndexes:
         self, messages: tuple[CommitMessage, ...], live: LiveIndexes, schema: TableSchema
     ) -> tuple[CommitMessage, ...]:
         rows = [message for message in messages if message.new_files]
-        grown, conflicts = self._grown(rows, live, claimed=self._indexed_keys)
+        grown, conflicts, is_by_index = self._grown(rows, live)
+        if conflicts:
+            raise conflict_error(conflicts, schema)
         # A staged index has only hashes of the united one; if it has as many, it is the united one.
         staged = {
             (message.partition, message.bucket, file.row_count): file
-            for message in rows
+            for message in (rows if is_by_index else ())
             for file in hash_files(message.new_index_files)
         }
-        if conflicts:
-            # An index also has keys that the rows do not have, and another commit may have moved those.
-            staged = {}
-            grown, conflicts = self._grown(rows, live, claimed=self._keys)
-        if conflicts:
-            raise conflict_error(conflicts, schema)
         made = {
             place: staged.get((*place, len(hashes))) or self._write(place, hashes) for place, hashes in grown.items()
         }
         return with_indexes(messages, live, made)
 
     def _grown(
-        self, rows: Iterable[CommitMessage], live: LiveIndexes, *, claimed: Callable[[CommitMessage], Hashes]
+        self, rows: Sequence[CommitMessage], live: LiveIndexes
+    ) -> tuple[dict[Place, Hashes], list[Conflict], bool]:
+        """Return the hashes of each bucket with those of the staged rows, the conflicts, and whether the staged indexes
+        gave the hashes of the rows: if they conflict, the data files give them.
+        """
+        grown, conflicts = self._united_with(live, rows, self._indexed_keys)
+        if not conflicts:
+            return grown, conflicts, True
+        # An index also has keys that the rows do not have, and another commit may have moved those.
+        return *self._united_with(live, rows, self._keys), False
+
+    def _united_with(
+        self, live: LiveIndexes, rows: Sequence[CommitMessage], keys_of: Callable[[CommitMessage], Hashes]
     ) -> tuple[dict[Place, Hashes], list[Conflict]]:
         return united(
-            (((message.partition, message.bucket), claimed(message)) for message in rows),
+            (((message.partition, message.bucket), keys_of(message)) for message in rows),
             ((place, self._read(place, file)) for place, file in live.items()),
         )
 

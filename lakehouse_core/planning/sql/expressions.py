@@ -3,13 +3,11 @@
 Rule: messages name the place in the whole statement.
 """
 
-import difflib
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from sqlglot import exp
 
-from lakehouse_core.errors import InvalidRequest
 from lakehouse_core.planning.sql.query import parse_query
 from lakehouse_core.planning.sql.statement import Part, QueryText
 from lakehouse_core.planning.sql.tokens import SqlText
@@ -83,10 +81,7 @@ def _resolve(text: PartText, column: Any, tables: Mapping[str, Sequence[str]]) -
         return
     if chosen:
         raise text.invalid(start, f"column {name} is in several tables. Write the table before it, as in t.{name}")
-    names = [one for each in reach.values() for one in each]
-    near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
-    hint = f"Did you mean {' or '.join(dict.fromkeys(near))}?" if near else f"Columns: {', '.join(names[:20])}."
-    raise text.invalid(start, f"there is no column {name}. {hint}")
+    raise text.no_column(start, name, [one for each in reach.values() for one in each])
 
 
 def _start(node: Any) -> int:
@@ -97,12 +92,9 @@ def _start(node: Any) -> int:
     return len(_BEFORE)
 
 
-def check_column(part_sql: SqlText, start: int, name: str, known: Sequence[str]) -> str:
+def check_column(sql: SqlText, start: int, name: str, known: Sequence[str]) -> str:
     """Return the column that a name means, without case where exactly one fits. Raises InvalidRequest."""
     found = [one for one in known if one == name] or [one for one in known if one.casefold() == name.casefold()]
     if len(found) == 1:
         return found[0]
-    near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
-    hint = f"Did you mean {' or '.join(dict.fromkeys(near))}?" if near else f"Columns: {', '.join(known)}."
-    error: InvalidRequest = part_sql.invalid(start, f"there is no column {name}. {hint}")
-    raise error
+    raise sql.no_column(start, name, known)

@@ -4,7 +4,6 @@ Rule: pushing only leaves out rows and columns that cannot matter; the query sti
 pushed only where a scan gives it the meaning that both engines give it.
 """
 
-import difflib
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -130,9 +129,7 @@ def _unresolved(query: Query, tables: Mapping[int, QueryTable], message: str) ->
         return query.sql.invalid(
             place, f"column {name} is in several tables. Write the table before it, as in t.{name}"
         )
-    near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
-    hint = f"Did you mean {' or '.join(dict.fromkeys(near))}?" if near else f"Columns: {', '.join(names[:20])}."
-    return query.sql.invalid(place, f"there is no column {name}. {hint}")
+    return query.sql.no_column(place, name, names)
 
 
 def _needed(tree: Any, table: QueryTable) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 Rule: strings, names and comments end where the parser of queries says, because both use its tokenizer.
 """
 
+import difflib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
@@ -77,6 +78,12 @@ class SqlText:
     def unsupported(self, start: int, message: str) -> UnsupportedFeature:
         """Return the error for a part of the text that is known and not carried out."""
         return UnsupportedFeature(f"SQL, {self.place(start)}: {_sentence(message)}")
+
+    def no_column(self, start: int, name: str, known: Sequence[str]) -> InvalidRequest:
+        """Return the error for a name that is no column's, with the nearest of the known ones."""
+        near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
+        hint = f"Did you mean {' or '.join(dict.fromkeys(near))}?" if near else f"Columns: {', '.join(known[:20])}."
+        return self.invalid(start, f"there is no column {name}. {hint}")
 
     def _refuse_hints(self, token: Token) -> None:
         for comment in token.comments:
