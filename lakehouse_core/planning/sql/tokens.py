@@ -80,7 +80,7 @@ class SqlText:
         return UnsupportedFeature(f"SQL, {self.place(start)}: {_sentence(message)}")
 
     def no_column(self, start: int, name: str, known: Sequence[str]) -> InvalidRequest:
-        """Return the error for a name that is no column's, with the nearest of the known ones."""
+        """Return the error for an unknown column, with the nearest of the known ones."""
         near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
         hint = f"Did you mean {' or '.join(dict.fromkeys(near))}?" if near else f"Columns: {', '.join(known[:20])}."
         return self.invalid(start, f"there is no column {name}. {hint}")
