@@ -170,6 +170,7 @@ class _Behind:
         self._pool = pool
         self._closing: deque[tuple[Future[None], int]] = deque()
         self._bytes = 0
+        self._failures: list[BaseException] = []
 
     @contextmanager
     def open_write(self, key: str) -> Iterator[IO[bytes]]:
@@ -178,7 +179,7 @@ class _Behind:
             yield sink
             size = sink.tell()
             self._make_room(size)
-            self._send(stack.pop_all().close, size)
+            self._send_rest(stack.pop_all(), size)
 
     def write(self, key: str, data: bytes) -> None:
         self._make_room(len(data))
@@ -195,14 +196,20 @@ class _Behind:
 
     def _make_room(self, size: int) -> None:
         """Wait until so many bytes more may be sent. Raises the first error of an earlier one."""
-        while self._closing and self._is_full(size):
+        while self._closing and (self._failures or self._is_full(size)):
             self._end_first()
 
     def _is_full(self, size: int) -> bool:
         return self._bytes + size > _MOST_BYTES_BEHIND
 
-    def _send(self, close: Callable[[], None], size: int) -> None:
-        closing = _Closing(close)
+    def _send_rest(self, block: ExitStack, size: int) -> None:
+        """Close the block of an object behind."""
+        self._send(block.close, size, give_up=lambda error: block.__exit__(type(error), error, None))
+
+    def _send(
+        self, close: Callable[[], None], size: int, *, give_up: Callable[[BaseException], object] = lambda error: None
+    ) -> None:
+        closing = _Closing(close, give_up, self._failures)
         try:
             self._pool.submit(closing.run)
         except RuntimeError:
@@ -221,19 +228,29 @@ class _Behind:
 
 
 class _Closing:
-    """The end of the writing of one object. The first thread that runs it carries it out."""
+    """The end of the writing of one object. The first thread that runs it carries it out, or gives the object up if
+    another one of the task has failed: a store that is away would be asked for all of them.
+    """
 
-    def __init__(self, close: Callable[[], None]) -> None:
+    def __init__(
+        self, close: Callable[[], None], give_up: Callable[[BaseException], object], failures: list[BaseException]
+    ) -> None:
         self.closed: Future[None] = Future()
         self._close = close
+        self._give_up = give_up
+        self._failures = failures
         self._begun = Lock()
 
     def run(self) -> None:
         if not self._begun.acquire(blocking=False):
             return
         try:
+            if self._failures:
+                self._give_up(self._failures[0])
+                raise self._failures[0]
             self._close()
         except BaseException as error:
+            self._failures.append(error)
             self.closed.set_exception(error)
         else:
             self.closed.set_result(None)
@@ -254,8 +271,10 @@ class _BehindOnDisk(_Behind):
             sink = HeldSink(lambda: stack.enter_context(self._store.open_write(key)), most_bytes=_MOST_HELD_BYTES)
             yield cast(IO[bytes], sink)
             self._make_room(sink.tell())
-            close = partial(self._put, key, sink.content()) if sink.is_small else stack.pop_all().close
-            self._send(close, sink.tell())
+            if sink.is_small:
+                self._send(partial(self._put, key, sink.content()), sink.tell())
+            else:
+                self._send_rest(stack.pop_all(), sink.tell())
 
     def _put(self, key: str, data: bytes) -> None:
         with self._store.open_write(key) as sink:
@@ -264,9 +283,11 @@ class _BehindOnDisk(_Behind):
     def _is_full(self, size: int) -> bool:
         return len(self._closing) >= _MOST_FILES_BEHIND or super()._is_full(size)
 
-    def _send(self, close: Callable[[], None], size: int) -> None:
+    def _send(
+        self, close: Callable[[], None], size: int, *, give_up: Callable[[BaseException], object] = lambda error: None
+    ) -> None:
         if self._has_first:
-            super()._send(close, size)
+            super()._send(close, size, give_up=give_up)
             return
         self._has_first = True
         close()

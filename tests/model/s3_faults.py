@@ -75,17 +75,17 @@ def sweep(
     """Let each chosen request of a verb fail in its turn, where it `stays` with all that come later; return how many
     there were.
     """
-    trial = _trial(stub, name)
+    trial = trial_of(stub, name)
     wanted = chosen(trial.requests)
     for request in wanted:
-        store = _served(stub, trial.made)
+        store = served(stub, trial.made)
         stub.plan = _failing(request, FAULTS[fault], stays=stays)
         told: BaseException | None = None
         try:
             trial.verb.run(catalog_of(store, 2))
         except lc.LakehouseError as error:
             told = error
-        held = _held(stub, trial.made)
+        held = held_by(stub, trial.made)
         try:
             may_leave = stays or trial.verb.resumes or _may_leave_files(request)
             if not may_leave and not isinstance(told, UNKNOWN):
@@ -99,7 +99,7 @@ def sweep(
 
 
 @dataclass(frozen=True)
-class _Trial:
+class Trial:
     """A verb, what was made before it, what users see before and after it, and its requests by their keys."""
 
     verb: Verb
@@ -110,14 +110,14 @@ class _Trial:
 
 
 @cache
-def _trial(stub: S3Stub, name: str) -> _Trial:
+def trial_of(stub: S3Stub, name: str) -> Trial:
     verb = VERBS[name]
     made = MemoryStore(clock=VirtualClock())
     make(made, verb)
     before = seen(catalog_of(made, 1))
-    verb.run(catalog_of(_served(stub, made), 2))
+    verb.run(catalog_of(served(stub, made), 2))
     requests = sorted(set(stub.requests), key=lambda request: (request.key, request.verb, request.count))
-    return _Trial(verb, made, before, seen(catalog_of(_held(stub, made), 3)), requests)
+    return Trial(verb, made, before, seen(catalog_of(held_by(stub, made), 3)), requests)
 
 
 def _failing(wanted: Request, fault: Fault | Answer, *, stays: bool) -> Callable[[Request], Fault | Answer | None]:
@@ -132,7 +132,7 @@ def _failing(wanted: Request, fault: Fault | Answer, *, stays: bool) -> Callable
     return plan
 
 
-def _served(stub: S3Stub, made: MemoryStore) -> ObjectStore:
+def served(stub: S3Stub, made: MemoryStore) -> ObjectStore:
     """Return a store on the stub, which has the same objects at the same time, and nothing else."""
     stub.restart({f"wh/{info.key}": made.read(info.key) for info in made.list("")})
     stub.now_millis = made.now_millis
@@ -143,7 +143,7 @@ def _store(stub: S3Stub) -> RemoteStore:
     return s3_store(with_storage(StoreSpec("s3", "lake/wh"), stub.storage), clock=VirtualClock())
 
 
-def _held(stub: S3Stub, made: MemoryStore) -> MemoryStore:
+def held_by(stub: S3Stub, made: MemoryStore) -> MemoryStore:
     """Return a store in memory, which is faster, with what the stub has now."""
     held = HeldStore(clock=VirtualClock(now_millis=made.now_millis()))
     held.write_all({key.removeprefix("wh/"): stored.data for key, stored in stub.lake.objects.items()})

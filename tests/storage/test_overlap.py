@@ -12,9 +12,9 @@ import pytest
 import lakehouse_core as lc
 from lakehouse_core.catalog.catalog import Catalog
 from lakehouse_core.clock import VirtualClock
-from lakehouse_core.errors import NotFound, StorageFull
+from lakehouse_core.errors import NotFound, StorageFull, StorageUnavailable
 from lakehouse_core.storage import MemoryStore, overlap
-from lakehouse_core.storage.overlap import closing_behind, reading_ahead
+from lakehouse_core.storage.overlap import Sinks, closing_behind, reading_ahead
 from tests.limits import HANGS_AFTER_SECONDS
 
 AT_ONCE = 4
@@ -141,6 +141,29 @@ def test_the_first_error_is_raised_when_the_sinks_settle_and_delete_waits_for_th
         with pytest.raises(StorageFull, match="1: no space left"):
             sinks.settle()
         sinks.delete(["0", "1", "2"])
+    assert not list(store.list(""))
+
+
+def test_after_an_error_no_further_object_is_sent() -> None:
+    store = Wide()
+    sent: list[str] = []
+
+    def away(key: str) -> None:
+        sent.append(key)
+        raise StorageUnavailable(f"{key}: the store does not answer.")
+
+    def send(sinks: Sinks) -> None:
+        for number in range(200):
+            with sinks.open_write(f"{number}") as sink:
+                sink.write(b"x")
+        sinks.settle()
+
+    store.before_write = away
+    with closing_behind(store) as sinks:
+        with pytest.raises(StorageUnavailable, match="does not answer"):
+            send(sinks)
+        sinks.delete(f"{number}" for number in range(200))
+    assert len(sent) <= AT_ONCE
     assert not list(store.list(""))
 
 

@@ -298,6 +298,26 @@ def test_one_stuck_connection_does_not_stop_the_others(stub: S3Stub) -> None:
     assert time.monotonic() - begun < DEFAULT_SECONDS
 
 
+@pytest.mark.usefixtures("hasty")
+def test_of_many_objects_a_store_that_is_away_is_asked_for_few(stub: S3Stub) -> None:
+    store = store_of(stub, connections="8")
+    store.write("warm", b"")
+    stub.plan = lambda request: Fault.THROTTLED
+    many = [f"{number}" for number in range(500)]
+    asks: list[Callable[[], object]] = [
+        lambda: store.infos(many),
+        lambda: store.read_found(many),
+        lambda: store.write_all(dict.fromkeys(many, b"")),
+    ]
+    for ask in asks:
+        stub.requests.clear()
+        with pytest.raises(StorageUnavailable, match=r"[Tt]ry again later"):
+            ask()
+
+        # Each of the first is sent twice.
+        assert len(stub.requests) <= 8 * 2
+
+
 def test_a_lost_answer_to_a_conditional_write_is_unknown_and_is_not_sent_again(stub: S3Stub) -> None:
     store = store_of(stub)
     assert store.create_new("warm", b"")

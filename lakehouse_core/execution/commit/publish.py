@@ -26,8 +26,9 @@ from lakehouse_core.planning.commit.ledger import NONCE_PROPERTY, LedgerAnswer, 
 from lakehouse_core.retry import Attempt, Retry
 from lakehouse_core.table.snapshot import Snapshot, parse_snapshot
 
-# The policy for repeating a call to a store that does not answer; the deadline is that of the commit.
-_OUTCOME: Final = Retry(None, min_wait_millis=100, max_wait_millis=100)
+# The policy for repeating a call to a store that does not answer; the deadline is that of the commit. Waits grow, so
+# that commits that wait for one store do not keep it busy.
+_OUTCOME: Final = Retry(None, min_wait_millis=100, max_wait_millis=5_000)
 _NO_ANSWER: Final = "the store did not answer before the deadline whether it was written"
 
 

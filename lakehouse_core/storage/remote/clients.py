@@ -15,6 +15,8 @@ from lakehouse_core.storage.remote.settings import Credentials, RemoteSettings, 
 
 # How often a client repeats a request that may be repeated.
 READ_RETRIES: Final = 5
+# Its wait before the first repetition; each further wait is random and may be twice as long.
+FIRST_WAIT_SECONDS: Final = 0.1
 # The processes that were forked from one that had loaded this module.
 _FORKED: Final[set[int]] = set()
 
@@ -42,7 +44,11 @@ def _client(new: Callable[..., Any], settings: RemoteSettings, retries: int, key
         **settings.client_config(),
         **dict(() if keys is None else keys.config),
         client_options={"allow_http": settings.allow_http, "timeout": timeout, "connect_timeout": timeout},
-        retry_config={"max_retries": retries, "retry_timeout": timedelta(seconds=3 * settings.timeout_seconds)},
+        retry_config={
+            "max_retries": retries,
+            "retry_timeout": timedelta(seconds=3 * settings.timeout_seconds),
+            "backoff": {"init_backoff": timedelta(seconds=FIRST_WAIT_SECONDS)},
+        },
     )
 
 

@@ -123,12 +123,26 @@ class Requests:
             self._delete({key: self.path(key) for key in keys})
 
     def at_once(self, function: Callable[[T], R], items: Sequence[T]) -> list[R]:
-        """Return the result of `function` for each item, which run at once. Raises the first failure."""
+        """Return the result of `function` for each item, which run at once. Raises the first failure, after which no
+        further item is begun.
+        """
         if len(items) < 2:
             return [function(item) for item in items]
         # In a forked child the threads are gone; this raises there.
         self._client()
-        running = [_threads(self.settings.connections).submit(function, item) for item in items]
+        failures: list[BaseException] = []
+
+        def unless_failed(item: T) -> R:
+            # A store that is away would be asked for all of them, each with its repetitions.
+            if failures:
+                raise failures[0]
+            try:
+                return function(item)
+            except BaseException as error:
+                failures.append(error)
+                raise
+
+        running = [_threads(self.settings.connections).submit(unless_failed, item) for item in items]
         # A request that is still on its way when this returns could take effect after what the caller does next.
         wait(running)
         return [one.result() for one in running]
