@@ -13,6 +13,7 @@ from moto.server import ThreadedMotoServer
 
 import lakehouse_core as lc
 from tests.limits import HANGS_AFTER_SECONDS
+from tests.storage.metadata_server import metadata_server
 from tests.storage.s3_stub import ACCESS, REGION, SECRET, S3Stub
 
 SCRIPT = """
@@ -54,10 +55,11 @@ pytestmark = [pytest.mark.spark, pytest.mark.own_session, pytest.mark.slow, pyte
 
 def lines_of(environ: Mapping[str, str], arguments: Mapping[str, object]) -> list[str]:
     """Run the script in a process of its own, whose environment has the keys; return what it printed."""
-    given = [json.dumps(arguments), environ["AWS_ACCESS_KEY_ID"], environ["AWS_SECRET_ACCESS_KEY"]]
+    keys = [environ.get("AWS_ACCESS_KEY_ID", "other"), environ.get("AWS_SECRET_ACCESS_KEY", "other")]
+    machine = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
     ended = subprocess.run(
-        [sys.executable, "-c", SCRIPT, *given],
-        env={**os.environ, **environ},
+        [sys.executable, "-c", SCRIPT, json.dumps(arguments), *keys],
+        env={**machine, **environ},
         capture_output=True,
         text=True,
         check=False,
@@ -117,3 +119,16 @@ def test_a_table_whose_commits_a_database_decides_is_the_same_on_spark(tmp_path:
         assert attempts == "failed attempts 0"
         decides = lc.connect("s3://lake/wh", storage={**stub.storage, "conditional-writes": "false"}, metastore=names)
         assert decides.table("db.t").scan().count() == 100
+
+
+def test_the_keys_of_a_machines_role_are_found_and_renewed_by_driver_and_tasks() -> None:
+    with S3Stub() as stub, metadata_server(stub) as role:
+        stub.secrets, role.lifetime_seconds = {}, 10
+        environ = {
+            "AWS_METADATA_ENDPOINT": role.endpoint,
+            "AWS_REGION": REGION,
+            "AWS_ENDPOINT_URL": stub.endpoint,
+        }
+        lines_of(environ, {})
+
+        assert len(stub.expired) > 1

@@ -88,8 +88,8 @@ class Bucket:
 class S3Stub:
     """What tests tell it: `plan` says what goes wrong with a request; `delay_seconds` is how long each answer takes;
     `denied` are verbs without permission; `ignored` headers that have no effect; `expired` session tokens;
-    `skew_seconds` how far its clock is ahead; `listed` what lists show instead of the present state; `page` the most
-    keys of one answer.
+    `secrets` secret keys by access keys; `skew_seconds` how far its clock is ahead; `listed` what lists show instead of
+    the present state; `page` the most keys of one answer.
     """
 
     def __init__(self, *, port: int = 0, delay_seconds: float = 0) -> None:
@@ -102,6 +102,7 @@ class S3Stub:
         self.listed: Bucket | None = None
         self.page = 1_000
         self.region = REGION
+        self.secrets: Mapping[str, str] = {ACCESS: SECRET}
         self.now_millis: Callable[[], int] = lambda: int(time.time() * 1000)
         self.buckets = {"lake": Bucket()}
         self.uploads: dict[str, dict[int, bytes]] = {}
@@ -218,7 +219,7 @@ class S3Stub:
             at = datetime.strptime(sent, "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC).timestamp()
             if abs(time.time() + self.skew_seconds - at) > _MOST_SKEW_SECONDS:
                 return Answer(403, code="RequestTimeTooSkewed")
-        wrong = signature_fault(message, {ACCESS: SECRET}, self.region)
+        wrong = signature_fault(message, self.secrets, self.region)
         if wrong is None and verb in self.denied:
             wrong = Answer(403, code="AccessDenied")
         if wrong is None and message.bucket_and_key[0] not in self.buckets:

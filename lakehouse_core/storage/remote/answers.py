@@ -17,8 +17,8 @@ from lakehouse_core.storage.keys import joined
 from lakehouse_core.storage.remote.service import Service
 from lakehouse_core.storage.remote.settings import RemoteSettings
 
-# Where a machine with a role asks for its credentials, after all other places.
-_ROLE_ADDRESS: Final = "169.254.169.254"
+# Where a machine or a container with a role asks for its credentials, after all other places.
+_ROLE_ADDRESS: Final = re.compile(r"http://169\.254\.\d+\.\d+[:/]|http://[^/\s]+/latest/(api/token|meta-data/)")
 _CODE: Final = re.compile(r"<Code>(\w{1,60})</Code>")
 _NO_ANSWER: Final = "error sending request"
 # What the client says where the store gave no code, and what to do; "": no such store answers like this.
@@ -88,7 +88,7 @@ class ServiceAnswers:
 
     def failure(self, kind: type[StorageUnavailable], key: str, error: Exception) -> StorageUnavailable:
         """Return the error of that kind; CredentialsMissing where no request could be signed, so that none was sent."""
-        if _ROLE_ADDRESS in str(error):
+        if _ROLE_ADDRESS.search(str(error)):
             return CredentialsMissing(f"{self._uri(key)}: no credentials were found. {self._service.how_to_give_keys}")
         return kind(self.text(key, error))
 
