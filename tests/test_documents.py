@@ -6,7 +6,7 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
@@ -194,7 +194,7 @@ def test_the_words_that_texts_do_not_use_are_recognised():
 
     assert [text for what, text in faults if not UNUSED_WORDS[what].search(text)] == []
     assert [text for text in good for what in UNUSED_WORDS.values() if what.search(text)] == []
-    assert len(list(texts())) > 5000
+    assert len(texts()) > 5000
 
 
 @pytest.mark.parametrize(
@@ -209,21 +209,27 @@ def test_a_heading_has_the_anchor_that_code_hosts_give_it(heading, anchor):
     assert slug(heading) == anchor
 
 
-def code() -> Iterator[tuple[str, int, str]]:
-    """Yield path, number and text of each line of Python in the packages."""
-    for package in CODE:
-        for path in sorted({*(ROOT / package).rglob("*.py")} - {Path(__file__)}):
-            for number, line in enumerate(path.read_text().splitlines(), 1):
-                yield str(path.relative_to(ROOT)), number, line
+@cache
+def code() -> Sequence[tuple[str, int, str]]:
+    """Return path, number and text of each line of Python in the packages."""
+    return [
+        (str(path.relative_to(ROOT)), number, line)
+        for package in CODE
+        for path in sorted({*(ROOT / package).rglob("*.py")} - {Path(__file__)})
+        for number, line in enumerate(path.read_text().splitlines(), 1)
+    ]
 
 
-def texts() -> Iterator[tuple[str, str]]:
-    """Yield place and words of each text of the packages but names: docstrings, messages, help."""
-    for package in TEXTS:
-        for path in sorted((ROOT / package).rglob("*.py")):
-            for node in ast.walk(ast.parse(path.read_text())):
-                if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value:
-                    yield f"{path.relative_to(ROOT)}:{node.lineno}", " ".join(node.value.split())
+@cache
+def texts() -> Sequence[tuple[str, str]]:
+    """Return place and words of each text of the packages but names: docstrings, messages, help."""
+    return [
+        (f"{path.relative_to(ROOT)}:{node.lineno}", " ".join(node.value.split()))
+        for package in TEXTS
+        for path in sorted((ROOT / package).rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value
+    ]
 
 
 def is_there(target: Path) -> bool:

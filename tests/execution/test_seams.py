@@ -1,6 +1,8 @@
 """Time, chance and stores reach the core through its seams only: where each is made is written down here."""
 
 import ast
+from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -45,14 +47,23 @@ READERS = [
 ]
 
 
+@cache
+def imported_names() -> Mapping[str, set[str]]:
+    """Return what each module of the core imports from others, by the name of the module."""
+    return {
+        str(path.relative_to(CORE).with_suffix("")): {
+            alias.name
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+            if isinstance(node, ast.ImportFrom)
+            for alias in node.names
+        }
+        for path in CORE.rglob("*.py")
+    }
+
+
 def importers(name: str) -> list[str]:
     """Return the modules of the core that import it, sorted."""
-    found = []
-    for path in CORE.rglob("*.py"):
-        nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if any(alias.name == name for node in nodes if isinstance(node, ast.ImportFrom) for alias in node.names):
-            found.append(str(path.relative_to(CORE).with_suffix("")))
-    return sorted(found)
+    return sorted(module for module, names in imported_names().items() if name in names)
 
 
 @pytest.mark.parametrize("name", MAKERS)

@@ -1,5 +1,6 @@
 """Copies of tables that Java wrote: each file of a copy is that of the table."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,9 +19,11 @@ OWN = {"LATEST", "EARLIEST", "boundary"}
 @pytest.mark.parametrize(
     "share", [pytest.param(share, marks=[pytest.mark.long] * (share > 1)) for share in range(1, 7)]
 )
-def test_a_copy_has_the_files_of_the_table_byte_for_byte(tmp_path: Path, name: str, share: int) -> None:
+def test_a_copy_has_the_files_of_the_table_byte_for_byte(
+    unpacked: Callable[[str], Path], tmp_path: Path, name: str, share: int
+) -> None:
     chosen = of_part(list(sets.docs(name)), (share, 6))
-    warehouse, copies = sets.unpack(name, tmp_path / "golden"), tmp_path / "copies"
+    warehouse, copies = unpacked(name), tmp_path / "copies"
     source, target = lc.connect(str(warehouse)), lc.connect(str(copies))
     target.create_database("db")
     for table in chosen:

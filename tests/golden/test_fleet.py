@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -33,8 +34,8 @@ def plan_of(catalog: lc.Catalog) -> lc.MaintenancePlan:
     )
 
 
-def test_every_table_of_java_is_planned_or_refused_without_a_change(tmp_path: Path) -> None:
-    warehouse = unpack("java-2.0.0", tmp_path)
+def test_every_table_of_java_is_planned_or_refused_without_a_change(unpacked: Callable[[str], Path]) -> None:
+    warehouse = unpacked("java-2.0.0")
     catalog = lc.connect(warehouse)
     before = objects(warehouse)
 

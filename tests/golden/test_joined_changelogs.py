@@ -1,5 +1,6 @@
 """Changelogs that Flink's own task laid into one object for several buckets: every row is read, at every snapshot."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,8 @@ TABLES = recorded()
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_the_changelog_is_what_java_read(tmp_path: Path, name: str) -> None:
-    table = lc.connect(str(sets.unpack(SET, tmp_path))).table(f"db.{name}")
+def test_the_changelog_is_what_java_read(unpacked: Callable[[str], Path], name: str) -> None:
+    table = lc.connect(str(unpacked(SET))).table(f"db.{name}")
 
     for snapshot_id, rows in TABLES[name].items():
         until = int(snapshot_id)

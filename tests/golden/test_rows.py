@@ -4,7 +4,7 @@ import functools
 import json
 import operator
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -43,16 +43,13 @@ def of_older(name: str) -> list[pytest.MarkDecorator]:
 
 TABLES = [(name, table) for name in sets.RECORDED for table in sets.docs(name)]
 KEYED = [
-    pytest.param(name, table, marks=of_older(name))
-    for name, table in TABLES
-    if table not in REFUSED_BECAUSE and sets.docs(name)[table]["primaryKeys"]
+    (name, table) for name, table in TABLES if table not in REFUSED_BECAUSE and sets.docs(name)[table]["primaryKeys"]
 ]
 
 
 @pytest.fixture(scope="module")
-def warehouses(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    target = tmp_path_factory.mktemp("golden")
-    return {name: sets.unpack(name, target) for name in sets.RECORDED}
+def warehouses(unpacked: Callable[[str], Path]) -> dict[str, Path]:
+    return {name: unpacked(name) for name in sets.RECORDED}
 
 
 def head(doc: sets.Doc) -> list[Row]:
@@ -88,7 +85,14 @@ def expected_rows(name: str, table: str) -> dict[int, list[Row]]:
     return {snapshot_id: rows[snapshot_id] for snapshot_id in sets.retained(doc)}
 
 
-@pytest.mark.parametrize(("name", "table"), KEYED)
+@pytest.mark.parametrize(
+    ("name", "table"),
+    # Every second one, and in `make test-long` the others: each kind has several tables.
+    [
+        pytest.param(name, table, marks=of_older(name) or [pytest.mark.long] * (place % 2))
+        for place, (name, table) in enumerate(KEYED)
+    ],
+)
 def test_rows_looked_up_by_their_keys_are_those_that_java_reads(
     warehouses: dict[str, Path], name: str, table: str
 ) -> None:
@@ -199,8 +203,8 @@ def test_an_index_in_the_manifest_leaves_out_the_files_without_the_value(
 
 
 @pytest.mark.parametrize("name", sets.PRINTED)
-def test_rows_of_older_sets_are_those_that_java_printed(tmp_path: Path, name: str) -> None:
-    catalog = lc.connect(str(sets.unpack(name, tmp_path)))
+def test_rows_of_older_sets_are_those_that_java_printed(unpacked: Callable[[str], Path], name: str) -> None:
+    catalog = lc.connect(str(unpacked(name)))
     printed = sets.printed(name)
 
     for table, (row_count, first_rows) in printed.items():

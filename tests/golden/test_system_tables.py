@@ -1,13 +1,13 @@
 """System tables of tables written by Java equal what Java tells of them."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import lakehouse_core as lc
-from tests.golden import sets
 from tests.golden.record_system_tables import SET, recorded
 from tests.interop.system_tables import differences, our_rows
 
@@ -15,8 +15,8 @@ pytestmark = pytest.mark.golden
 
 
 @pytest.fixture(scope="module")
-def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return sets.unpack(SET, tmp_path_factory.mktemp("golden"))
+def warehouse(unpacked: Callable[[str], Path]) -> Path:
+    return unpacked(SET)
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """`verify` finds nothing in any table that Java wrote, whatever its kind."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,8 +14,8 @@ pytestmark = pytest.mark.golden
 @pytest.mark.parametrize(
     "name", [sets.RECORDED[0], pytest.param(sets.RECORDED[1], marks=pytest.mark.long), *sets.PRINTED]
 )
-def test_verify_finds_nothing_in_tables_of_java(tmp_path: Path, name: str) -> None:
-    catalog = lc.connect(str(sets.unpack(name, tmp_path)))
+def test_verify_finds_nothing_in_tables_of_java(unpacked: Callable[[str], Path], name: str) -> None:
+    catalog = lc.connect(str(unpacked(name)))
     tables = catalog.tables("db")
 
     findings = {

@@ -15,6 +15,7 @@ from dagster_graphql.test.utils import execute_dagster_graphql
 
 from lakehouse_dagster.testing import ReadyLake, ready_lake
 from tests.lakehouse_dagster.page_location import FEED, LAKE, DailyFeed
+from tests.lakehouse_dagster.stored_instance import stored_instance
 
 pytestmark = [
     pytest.mark.dagster,
@@ -45,7 +46,7 @@ query Page($path: [String!]!) {
 @pytest.fixture
 def ready(tmp_path: Path) -> Iterator[ReadyLake]:
     # The web server takes no instance in memory.
-    with ready_lake(LAKE, resources={"shop": DailyFeed()}) as made, dg.DagsterInstance.local_temp(str(tmp_path)) as own:
+    with ready_lake(LAKE, resources={"shop": DailyFeed()}) as made, stored_instance(tmp_path) as own:
         stored = replace(made, instance=own)
         FEED.offer(own, DAYS)
         stored.ingest(DAYS[0], DAYS[1])

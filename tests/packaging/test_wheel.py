@@ -216,13 +216,14 @@ def test_the_report_of_the_page_reads_a_partition_and_overwrites_its_own(python:
     ],
 )
 def test_the_scripts_of_a_user_pass_a_strict_type_check(python: Path, project: Path, scripts: list[str]):
-    checker = [sys.executable, "-m", "mypy", "--cache-dir", project / "cache"]
-    command = [*checker, "--python-executable", python]
+    checker = [sys.executable, "-m", "mypy", "--cache-dir", project / "cache", "--python-executable", python]
+    command = [*checker, *scripts, "wrong_script.py"]
 
-    ran([*command, *scripts], project)
-    wrong = subprocess.run([*command, "wrong_script.py"], cwd=project, capture_output=True, text=True, check=False)
+    found = subprocess.run(command, cwd=project, capture_output=True, text=True, check=False)
 
-    assert 'expression has type "int", variable has type "str"' in wrong.stdout
+    (error,) = [line for line in found.stdout.splitlines() if ": error: " in line]
+    assert error.startswith("wrong_script.py:"), found.stdout + found.stderr
+    assert 'expression has type "int", variable has type "str"' in error
 
 
 @pytest.mark.dagster

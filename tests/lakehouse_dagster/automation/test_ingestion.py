@@ -23,6 +23,7 @@ from lakehouse_dagster.testing import ReadyLake, ready_lake
 from tests.lakehouse_dagster.page_location import FEED, DailyFeed
 from tests.lakehouse_dagster.page_location import LAKE as DELIVERED
 from tests.lakehouse_dagster.shop import ShopFeed, orders, shop_lake, shop_resources
+from tests.lakehouse_dagster.stored_instance import stored_instance
 
 pytestmark = pytest.mark.dagster
 ORDERS, OPEN = "sales.orders", "sales.open_orders"
@@ -51,7 +52,7 @@ def put(path: Path, *ids: object) -> None:
 @contextmanager
 def stored(lake: Lake, folder: Path, **resources: Any) -> Iterator[ReadyLake]:
     """A lake whose instance is stored: the context of a schedule takes no other."""
-    with ready_lake(lake, resources=resources) as made, dg.DagsterInstance.local_temp(str(folder)) as own:
+    with ready_lake(lake, resources=resources) as made, stored_instance(folder) as own:
         yield replace(made, instance=own)
 
 

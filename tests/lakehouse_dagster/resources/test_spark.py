@@ -1,8 +1,10 @@
 """A Spark session as a resource: one per process, made late, its settings never silently other ones."""
 
+import json
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -81,32 +83,41 @@ def test_local_cores_come_from_the_master(master: str, cores: int | None):
     assert _local_cores(master) == (cores or os.cpu_count())
 
 
-@pytest.mark.parametrize(
-    ("master", "told"),
-    [
-        ("", "'' is not a master of Spark. Expected local[2], local-cluster[2,1,1024], spark://host:7077, yarn or k8s"),
-        ("loca[2]", "'loca[2]' is not a master of Spark."),
-        ("spark://host", "'spark://host' is not a master of Spark."),
-        ("spark://127.0.0.1:1,127.0.0.1:2", "no master of spark://127.0.0.1:1,127.0.0.1:2 answers (127.0.0.1:1: "),
-        ("spark://127.0.0.1:99999", "no master of spark://127.0.0.1:99999 answers (127.0.0.1:99999: "),
-    ],
-)
-def test_a_master_that_is_wrong_or_away_is_told_before_a_jvm_starts(master: str, told: str):
+# Masters that are wrong or away, and what is told of each.
+MASTERS = {
+    "": "'' is not a master of Spark. Expected local[2], local-cluster[2,1,1024], spark://host:7077, yarn or k8s",
+    "loca[2]": "'loca[2]' is not a master of Spark.",
+    "spark://host": "'spark://host' is not a master of Spark.",
+    "spark://127.0.0.1:1,127.0.0.1:2": "no master of spark://127.0.0.1:1,127.0.0.1:2 answers (127.0.0.1:1: ",
+    "spark://127.0.0.1:99999": "no master of spark://127.0.0.1:99999 answers (127.0.0.1:99999: ",
+}
+
+
+@pytest.fixture(scope="module")
+def told_of_masters() -> Mapping[str, str]:
+    """What a process without Java is told of each master, by the master."""
     script = f"""
-import sys
+import json
 import lakehouse_core as lc
 from lakehouse_dagster.resources import SparkRuntime
-try:
-    SparkRuntime(master={master!r}).spark_session
-except lc.InvalidRequest as error:
-    print(error)
+told = {{}}
+for master in {MASTERS!r}:
+    try:
+        SparkRuntime(master=master).spark_session
+    except lc.InvalidRequest as error:
+        told[master] = str(error)
+print(json.dumps(told))
 """
-    done = subprocess.run(
-        [sys.executable, "-c", script], check=True, capture_output=True, text=True, env={**os.environ, "JAVA_HOME": "/"}
-    )
+    environ = {**os.environ, "JAVA_HOME": "/"}
+    done = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True, env=environ)
+    told: Mapping[str, str] = json.loads(done.stdout)
+    return told
 
-    assert done.stdout.startswith(f"SparkRuntime: {told}")
-    assert done.stdout.count("\n") == 1
+
+@pytest.mark.parametrize("master", MASTERS)
+def test_a_master_that_is_wrong_or_away_is_told_before_a_jvm_starts(master: str, told_of_masters: Mapping[str, str]):
+    assert told_of_masters[master].startswith(f"SparkRuntime: {MASTERS[master]}")
+    assert "\n" not in told_of_masters[master]
 
 
 def test_settings_part_into_those_of_the_process_and_those_of_a_session():
