@@ -1,9 +1,10 @@
 """What all tests share: the Spark session, made once per run and only when a test asks for it."""
 
+import gc
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +29,24 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+# The JVM of a test ends before code pays that is compiled with full effort.
+for name in ("SPARK_SUBMIT_OPTS", "SPARK_LAUNCHER_OPTS"):
+    os.environ.setdefault(name, "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--part", type=parse_part, default=WHOLE, metavar="K/N", help="every N-th test from the K-th on")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Keep the modules and tests, which stay until the end, from being looked through by Python's collector."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)  # the workers read the groups in a hook of their own
