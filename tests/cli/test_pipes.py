@@ -14,11 +14,15 @@ import pytest
 PROGRAM = [sys.executable, "-c", "from lakehouse_core.cli import main; main()"]
 
 
+# A form that is read from its end, and one of text; `make test-long` takes the others.
+FORMS = ["parquet", "csv", *(pytest.param(form, marks=pytest.mark.long) for form in ("jsonl", "arrow"))]
+
+
 def run(*words: str, given: bytes | None = None) -> subprocess.CompletedProcess[bytes]:
     return subprocess.run([*PROGRAM, *words], input=given, capture_output=True, check=False)
 
 
-@pytest.mark.parametrize("form", ["parquet", "csv", "jsonl", "json", "arrow"])
+@pytest.mark.parametrize("form", [*FORMS, pytest.param("json", marks=pytest.mark.long)])
 def test_rows_go_from_one_table_to_another_through_a_pipe(shell, orders, form):
     shell("create", "sales.copies", "--schema", "orders.yaml")
 
@@ -41,7 +45,7 @@ def test_packed_text_and_arrow_files_come_through_a_pipe_too(shell, orders, home
     assert json.loads(written.stdout)["rows_added"] == 3
 
 
-@pytest.mark.parametrize("form", ["parquet", "csv", "jsonl", "arrow"])
+@pytest.mark.parametrize("form", FORMS)
 def test_whoever_has_seen_enough_ends_the_program_quietly(shell, orders, home, form):
     pq.write_table(
         pa.table({"dt": pa.array(["2013-01-01"] * 200_000).cast(pa.date32()), "id": range(200_000)}),

@@ -196,7 +196,7 @@ def many(shell, orders, home):
     return orders
 
 
-@pytest.mark.parametrize("words", [["--json"], ["--limit", "30000"]])
+@pytest.mark.parametrize("words", [["--json"], pytest.param(["--limit", "30000"], marks=pytest.mark.long)])
 def test_a_reader_that_has_seen_enough_is_no_failure(many, words):
     with subprocess.Popen(
         [*PROGRAM, "read", many, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -209,14 +209,30 @@ def test_a_reader_that_has_seen_enough_is_no_failure(many, words):
     assert said == ""
 
 
-@pytest.mark.parametrize("verb", ["--help", "tables", "verify sales.orders", "snapshots sales.orders --json"])
+@pytest.mark.parametrize(
+    "verb",
+    [
+        "--help",
+        pytest.param("tables", marks=pytest.mark.long),
+        pytest.param("verify sales.orders", marks=pytest.mark.long),
+        "snapshots sales.orders --json",
+    ],
+)
 def test_a_pipe_that_nobody_reads_is_no_failure(orders, verb):
     done = _with_stdout(f"{verb}", _closed_pipe())
 
     assert (done.returncode, done.stderr) == (0, "")
 
 
-@pytest.mark.parametrize("verb", ["tables", "snapshots sales.orders", "read sales.orders --json", "read sales.orders"])
+@pytest.mark.parametrize(
+    "verb",
+    [
+        "tables",
+        pytest.param("snapshots sales.orders", marks=pytest.mark.long),
+        pytest.param("read sales.orders --json", marks=pytest.mark.long),
+        "read sales.orders",
+    ],
+)
 def test_an_output_that_takes_nothing_is_told_in_one_line(orders, verb):
     with open("/dev/full", "w") as full:
         done = _with_stdout(verb, full.fileno())
@@ -225,7 +241,9 @@ def test_an_output_that_takes_nothing_is_told_in_one_line(orders, verb):
     assert done.stderr == "lakehouse: standard output: No space left on device\n"
 
 
-@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&-", ">&- 2>&-"])
+@pytest.mark.parametrize(
+    "closed", [">&-", *(pytest.param(each, marks=pytest.mark.long) for each in ("2>&-", ">&- 2>&-")), "<&-"]
+)
 def test_closed_streams_change_nothing(orders, closed):
     command = f"{sys.executable} -c 'from lakehouse_core.cli import main; main()' read {orders} --limit 1 {closed}"
 

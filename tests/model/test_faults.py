@@ -91,8 +91,9 @@ def test_a_full_or_read_only_store_is_told_and_changes_nothing(name, kind):
     assert seen(catalog_of(store, 3)) == before
 
 
-@pytest.mark.parametrize("name", ["write", "write, marked", "write, indexed", "write, orc"])
-@pytest.mark.parametrize("read", READS)
+@pytest.mark.parametrize(
+    ("read", "name"), each_with_one(READS, ["write", "write, marked", "write, indexed", "write, orc"])
+)
 def test_a_read_whose_store_fails_says_so_and_never_answers_wrong(name, read):
     verb = {**VERBS, **FILE_VERBS}[name]
     made = MemoryStore(clock=VirtualClock())

@@ -84,7 +84,7 @@ def test_a_large_object_is_read_in_ranges(store: ObjectStore, monkeypatch: pytes
         assert file.read(5) == b""
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", [pytest.param(seed, marks=[pytest.mark.long] * (seed > 3)) for seed in range(20)])
 def test_a_large_object_that_is_read_on_and_on_is_read_ahead_and_right(
     store: ObjectStore, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
@@ -326,7 +326,7 @@ def test_a_forked_process_says_to_use_spawn_instead_of_waiting_for_ever(store: O
 
 @pytest.mark.slow
 def test_commits_of_processes_that_race_are_all_kept(server: Any) -> None:
-    check_racing_commits(f"s3://lake/run-{next(NUMBERS)}", storage_of(server))
+    check_racing_commits(f"s3://lake/run-{next(NUMBERS)}", storage_of(server), commits=4)
 
 
 def test_the_code_of_the_page_runs(

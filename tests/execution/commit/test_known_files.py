@@ -34,12 +34,17 @@ def in_another_group(table: lc.Table, staged: lc.StagedCommit) -> object:
     return table.commit_together([staged], commit_user="group", commit_identifier=2)
 
 
-@pytest.mark.parametrize("kind", TABLES)
-@pytest.mark.parametrize("others", [0, 3, 40])
-@pytest.mark.parametrize(
-    ("first", "second"),
-    [(alone, together), (together, alone), (together, in_another_group), (alone, by_another)],
-)
+WAYS = [(alone, together), (together, alone), (together, in_another_group), (alone, by_another)]
+# After many commits of others, which take long, each kind of table in one way.
+CASES = [
+    pytest.param(kind, others, *way, marks=[pytest.mark.long] * (others > 3 and place != turn))
+    for place, kind in enumerate(TABLES)
+    for turn, way in enumerate(WAYS)
+    for others in (0, 3, 40)
+]
+
+
+@pytest.mark.parametrize(("kind", "others", "first", "second"), CASES)
 def test_files_that_are_committed_are_refused_under_another_name(
     kind: str, others: int, first: Callable[..., object], second: Callable[..., object]
 ) -> None:

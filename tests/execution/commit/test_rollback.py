@@ -84,7 +84,10 @@ OTHERS = [(key, "other") for key in range(5, 25)]
     [
         *((kind, writes, commit) for kind in KEYED for writes in (1, 3) for commit in COMMITS),
         # More snapshots than are read one by one.
-        *(("deduplicate", 33, commit) for commit in COMMITS),
+        *(
+            pytest.param("deduplicate", 33, commit, marks=[pytest.mark.long] * (commit != "together"))
+            for commit in COMMITS
+        ),
     ],
 )
 def test_rows_that_are_committed_after_a_rollback_are_the_newest(kind: str, writes: int, commit: str) -> None:
