@@ -108,8 +108,8 @@ cluster: setup ## The tests with a standalone Spark cluster of two workers on lo
 	@$(PYTEST) -m cluster --part $(PART)
 
 .PHONY: ceph
-ceph: setup ## The tests with Ceph's S3 gateway, a real server (installs it by apt-get where it is missing)
-	@$(PYTEST) -m ceph
+ceph: setup ## The tests with Ceph's S3 gateway, a real server (installs it by apt-get where it is missing; PART=1/2)
+	@$(PYTEST) -m ceph --part $(PART)
 
 .PHONY: azure
 azure: setup ## The tests with Azurite, a server of Azure Blob Storage (needs Node.js; npm installs it)
