@@ -10,6 +10,7 @@ import dagster as dg
 import lakehouse_core as lc
 from lakehouse_dagster.io_manager import table_metadata
 from lakehouse_dagster.partition_maps import PartitionMap
+from lakehouse_dagster.specs import part_fault
 from lakehouse_dagster.translator import LakehouseTranslator, TableFacts
 
 _DEFAULT = LakehouseTranslator()
@@ -33,6 +34,8 @@ def external_table(
     database, _, name = table.partition(".")
     if not database or not name or "." in name:
         raise lc.InvalidRequest(f"external_table({table!r}): expected the name of a table, 'database.name'.")
+    if (fault := part_fault(table)) is not None:
+        raise lc.InvalidRequest(f"external_table: {fault}.")
     facts = TableFacts(
         lake=lake, database=database, name=name, comment=comment, owners=tuple(owners), tags=dict(tags or {})
     )

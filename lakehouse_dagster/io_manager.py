@@ -29,6 +29,7 @@ from lakehouse_dagster.partition_maps import (
 from lakehouse_dagster.pipeline import RUN_ID, CommittedBatch, TableState, original_of, read_state
 from lakehouse_dagster.resources import LakehouseResource, spark_job
 from lakehouse_dagster.run_tags import root_run_id
+from lakehouse_dagster.specs import part_fault
 
 WriteMode: TypeAlias = Literal["append", "upsert", "overwrite"]
 
@@ -48,8 +49,10 @@ def table_metadata(
     `write_mode`: `append` adds rows, `upsert` merges them by the table's primary key, and `overwrite` replaces what the
     partitions of the run mean, or the whole table when the asset has no partitions. `partition_map` says what part of
     the table a partition key means. `rowkind_column` holds +I, -U, +U or -D for each row. `lake` and `table`
-    (`database.table`) are for assets whose key is not `<lake>/<database>/<table>`.
+    (`database.table`) are for assets whose key is not `<lake>/<database>/<table>`. Raises InvalidRequest.
     """
+    if table is not None and (fault := part_fault(table)) is not None:
+        raise lc.InvalidRequest(f"table_metadata: {fault}.")
     given = {
         "write_mode": None if write_mode is None else _checked_mode(write_mode),
         "partition_map": None

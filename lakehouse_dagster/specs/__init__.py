@@ -2,7 +2,7 @@
 
 from lakehouse_dagster.specs.lateness import BehindSpec, FreshnessSpec, IngestSpec
 from lakehouse_dagster.specs.loading import checked_spec, line_of, load_specs, misfit_error, node_of, parse_spec
-from lakehouse_dagster.specs.names import nearest
+from lakehouse_dagster.specs.names import nearest, part_fault
 from lakehouse_dagster.specs.partitions import DimensionSpec, PartitionsSpec
 from lakehouse_dagster.specs.sources import (
     FILES_PARAMETER,
@@ -47,4 +47,5 @@ __all__ = [
     "nearest",
     "node_of",
     "parse_spec",
+    "part_fault",
 ]

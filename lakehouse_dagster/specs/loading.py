@@ -13,7 +13,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 import lakehouse_core as lc
-from lakehouse_dagster.specs.names import nearest
+from lakehouse_dagster.specs.names import nearest, part_fault
 from lakehouse_dagster.specs.schema_fault import schema_fault
 from lakehouse_dagster.specs.sources import FeedSpec
 from lakehouse_dagster.specs.strict import Misfit
@@ -136,6 +136,8 @@ def _fault(file: str, root: yaml.Node, detail: ErrorDetails) -> str:
         return f"{where}{place} is not known{nearest(str(loc[-1]), _fields_at(loc[:-1]))}"
     if kind == "missing":
         return f"{where}{place} is missing."
+    if kind == "string_pattern_mismatch" and (fault := part_fault(str(detail["input"]))) is not None:
+        return f"{where}{place}: {fault}."
     return f"{where}{place + ': ' if place else ''}{detail['msg'].removeprefix('Value error, ')}"
 
 

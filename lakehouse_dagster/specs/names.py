@@ -14,3 +14,13 @@ def nearest(name: str, known: Collection[str]) -> str:
     """Return the end of a message about an unknown name: the nearest known one, else all of them."""
     matches = difflib.get_close_matches(name, known, n=1)
     return f"; did you mean {matches[0]!r}?" if matches else f"; there are {', '.join(known)}."
+
+
+def part_fault(name: str) -> str | None:
+    """Return why a name is that of a branch or a system table, None if it is that of a table."""
+    table, dollar, part = name.partition("$")
+    if not dollar:
+        return None
+    if part.startswith("branch_"):
+        return f"found {name!r}, a branch; branches are not supported yet. Name its table, {table!r}"
+    return f"found {name!r}, a system table, expected a table. Name {table!r}"

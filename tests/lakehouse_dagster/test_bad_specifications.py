@@ -39,6 +39,20 @@ CASES = [
     (KEYED + "options: {bucket: -2}\n", 12, "Option bucket = -2 is not supported yet: .*"),
     (KEYED + "partition_by: [dt]\n", 11, r"The primary key \(id\) lacks a partition column of \(dt\).*"),
     (KEYED.replace("[id]", "[idd]"), 11, r"primary_key names 'idd', which is not a column; did you mean 'id'\?"),
+    (
+        BASE.replace("name: orders", "name: orders$branch_test"),
+        2,
+        r"name: found 'orders\$branch_test', a branch; branches are not supported yet\. Name its table, 'orders'\.",
+    ),
+    (
+        KEYED.replace('files: {path: "in/*.csv"}', "changes_of: {table: sales.items$branch_test}").replace(
+            "upsert", "cdc"
+        ),
+        9,
+        r"changes_of\.table: found 'sales\.items\$branch_test', a branch; branches are not supported yet\. Name its .*",
+    ),
+    (BASE + "options: {branch: test}\n", 11, "Option branch .*"),
+    (BASE + "options: {scan.fallback-branch: test}\n", 11, "Option scan.fallback-branch .*"),
     # What keys of partitions mean.
     (by_time(pattern="%d.%m.%Y"), 12, "partitions give dt the value '01.01.2013', which DATE NOT NULL does not .*"),
     (by_time(pattern="%Y-%m"), 12, "partitions.time: columns .* have the same values, .*"),

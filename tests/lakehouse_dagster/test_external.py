@@ -18,6 +18,7 @@ from lakehouse_dagster import (
     TableFacts,
     external_table,
     external_tables_sensor,
+    table_metadata,
 )
 
 pytestmark = pytest.mark.dagster
@@ -160,6 +161,19 @@ def test_a_table_that_is_not_there_hides_no_other(
     [
         (lambda: external_table("orders"), "external_table('orders'): expected the name of a table, 'database.name'."),
         (lambda: external_table("a.b.c"), "external_table('a.b.c'): expected the name of a table, 'database.name'."),
+        (
+            lambda: external_table("sales.orders$branch_test"),
+            "external_table: found 'sales.orders$branch_test', a branch; branches are not supported yet. Name its "
+            "table, 'sales.orders'.",
+        ),
+        (
+            lambda: external_table("sales.orders$files"),
+            "external_table: found 'sales.orders$files', a system table, expected a table. Name 'sales.orders'.",
+        ),
+        (
+            lambda: table_metadata(table="sales.orders$branch_test"),
+            "table_metadata: found 'sales.orders$branch_test', a branch; branches are not supported yet. Name its",
+        ),
         (
             lambda: external_tables_sensor([ORDERS, ORDERS]),
             "external_tables_sensor: found lake/sales/orders, expected each table of the lake lake once, as",

@@ -65,7 +65,8 @@ def plan_fleet(
         try:
             found = survey_table(table.open(table.name), warehouse=table.warehouse, operations=wanted)
         except LakehouseError as error:
-            unread.append(without_candidate(table.warehouse, table.name, None, str(error)))
+            reason = str(error).removeprefix(f"{table.name}: ")
+            unread.append(without_candidate(table.warehouse, table.name, None, reason))
             continue
         surveyed += 1
         files, size = files + found.file_count, size + found.size_bytes

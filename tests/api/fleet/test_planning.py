@@ -209,6 +209,16 @@ def test_a_list_of_names_is_planned_and_a_name_without_a_table_is_a_refusal(lake
     assert reasons(plan, "db.none")[0].startswith("db.none: Table 'db.none' does not exist.")
 
 
+def test_a_branch_that_is_named_is_a_refusal_with_its_table(lake: Lake) -> None:
+    lake.key_table(runs=6)
+
+    plan = lake.plan(tables=["db.t$branch_test", "db.t"])
+
+    assert (plan.tables, [each.table for each in plan.unreadable]) == (1, ["db.t$branch_test"])
+    assert reasons(plan, "db.t$branch_test") == ["db.t$branch_test: branches are not supported yet. Open db.t."]
+    assert {choice.table for choice in plan.choices} == {"db.t"}
+
+
 def expiry(lake: Lake) -> lc.MaintenanceChoice:
     (found,) = lake.plan(operations=["expire"]).choices
     return found
