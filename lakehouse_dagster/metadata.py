@@ -12,7 +12,8 @@ from typing import Any, TypeAlias
 import dagster as dg
 
 import lakehouse_core as lc
-from lakehouse_dagster.pipeline import CommittedBatch, Staged, TableState
+from lakehouse_dagster.feed import Batch
+from lakehouse_dagster.pipeline import CommittedBatch, Staged, TableState, named_batches
 from lakehouse_dagster.specs import TableSpec
 
 Metadata: TypeAlias = dict[str, Any]
@@ -32,7 +33,6 @@ _SUMMED = (
     "rows_removed",
     "bytes_added",
     "bytes_removed",
-    "attempts",
     "duration_seconds",
 )
 # Figures of reports, such as `files_removed`, in the order in which the outcome of an operation says them.
@@ -44,8 +44,8 @@ _DONE = (
     ("snapshot", "expired"),
     ("file", "waiting"),
 )
-# A dry run makes no attempt, and how long its plan took is no figure of the plan.
-_OF_A_RUN = ("attempts", "duration_seconds")
+# How long the plan of a dry run took is no figure of the plan.
+_OF_A_RUN = ("duration_seconds",)
 # Of a step's batches that were all committed before; the table of commits has the reason of each.
 _MOST_REASONS = 3
 # A run over a long range has more: each partition shows its own.
@@ -108,7 +108,8 @@ def column_lineage(spec: TableSpec, upstream: dg.AssetKey, prefix: str) -> Metad
 
 
 def report_metadata(reports: Sequence[Any]) -> Metadata:
-    """The outcome of one or more verbs: sums of the counts, the first snapshot before and the last one made.
+    """The outcome of one or more verbs: sums of the counts, the most attempts of a snapshot, the first snapshot before
+    and the last one made.
 
     When no snapshot was made, `paimon/snapshot_id` is the one before, so that its plot continues.
     """
@@ -129,14 +130,27 @@ def report_metadata(reports: Sequence[Any]) -> Metadata:
         # Text: as a number Dagster would plot it, and a compaction's is near 9E18.
         **({"paimon/commit_identifier": str(identifiers[-1])} if identifiers else {}),
         "paimon/noop_reason": reasons[0] if reasons and all(reasons) else "",
+        "paimon/attempts": max(map(_attempts, reports), default=0),
         **{f"paimon/{name}": _number(value) for name, value in summed.items()},
     }
+
+
+def _attempts(report: Any) -> int:
+    """Return the most attempts that one snapshot of a verb may have taken: above 1 other writers were faster.
+
+    The sum of a step would rise with its batches, and say nothing of other writers.
+    """
+    attempts: int = report.attempts
+    followed = getattr(report, "compaction", None)
+    ids = getattr(report, "snapshot_ids", ())
+    own = len(ids) - (followed is not None and followed.snapshot_id in ids)
+    return min(attempts, max(1, attempts - max(own, 1) + 1))
 
 
 def staged_metadata(staged: Sequence[Staged]) -> Metadata:
     """The metadata of staged files."""
     return {
-        "paimon/batches": len(staged),
+        "paimon/batches": _batches(part.batch for part in staged),
         "paimon/rows_staged": sum(part.rows for part in staged),
         "paimon/files_staged": sum(part.files for part in staged),
         "paimon/bytes_staged": sum(part.bytes for part in staged),
@@ -170,7 +184,7 @@ def commit_metadata(committed: Sequence[CommittedBatch]) -> Metadata:
     reasons = [part.noop_reason for part in committed]
     compactions = [report.compaction for report in reports if report.compaction is not None]
     return {
-        "paimon/batches": len(committed),
+        "paimon/batches": _batches(part.batch for part in committed),
         "paimon/replayed": sum(part.is_replay for part in committed),
         **report_metadata(reports),
         "paimon/noop_reason": "; ".join(dict.fromkeys(reasons[:_MOST_REASONS])) if all(reasons) else "",
@@ -186,13 +200,22 @@ def commit_metadata(committed: Sequence[CommittedBatch]) -> Metadata:
 
 def _commit_row(part: CommittedBatch) -> tuple[str, int, int, int, str]:
     """Return a batch, its snapshot, its rows, the snapshot of the compaction that followed, and why there is none."""
-    batch = part.batch.key or "whole load"
+    batch = _batch(part.batch)
     if part.original is not None:
         return batch, part.original.id, part.original.change, 0, part.noop_reason
     if part.report is None:
         return batch, 0, 0, 0, part.noop_reason
     compacted = 0 if part.report.compaction is None else part.report.compaction.snapshot_id or 0
     return batch, part.report.snapshot_id or 0, part.report.rows_added, compacted, part.noop_reason
+
+
+def _batch(batch: Batch) -> str:
+    return batch.key or "whole load"
+
+
+def _batches(batches: Iterable[Batch]) -> str:
+    """Return which batches they are, in words: how many there are says nothing as a plot, rows and time do."""
+    return named_batches([_batch(each) for each in batches])
 
 
 def outcome(*reports: lc.Report) -> str:
@@ -310,7 +333,7 @@ def details(*reports: Any) -> Metadata:
         for name, value in report.to_dict().items():
             # A dry run has no page, so on a page this is always false.
             if (
-                name not in (*_SUMMED, "commit_identifier", "dry_run")
+                name not in (*_SUMMED, "attempts", "commit_identifier", "dry_run")
                 and isinstance(value, int | float | bool)
                 and not name.startswith("snapshot_id")
             ):

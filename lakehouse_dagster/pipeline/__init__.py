@@ -53,6 +53,7 @@ from lakehouse_dagster.pipeline.table_state import (
     committed_snapshots,
     incarnation,
     last_identifier,
+    named_batches,
     position,
     read_state,
 )
@@ -96,6 +97,7 @@ __all__ = [
     "last_identifier",
     "late_reason",
     "logged_progress",
+    "named_batches",
     "newest_grouped",
     "open_table",
     "original_of",

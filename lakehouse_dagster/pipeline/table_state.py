@@ -174,7 +174,7 @@ def _facts(snapshot: lc.Snapshot) -> SnapshotFacts:
         run_id=snapshot.run_id or "",
         commit_user=snapshot.commit_user,
         commit_identifier=snapshot.commit_identifier,
-        batch=_named(batch_keys(snapshot.properties)),
+        batch=named_batches(batch_keys(snapshot.properties)),
     )
 
 
@@ -192,7 +192,7 @@ def batch_keys(properties: Mapping[str, str]) -> list[str]:
     return json.loads(text) if text.startswith("[") else text.split(", ")
 
 
-def _named(batches: list[str]) -> str:
+def named_batches(batches: Sequence[str]) -> str:
     """Return the name of several batches for a line of text, empty for none."""
     if len(batches) < 2:
         return "".join(batches)

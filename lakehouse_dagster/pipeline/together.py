@@ -258,8 +258,8 @@ def _rows(staged: lc.StagedCommit) -> int:
 
 def _shares(report: lc.CommitReport, parts: Sequence[lc.StagedCommit]) -> list[lc.CommitReport]:
     """Return the share of each part in the report of their commit. The shares add up to it: files that the commit wrote
-    anew count by the size of what was staged, and the last part has the changelog, the attempts, the time and the
-    compaction.
+    anew count by the size of what was staged, and the last part has the changelog, the time and the compaction. Each
+    has the attempts, which are those of their one snapshot.
     """
     if report.replayed:
         return [report for _ in parts]
@@ -275,11 +275,12 @@ def _shares(report: lc.CommitReport, parts: Sequence[lc.StagedCommit]) -> list[l
 
 
 def _of_rows_alone(share: lc.CommitReport) -> lc.CommitReport:
+    compacted = None if share.compaction is None else share.compaction.snapshot_id
     return replace(
         share,
+        snapshot_ids=tuple(each for each in share.snapshot_ids if each != compacted),
         changelog_files_added=0,
         changelog_rows_added=0,
-        attempts=0,
         duration_seconds=0.0,
         compaction=None,
         compaction_failure=None,
