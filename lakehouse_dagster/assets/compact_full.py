@@ -19,9 +19,10 @@ def compact_full_asset(lake: Lake, table: TableSpec) -> dg.AssetsDefinition:
         key=assets.operation("compact_full"),
         deps=[assets.key],
         description=f"Merges the files of each bucket of {table.identifier} into few large ones.",
-        **maintenance_arguments(assets, "compact_full"),
+        **maintenance_arguments(assets, "compact_full", CompactConfig),
     )
-    def compact_full(context: dg.AssetExecutionContext, config: CompactConfig) -> dg.MaterializeResult[Any]:
+    def compact_full(context: dg.AssetExecutionContext) -> dg.MaterializeResult[Any]:
+        config = CompactConfig(**context.op_execution_context.op_config)
         return maintain(
             context,
             assets,

@@ -19,9 +19,10 @@ def compact_manifests_asset(lake: Lake, table: TableSpec) -> dg.AssetsDefinition
         key=assets.operation("compact_manifests"),
         deps=[assets.key],
         description=f"Merges the manifests of {table.identifier} into few, without a change of its rows.",
-        **maintenance_arguments(assets, "compact_manifests"),
+        **maintenance_arguments(assets, "compact_manifests", CompactConfig),
     )
-    def compact_manifests(context: dg.AssetExecutionContext, config: CompactConfig) -> dg.MaterializeResult[Any]:
+    def compact_manifests(context: dg.AssetExecutionContext) -> dg.MaterializeResult[Any]:
+        config = CompactConfig(**context.op_execution_context.op_config)
         return maintain(
             context,
             assets,

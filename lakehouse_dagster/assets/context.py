@@ -6,7 +6,8 @@ Rule: no warehouse is read while assets are defined, so a slow store cannot brea
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from inspect import signature
 from typing import Any
 
 import dagster as dg
@@ -36,14 +37,14 @@ class TableAssets:
 
     lake: Lake
     spec: TableSpec
+    source: RowSource = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "source", row_source(self.lake, self.spec))
 
     @property
     def key(self) -> dg.AssetKey:
         return self.lake.table_key(self.spec)
-
-    @property
-    def source(self) -> RowSource:
-        return row_source(self.lake, self.spec)
 
     def operation(self, name: str) -> dg.AssetKey:
         return self.lake.operation_key(self.spec, name)
@@ -272,7 +273,13 @@ def defined_asset(**arguments: Any) -> Callable[[Callable[..., Any]], dg.AssetsD
         # Dagster calls backfill policies a beta; what is used of them is tested.
         warnings.filterwarnings("ignore", message=".*is currently in beta", category=dg.BetaWarning)
         decorator: Callable[[Callable[..., Any]], dg.AssetsDefinition] = dg.asset(**arguments)
-    return decorator
+
+    def asset_of(function: Callable[..., Any]) -> dg.AssetsDefinition:
+        # Dagster asks 16 times for it.
+        function.__signature__ = signature(function)  # type: ignore[attr-defined]
+        return decorator(function)
+
+    return asset_of
 
 
 def batch_count(before: str, parts: Sequence[Staged | CommittedBatch]) -> str:

@@ -29,9 +29,10 @@ def expire_asset(lake: Lake, table: TableSpec) -> dg.AssetsDefinition:
         key=assets.operation("expire"),
         deps=[assets.key],
         description=f"Expires old snapshots of {table.identifier} and deletes the files that only they need.",
-        **maintenance_arguments(assets, "expire"),
+        **maintenance_arguments(assets, "expire", ExpireConfig),
     )
-    def expire(context: dg.AssetExecutionContext, config: ExpireConfig) -> dg.MaterializeResult[Any]:
+    def expire(context: dg.AssetExecutionContext) -> dg.MaterializeResult[Any]:
+        config = ExpireConfig(**context.op_execution_context.op_config)
         older_than = None if config.older_than_hours is None else timedelta(hours=config.older_than_hours)
         return maintain(
             context,

@@ -1,6 +1,7 @@
 """Maintenance step: run the verb, and show its outcome on its own page and on the page of the table."""
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -29,12 +30,21 @@ class CompactConfig(dg.Config):
     dry_run: bool = False
 
 
-def maintenance_arguments(assets: TableAssets, operation: str) -> dict[str, Any]:
-    """Return the arguments of a maintenance asset."""
+def maintenance_arguments(assets: TableAssets, operation: str, config: type[dg.Config]) -> dict[str, Any]:
+    """Return the arguments of a maintenance asset, whose runs have settings of the type `config`."""
     common = assets.common(operation)
     # One run does them in this order, without claiming that one was made from the other.
     priority = str(len(OPERATIONS) - OPERATIONS.index(operation))
-    return common | {"op_tags": {**common["op_tags"], "dagster/priority": priority}}
+    return common | {
+        "op_tags": {**common["op_tags"], "dagster/priority": priority},
+        "config_schema": _config_schema(config),
+    }
+
+
+@cache
+def _config_schema(config: type[dg.Config]) -> Any:
+    """Return the schema of settings. Dagster would make it of an annotation too, and for each table again."""
+    return config.to_config_schema()
 
 
 def maintain(

@@ -1,5 +1,6 @@
 """The definitions of a lake: what another team gets from one call, and that this platform is made of the same."""
 
+import cProfile
 import subprocess
 import sys
 import warnings
@@ -13,7 +14,7 @@ import lakehouse_core as lc
 import lakehouse_dagster
 from assets.fleet import BUDGET
 from assets.lake import LAKE
-from lakehouse_dagster import lake_definitions
+from lakehouse_dagster import Lake, LakehouseResource, SparkRuntime, TableSpec, lake_definitions
 from orchestration.definitions import defs as platform
 from orchestration.sensors import failed_run_webhook
 from tests.lakehouse_dagster.shop import ShopFeed, orders, shop_lake, shop_resources
@@ -47,6 +48,38 @@ def test_the_platform_is_what_one_call_makes_of_its_lake():
     channel = dg.Definitions(sensors=[failed_run_webhook])
 
     assert facts(dg.Definitions.merge(made, channel), LAKE.name) == facts(platform, LAKE.name)
+
+
+def calls_of_loading(tables: int) -> int:
+    """Count the calls of functions that the definitions of some tables take."""
+    specs = [
+        TableSpec.model_validate(
+            {
+                "database": "sales",
+                "name": f"t{number}",
+                "comment": "T.",
+                "columns": {"id": "BIGINT NOT NULL"},
+                "write_mode": "append",
+                "files": {"path": "*.csv"},
+            }
+        )
+        for number in range(tables)
+    ]
+    lakehouse = LakehouseResource(warehouse="nowhere", spark=SparkRuntime())
+    with cProfile.Profile() as profile:
+        lake_definitions(Lake(name="lake", tables=specs), resources={"lakehouse": lakehouse}).get_repository_def()
+    return sum(entry.callcount for entry in profile.getstats())
+
+
+def test_what_is_the_same_for_all_tables_is_not_made_again_for_each() -> None:
+    # What Dagster itself keeps of the first ones.
+    calls_of_loading(1)
+
+    each = (calls_of_loading(6) - calls_of_loading(2)) / 4
+
+    # Seconds depend on the machine: `python -m benchmarks.loading`. Most calls are Dagster's. They are 31,000 when the
+    # schema of settings is made, and signatures are found, again for each asset.
+    assert each < 26_000
 
 
 @pytest.mark.dagster
