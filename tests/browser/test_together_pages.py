@@ -20,6 +20,7 @@ from tests.lakehouse_dagster.plane import answers, free_port
 pytestmark = pytest.mark.browser
 ORDERS = ("lake", "sales", "orders")
 INGEST = (*ORDERS, "ingest")
+BY_SPARK = ("lake", "sales", "orders_by_spark")
 ALL = DAYS.get_partition_keys()[:4]
 
 EVENTS = """query($key: AssetKeyInput!) { assetNodeOrError(assetKey: $key) { ... on AssetNode {
@@ -113,6 +114,18 @@ def test_one_click_commits_what_other_runs_have_staged_and_the_plots_open_with_f
         ui.page.wait_for_function(f"({COLOURED})() > 20", timeout=60_000)
         ui.keep(f"plots-after-{ALL.index(day)}-runs")
     assert plotted(ui, "dagster/row_count")[0] == 5
+
+
+def test_a_joint_commit_by_spark_is_shown_with_its_batches_and_its_session(ui: Ui):
+    for key, day in (((*BY_SPARK, "ingest"), ALL[0]), (BY_SPARK, ALL[1])):
+        _, status = ui.run("__ASSET_JOB", [key], {}, dagster__partition=day)
+        assert status == "SUCCESS"
+
+    (snapshot,) = ui.table("sales.orders_by_spark").snapshots()
+    assert snapshot.properties["lakehouse.batches"].count("2013") == 2
+    ui.open(f"/assets/{'/'.join(BY_SPARK)}?view=events")
+    ui.sees(ALL[0], ALL[1], f"{ALL[0]} to {ALL[1]}, 2 batches", "paimon/spark_app_id", "local-")
+    ui.keep("together-by-spark")
 
 
 def test_the_ticks_of_a_schedule_are_shown_with_what_they_started(ui: Ui):

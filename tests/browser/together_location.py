@@ -1,4 +1,5 @@
-"""A code location with a table whose batches are committed together, and one that a schedule loads each minute.
+"""A code location with tables whose batches are committed together, one of them by Spark, and one that a schedule loads
+each minute.
 
 Its processes find the warehouse and the files in the folder that TOGETHER_ROOT names.
 """
@@ -18,6 +19,7 @@ ALL = DAYS.get_partition_keys()[:4]
 DELIVERED = dg.DynamicPartitionsDefinition(name="many_batches")
 # Batches are not loaded before somebody clicks.
 ORDERS = keyed_orders(ingest={"news": False})
+BY_SPARK = keyed_orders(name="orders_by_spark", runs_on="spark", ingest={"news": False})
 RETURNS = orders(
     name="returns",
     feed=None,
@@ -25,7 +27,7 @@ RETURNS = orders(
     files={"path": str(ROOT / "in" / "*.csv")},
     ingest={"schedule": "* * * * *", "news": False},
 )
-LAKE = Lake(name="lake", tables=[ORDERS, RETURNS], feeds={"many": replace(FEED, delivered=DELIVERED)})
+LAKE = Lake(name="lake", tables=[ORDERS, BY_SPARK, RETURNS], feeds={"many": replace(FEED, delivered=DELIVERED)})
 
 
 class FourDays(ManyDays):
