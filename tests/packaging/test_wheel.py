@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -77,6 +78,68 @@ with dg.DagsterInstance.ephemeral() as instance:
     assert job.execute_in_process(instance=instance, partition_key="2013-01-02").success
 print(catalog.table("web.visitors").scan().to_arrow().to_pylist())
 """
+
+# A project as `create-dagster` makes it.
+PROJECT = {
+    "pyproject.toml": """\
+[build-system]
+requires = ["hatchling"]
+build-backend = "hatchling.build"
+
+[project]
+name = "team-shop"
+requires-python = ">=3.11"
+version = "0.1.0"
+dependencies = ["dagster"]
+
+[tool.hatch.build.targets.wheel]
+force-include = { "pyproject.toml" = "pyproject.toml" }
+
+[tool.dg]
+directory_type = "project"
+
+[tool.dg.project]
+root_module = "team_shop"
+registry_modules = ["team_shop.components.*"]
+""",
+    "src/team_shop/__init__.py": "",
+    "src/team_shop/components/__init__.py": "",
+    "src/team_shop/defs/__init__.py": "",
+    "src/team_shop/definitions.py": """\
+from pathlib import Path
+
+from dagster import definitions, load_from_defs_folder
+
+
+@definitions
+def defs():
+    return load_from_defs_folder(path_within_project=Path(__file__).parent)
+""",
+}
+# What `dg scaffold defs lakehouse_dagster.LakehouseTableComponent orders` calls.
+SCAFFOLD = """\
+from pathlib import Path
+
+from dagster.components.component_scaffolding import scaffold_object
+
+root = Path.cwd()
+scaffold_object(
+    root / "src/team_shop/defs/orders", "lakehouse_dagster.LakehouseTableComponent", None, "yaml", project_root=root
+)
+"""
+SESSION = """\
+import dagster as dg
+
+with dg.DagsterInstance.get() as instance:
+    event = instance.get_latest_materialization_event(dg.AssetKey(["lake", "sales", "orders", "compact_full"]))
+    print(event.asset_materialization.metadata["paimon/spark_app_id"].value)
+"""
+SESSIONS = """\
+    for event in loaded.asset_materializations_for_node("lake__sales__orders__ingest"):
+        print(event.metadata["paimon/spark_app_id"].value)
+"""
+# Of the environment of the wheel alone: Spark's workers too.
+APART = ("env", "-u", "PYSPARK_PYTHON")
 
 
 @pytest.fixture(scope="module")
@@ -205,6 +268,54 @@ def test_the_report_of_the_page_reads_a_partition_and_overwrites_its_own(python:
     written = ran([python, "-c", REPORT], project, **environ)
 
     assert written.strip() == "[{'dt': datetime.date(2013, 1, 2), 'users': 2}]"
+
+
+@pytest.mark.long
+@pytest.mark.dagster
+@pytest.mark.own_session
+def test_the_location_of_the_page_is_loaded_by_spark(python: Path, project: Path, tmp_path: Path):
+    shutil.copytree(project, tmp_path / "project")
+    specification = tmp_path / "project" / "tables" / "sales.orders.yaml"
+    lines = specification.read_text().splitlines(True)
+    specification.write_text("".join(line for line in lines if "runs_on" not in line))
+    environ = {"LAKEHOUSE_WAREHOUSE": str(tmp_path / "warehouse"), "DAGSTER_DISABLE_TELEMETRY": "1"}
+
+    sessions = ran([*APART, python, "-W", "ignore", "-c", RUN + SESSIONS], tmp_path / "project", **environ).split()
+
+    assert len(sessions) == 3
+    assert all(each.startswith("local-") for each in sessions)
+    counted = [python.with_name("lakehouse"), "-w", tmp_path / "warehouse", "count", "sales.orders"]
+    assert ran(counted, tmp_path).strip() == "3"
+
+
+@pytest.mark.long
+@pytest.mark.dagster
+@pytest.mark.own_session
+def test_a_table_scaffolded_in_a_project_of_dg_is_green_at_its_first_run_on_spark(python: Path, tmp_path: Path):
+    for name, text in PROJECT.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    (tmp_path / "home").mkdir()
+    environ = {"DAGSTER_HOME": str(tmp_path / "home"), "DAGSTER_DISABLE_TELEMETRY": "1"}
+    install = [sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--no-deps", "--no-index"]
+    ran([*install, "--no-build-isolation", "--editable", tmp_path], tmp_path)
+    ran([python, "-c", SCAFFOLD], tmp_path)
+    made = tmp_path / "src" / "team_shop" / "defs" / "orders"
+    lines = (made / "defs.yaml").read_text().splitlines(True)
+    (made / "defs.yaml").write_text("".join(line for line in lines if "runs_on" not in line))
+
+    # The job of the second file makes a second file of the table, which Spark merges with the first.
+    for job in ("ingest", "ingest", "maintain"):
+        asked = ["job", "execute", "-j", f"lake_sales_orders_{job}", "-m", "team_shop.definitions"]
+        ran([*APART, python, "-W", "ignore", "-m", "dagster", *asked], tmp_path, **environ)
+        (made / "incoming" / "2013-01-02.csv").write_text("id,status\n3,new\n")
+
+    assert ran([python, "-c", SESSION], tmp_path, **environ).startswith("local-")
+    shell = [python.with_name("lakehouse"), "-w", "warehouse"]
+    assert ran([*shell, "count", "sales.orders"], tmp_path).strip() == "3"
+    assert "COMPACT" in ran([*shell, "snapshots", "sales.orders"], tmp_path)
+    # What a user would have written by hand.
+    assert len([line for line in lines if line.strip()]) <= 13
 
 
 @pytest.mark.parametrize(
