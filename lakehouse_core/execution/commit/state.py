@@ -15,6 +15,7 @@ from lakehouse_core.execution.context import TableContext
 from lakehouse_core.metadata.deltas import LONGEST_CATCH_UP, Seen, base_of, deltas_since, is_part
 from lakehouse_core.metadata.look import Look
 from lakehouse_core.planning.commit.conflicts import needs_live_files
+from lakehouse_core.planning.commit.hash_indexes import claims_of
 from lakehouse_core.planning.commit.overwrites import overwritten
 from lakehouse_core.planning.commit.read_scope import LaterChanges, ReadScope
 from lakehouse_core.planning.commit.steps import (
@@ -46,13 +47,16 @@ class StepReader:
         self._order: CommitOrder | None = None
         self._indexes_of: HashIndexes | None = None
         self._later: _LaterChanges | None = None
+        self._messages = step.staged.messages
         if isinstance(step, AppendStep):
             # What a statement read tells that no other commit wrote its keys, so its rows need no higher numbers.
             if step.reads is None:
                 self._order = CommitOrder(table, step.staged, step.parts)
-                self._indexes_of = HashIndexes(table, step.staged)
             else:
                 self._later = _LaterChanges(table, step.reads, base_of(step.staged))
+            # A statement that brings no keys leaves the indexes as they are.
+            if step.reads is None or any(map(claims_of, step.staged.messages)):
+                self._indexes_of = HashIndexes(table, step.staged)
 
     def renumbered(
         self, latest: Snapshot | None, schema: TableSchema, *, look: Look | None, commits_ahead: int
@@ -64,9 +68,12 @@ class StepReader:
         REQUIRES: the step returned by an earlier call certainly was not applied. Raises as `CommitOrder` and
         `HashIndexes` do.
         """
-        if self._order is not None and self._indexes_of is not None and isinstance(self._step, AppendStep):
-            messages = self._order.messages_at(latest, schema, look=look, commits_ahead=commits_ahead)
-            messages = self._indexes_of.messages_at(messages, latest, schema)
+        if isinstance(self._step, AppendStep):
+            messages = self._messages
+            if self._order is not None:
+                messages = self._order.messages_at(latest, schema, look=look, commits_ahead=commits_ahead)
+            if self._indexes_of is not None:
+                messages = self._indexes_of.messages_at(messages, latest, schema)
             if messages is not self._step.staged.messages:
                 self._step = with_messages(self._step, messages)
         return self._step
@@ -166,9 +173,12 @@ class _LaterChanges:
                 return ()
             raise unread_error(self._reads, self._base_id, "the table was rolled back since then")
         try:
-            self._changes += self._since(self._seen.id, latest.id)
+            new = self._since(self._seen.id, latest.id)
         except SnapshotExpired as error:
             raise unread_error(self._reads, self._base_id, "snapshots since then have expired") from error
+        if self._reads.sees_marks and any(each.kind is CommitKind.OVERWRITE for each in new):
+            raise unread_error(self._reads, self._base_id, "rows were deleted or updated since then")
+        self._changes += new
         self._seen = Seen(latest.id, latest.time_millis)
         return self._changes
 

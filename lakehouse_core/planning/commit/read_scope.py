@@ -38,6 +38,7 @@ class ReadScope:
 
     `operation` names the statement in its snapshot. `condition`, bound to `schema`: the rows that it read; None: all.
     `sees_appends`: rows that a write added since then, and that satisfy the condition, are a conflict too.
+    `sees_removals`: so are rows that were removed, because the statement does something else without them.
     `whole_buckets`: the statement replaces whole buckets.
     """
 
@@ -45,7 +46,13 @@ class ReadScope:
     schema: TableSchema
     condition: Predicate | None = None
     sees_appends: bool = False
+    sees_removals: bool = False
     whole_buckets: bool = False
+
+    @property
+    def sees_marks(self) -> bool:
+        """Whether rows that were marked as deleted are a conflict. The changes of data files do not tell of them."""
+        return self.sees_removals and self.schema.is_append and self.schema.table_options.deletion_vectors.enabled
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +97,7 @@ def unseen_changes(
                 found.append(_conflict(entry, "the whole bucket is replaced"))
             elif place in added and _meets(keyed_files([entry.file], types), added[place]):
                 found.append(_conflict(entry, "it has keys in the range of the changed rows"))
-            elif is_new and (has_read or scope.sees_appends) and rows.may_hold(entry):
+            elif (has_read or scope.sees_appends if is_new else scope.sees_removals) and rows.may_hold(entry):
                 found.append(_conflict(entry, "it may hold rows that satisfy the condition"))
     return found
 
