@@ -86,6 +86,7 @@ from lakehouse_core.planning.read.read_point import (
     LatestDelta,
     ReadPoint,
 )
+from lakehouse_core.planning.row_changes.merge_clauses import WhenMatched, WhenNotMatched, WhenNotMatchedBySource
 from lakehouse_core.progress import LOGGER, Progress
 from lakehouse_core.row_files.files import RowFiles
 from lakehouse_core.table.commit_message import Append, DynamicOverwrite, StaticOverwrite
@@ -184,6 +185,9 @@ __all__ = [
     "UpdateColumnType",
     "UpdateComment",
     "VerifyReport",
+    "WhenMatched",
+    "WhenNotMatched",
+    "WhenNotMatchedBySource",
     "WriteOutcomeUnknown",
     "col",
     "connect",

@@ -20,7 +20,7 @@ from lakehouse_core.execution.expiry.expire import ExpiryResult
 from lakehouse_core.execution.row_changes.change import RowChangeResult
 from lakehouse_core.execution.write.compact_after_commit import WriteCompaction
 from lakehouse_core.planning.commit.effects import effects_of
-from lakehouse_core.planning.row_changes.statements import Update
+from lakehouse_core.planning.row_changes.statements import SourceMerge
 from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.snapshot import Tag
 from lakehouse_core.table.staged_commit import StagedCommit
@@ -66,18 +66,20 @@ def row_change_report(result: RowChangeResult, *, dry_run: bool) -> RowChangeRep
     base = result.base
     report = commit_report(result.staged, result.commit, result.compaction)
     same = {each.name: getattr(report, each.name) for each in fields(report)}
-    updates = isinstance(base.statement, Update)
     nothing = "the table is empty" if base.snapshot is None else "no row satisfies the condition"
+    if isinstance(base.statement, SourceMerge):
+        nothing = "no row falls under a clause"
     return RowChangeReport(
         **{
             **same,
-            "noop_reason": None if result.files_touched else nothing,
+            "noop_reason": None if result.files_touched or result.rows_inserted else nothing,
             "dry_run": dry_run,
             "operation": base.statement.operation,
             "method": base.method.value,
             "rows_matched": result.rows_matched,
-            "rows_updated": result.rows_matched if updates else 0,
-            "rows_deleted": 0 if updates else result.rows_matched,
+            "rows_updated": result.rows_updated,
+            "rows_deleted": result.rows_deleted,
+            "rows_inserted": result.rows_inserted,
             "rows_read": result.rows_read,
             "files_touched": result.files_touched,
             "runs": result.runs,

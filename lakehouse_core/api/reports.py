@@ -88,7 +88,7 @@ class CommitReport(Report):
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class RowChangeReport(CommitReport):
-    """The report of delete, update, truncate and drop_partitions.
+    """The report of delete, update, merge, truncate and drop_partitions.
 
     `operation` is the name of the statement in its snapshot, `method` how it was carried out: records, marks, files,
     buckets or partitions (docs/row-changes.md). `rows_matched` counts the rows that satisfied the condition, as readers
@@ -102,6 +102,7 @@ class RowChangeReport(CommitReport):
     rows_matched: int | None = 0
     rows_updated: int | None = 0
     rows_deleted: int | None = 0
+    rows_inserted: int = 0
     rows_read: int = 0
     files_touched: int = 0
     runs: int = 1

@@ -5,6 +5,7 @@ Rule: a handle caches only schemas, which never change, so two handles see the s
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import PurePath
 from typing import Any
 
@@ -34,6 +35,7 @@ from lakehouse_core.metadata.arbiter import CREATE_IF_ABSENT, Arbiter
 from lakehouse_core.metadata.schema_log import SchemaLog
 from lakehouse_core.planning.alter.schema_change import SchemaChange
 from lakehouse_core.planning.read.read_point import LATEST, ReadPoint
+from lakehouse_core.planning.row_changes.merge_clauses import Clause, MergeRequest
 from lakehouse_core.planning.row_changes.statements import Isolation
 from lakehouse_core.progress import Listener
 from lakehouse_core.storage import ObjectStore
@@ -335,6 +337,32 @@ class Table:
         """
         call = CallOptions(properties, progress, dry_run)
         return table_row_changes.update(self._context, assignments, where, call, isolation=isolation)
+
+    def merge(
+        self,
+        source: object,
+        on: str,
+        *clauses: Clause,
+        isolation: Isolation = "snapshot",
+        dry_run: bool = False,
+        properties: Mapping[str, str] | None = None,
+        progress: Listener | None = None,
+    ) -> reports.RowChangeReport:
+        """Update, delete and insert rows by the rows of a source, and commit.
+
+        `source`: rows in any form that `write` takes, with columns of their own. `on`: SQL text that says which rows of
+        the table (`t`) and the source (`s`) belong together, as in `"t.id = s.id"`. `clauses`: what becomes of matched
+        rows, and of those of one side alone; for each row the first clause of its kind counts whose `where` is true.
+        Needs the package duckdb, or a catalog with a Spark session.
+
+        Raises InvalidRequest if two rows of the source match one row of the table, if a key would be inserted twice or
+        is there already, and for values that do not fit; UnsupportedFeature for what the merge engine does not take.
+        Other arguments and errors are those of `delete`.
+        """
+        call = CallOptions(properties, progress, dry_run)
+        request = MergeRequest(on=on, clauses=clauses)
+        read = partial(table_row_changes.MergeSource, source)
+        return table_row_changes.merge(self._context, read, request, call, isolation=isolation)
 
     def truncate(
         self, *, dry_run: bool = False, properties: Mapping[str, str] | None = None, progress: Listener | None = None

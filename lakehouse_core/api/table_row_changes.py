@@ -1,10 +1,12 @@
-"""Row changes of `Table`: delete, update, truncate, drop_partitions.
+"""Row changes of `Table`: delete, update, merge, truncate, drop_partitions.
 
 Rule: a wrong argument is refused before the verb reads a row.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from lakehouse_core.api.arguments import CallOptions, Condition, bound_condition, checked_isolation, mapping_of
 from lakehouse_core.api.error_context import names_table
@@ -12,13 +14,24 @@ from lakehouse_core.api.report_building import row_change_report
 from lakehouse_core.api.reports import RowChangeReport, timed
 from lakehouse_core.errors import InvalidRequest, shown
 from lakehouse_core.execution.context import TableContext
+from lakehouse_core.execution.row_changes.base import ReadAt
 from lakehouse_core.execution.row_changes.change import change_rows
+from lakehouse_core.execution.tasks.write.input import source_rows
 from lakehouse_core.planning.partitions import partition_condition
 from lakehouse_core.planning.row_changes.assignments import checked_assignments
+from lakehouse_core.planning.row_changes.merge_clauses import (
+    MergeRequest,
+    WhenMatched,
+    WhenNotMatched,
+    WhenNotMatchedBySource,
+)
 from lakehouse_core.planning.row_changes.statements import Delete, Isolation, Statement, Update
 from lakehouse_core.progress import Watch
 from lakehouse_core.table.predicate import Or
 from lakehouse_core.table.schema import TableSchema
+
+if TYPE_CHECKING:
+    from lakehouse_core.execution.row_changes.merge import MergeSide
 
 
 @names_table
@@ -77,6 +90,73 @@ def drop_partitions(
         return Delete(condition=conditions[0] if len(conditions) == 1 else Or(conditions))
 
     return _change(table, make, call, call.watch("drop_partitions", table.name))
+
+
+@dataclass(frozen=True, slots=True)
+class MergeSource:
+    """The rows of a source. `read_at`: the snapshot of the table itself that they were read at; None: of no matter."""
+
+    rows: object
+    read_at: ReadAt | None = None
+
+
+@names_table
+@timed
+def merge(
+    table: TableContext,
+    read: Callable[[], MergeSource],
+    request: MergeRequest,
+    call: CallOptions,
+    *,
+    isolation: Isolation,
+) -> RowChangeReport:
+    """Carry out a MERGE. `read` gives the source: once, or in each run if it is read from the table itself."""
+    # Programs that merge nothing need not load the parser.
+    from lakehouse_core.execution.row_changes.merge import merge_rows  # noqa: PLC0415
+
+    for clause in request.clauses:
+        if not isinstance(clause, WhenMatched | WhenNotMatched | WhenNotMatchedBySource):
+            raise InvalidRequest(
+                f"merge({shown(clause)}): expected WhenMatched(…), WhenNotMatched(…) or WhenNotMatchedBySource(…)."
+            )
+    with _sides(table, read) as sides:
+        result = merge_rows(
+            table,
+            request,
+            sides,
+            isolation=checked_isolation(isolation),
+            dry_run=call.dry_run,
+            properties=call.checked_properties(),
+            watch=call.watch("merge", table.name),
+        )
+    return row_change_report(result, dry_run=call.dry_run)
+
+
+@contextmanager
+def _sides(table: TableContext, read: Callable[[], MergeSource]) -> "Iterator[Callable[[], MergeSide]]":
+    """Yield what gives the side of each run: on Spark for a catalog with a session, else in DuckDB."""
+    with ExitStack() as open_sides:
+        made: list[MergeSide] = []
+
+        def side() -> "MergeSide":
+            if not made or made[-1].read_at is not None:
+                made.append(_side(table, read(), open_sides))
+            return made[-1]
+
+        yield side
+
+
+def _side(table: TableContext, source: MergeSource, open_sides: ExitStack) -> "MergeSide":
+    engine: Any = table.engine()
+    if engine.is_remote:
+        from lakehouse_core.execution.engines.spark.sql.merge import SparkMerge, source_frame  # noqa: PLC0415
+
+        remote = SparkMerge(engine.session, source_frame(engine.session, source.rows), source.read_at)
+        open_sides.callback(remote.close)
+        return remote
+    from lakehouse_core.execution.engines.duckdb.merge import LocalMerge  # noqa: PLC0415
+
+    return LocalMerge(table, source_rows(source.rows), source.read_at)
 
 
 def _change(

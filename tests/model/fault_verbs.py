@@ -177,6 +177,16 @@ def _update(table: lc.Table) -> object:
     return table.update({"v": "'new'"}, "k = 1")
 
 
+def _merge(table: lc.Table) -> object:
+    """Repeated, it changes nothing more."""
+    return table.merge(
+        [{"k": 1, "v": "new"}, {"k": 7, "v": "new"}],
+        "t.k = s.k",
+        lc.WhenMatched(update={"v": "s.v"}, where="t.v <> s.v"),
+        lc.WhenNotMatched(insert="*"),
+    )
+
+
 def _outdate(table: lc.Table) -> None:
     """Leave files that old snapshots alone need."""
     table.delete_tag("kept")
@@ -213,6 +223,10 @@ FILE_VERBS = {
     "update, dynamic buckets": _on_table(_update, options=DYNAMIC),
     "update, marked": _on_table(_update, options={"bucket": "-1", **VECTORS}, keys=()),
     "update, files": _on_table(_update, options={"bucket": "-1"}, keys=()),
+    "merge": _on_table(_merge),
+    "merge, dynamic buckets": _on_table(_merge, options=DYNAMIC),
+    "merge, marked": _on_table(_merge, options={"bucket": "-1", **VECTORS}, keys=()),
+    "merge, files": _on_table(_merge, options={"bucket": "-1"}, keys=()),
 }
 ALL_VERBS = {**VERBS, **FILE_VERBS}
 UNKNOWN = (lc.WriteOutcomeUnknown, lc.CommitOutcomeUnknown, ProcessDied)

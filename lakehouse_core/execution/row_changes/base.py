@@ -15,8 +15,8 @@ from lakehouse_core.format.avro_columns import Flags
 from lakehouse_core.planning.read.scope import ScanScope
 from lakehouse_core.planning.read.splits import plan_splits
 from lakehouse_core.planning.readable import deletion_files
-from lakehouse_core.planning.row_changes.methods import Method, delete_method, update_method
-from lakehouse_core.planning.row_changes.statements import Delete, Statement, Update
+from lakehouse_core.planning.row_changes.methods import Method, delete_method, merge_method, update_method
+from lakehouse_core.planning.row_changes.statements import Delete, SourceMerge, Statement, Update
 from lakehouse_core.table.data_layout import DataLayout
 from lakehouse_core.table.manifest import EntryColumns, IndexManifestEntry, ManifestEntry, bucket_rows, live_rows
 from lakehouse_core.table.predicate import Predicate, without_columns
@@ -48,8 +48,24 @@ class ChangeBase:
     next_numbers: Mapping[_Place, int] = field(default_factory=dict)
 
 
-def change_base(table: TableContext, make: Callable[[TableSchema], Statement]) -> ChangeBase:
-    """Return the base of the statement that `make` binds to the latest schema.
+@dataclass(frozen=True, slots=True)
+class ReadAt:
+    """The snapshot that rows of a table were read at. None: the table was empty."""
+
+    snapshot_id: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class FixedAt:
+    """A snapshot that a statement begins with, although it may not be the latest. None: an empty table."""
+
+    snapshot: Snapshot | None
+
+
+def change_base(
+    table: TableContext, make: Callable[[TableSchema], Statement], *, fixed: FixedAt | None = None
+) -> ChangeBase:
+    """Return the base of the statement that `make` binds to the latest schema. `fixed` None: at the latest snapshot.
 
     Raises InvalidRequest for a statement that does not fit the table, UnsupportedFeature, CorruptTable.
     """
@@ -63,7 +79,11 @@ def change_base(table: TableContext, make: Callable[[TableSchema], Statement]) -
             method = delete_method(schema, condition)
         case Update(assignments=assignments):
             method = update_method(schema, assignments)
+        case SourceMerge():
+            method = merge_method(schema)
     empty = ChangeBase(schema=schema, statement=statement, method=method, snapshot=None)
+    if fixed is not None:
+        return empty if fixed.snapshot is None else _base_at(table, empty, fixed.snapshot)
     return table.snapshots.of_latest(lambda latest: empty if latest is None else _base_at(table, empty, latest), look)
 
 

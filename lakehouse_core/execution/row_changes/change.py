@@ -55,6 +55,9 @@ class RowChangeResult:
     commit: CommitResult
     compaction: WriteCompaction
     rows_matched: int | None
+    rows_updated: int | None = 0
+    rows_deleted: int | None = 0
+    rows_inserted: int = 0
     rows_read: int = 0
     files_touched: int = 0
     runs: int = 1
@@ -74,16 +77,27 @@ def change_rows(
     Raises CommitConflict if others changed what it had read in each of its runs, InvalidRequest, UnsupportedFeature,
     CommitTimeout, CommitOutcomeUnknown, CorruptTable, TaskFailed.
     """
+
+    def run(base: ChangeBase) -> RowChangeResult:
+        return _run(table, base, isolation=isolation, dry_run=dry_run, properties=properties, watch=watch)
+
+    return until_committed(table, lambda: change_base(table, make), run)
+
+
+def until_committed(
+    table: TableContext, begin: Callable[[], ChangeBase], run: Callable[[ChangeBase], RowChangeResult]
+) -> RowChangeResult:
+    """Run a statement until no other commit changes what it has read, a few times. Raises as `change_rows` does."""
     for attempt in _RUNS.attempts(table.clock):
-        base = change_base(table, make)
+        base: ChangeBase | None = None
         try:
-            done = _run(table, base, isolation=isolation, dry_run=dry_run, properties=properties, watch=watch)
-            return replace(done, runs=attempt.number)
+            base = begin()
+            return replace(run(base), runs=attempt.number)
         except CommitConflict:
             if attempt.is_last:
                 raise
         except (CorruptTable, NotFound) as error:
-            if not table.snapshots.has_expired(base.snapshot):
+            if base is None or not table.snapshots.has_expired(base.snapshot):
                 raise
             if attempt.is_last:
                 raise CommitConflict(
@@ -114,12 +128,41 @@ def _run(
         rows_matched = sum(each.rows_matched for each in changed)
         rows_read = sum(each.rows_read for each in changed)
         files_touched = sum(each.files_touched for each in changed)
+    reads = ReadScope(
+        operation=base.statement.operation,
+        schema=base.schema,
+        condition=base.statement.condition,
+        sees_appends=isolation == "serializable",
+        whole_buckets=base.method is Method.BUCKETS or _removes_indexes(base),
+    )
+    updates = isinstance(base.statement, Update)
+    done = committed(table, base, () if dry_run else messages, reads, properties=properties, watch=watch)
+    return replace(
+        done,
+        rows_matched=rows_matched,
+        rows_updated=rows_matched if updates else 0,
+        rows_deleted=0 if updates else rows_matched,
+        rows_read=rows_read,
+        files_touched=files_touched,
+    )
+
+
+def committed(
+    table: TableContext,
+    base: ChangeBase,
+    messages: Sequence[CommitMessage],
+    reads: ReadScope,
+    *,
+    properties: Mapping[str, str],
+    watch: Watch,
+) -> RowChangeResult:
+    """Commit the messages, if there are any. Raises CommitConflict if others changed what was read."""
     staged = StagedCommit(
         table=table.name or table.store.uri(""),
         commit_user=table.clock.uuid(),
         commit_identifier=BATCH_IDENTIFIER,
         mode=Append(),
-        messages=() if dry_run else tuple(messages),
+        messages=tuple(messages),
         schema_id=base.schema.id,
         base_snapshot_id=None if base.snapshot is None else base.snapshot.id,
         base_time_millis=None if base.snapshot is None else base.snapshot.time_millis,
@@ -128,25 +171,10 @@ def _run(
     before = None if base.snapshot is None else base.snapshot.id
     result, compaction = CommitResult(snapshot_id_before=before), WriteCompaction()
     if staged.messages:
-        reads = ReadScope(
-            operation=base.statement.operation,
-            schema=base.schema,
-            condition=base.statement.condition,
-            sees_appends=isolation == "serializable",
-            whole_buckets=base.method is Method.BUCKETS or _removes_indexes(base),
-        )
         watch.at("committing")
         result = commit_or_discard(table, staged, named_by="the statement", reads=reads)
         compaction = compact_written(table, staged, replayed=result.replayed, watch=watch)
-    return RowChangeResult(
-        base=base,
-        staged=staged,
-        commit=result,
-        compaction=compaction,
-        rows_matched=rows_matched,
-        rows_read=rows_read,
-        files_touched=files_touched,
-    )
+    return RowChangeResult(base=base, staged=staged, commit=result, compaction=compaction, rows_matched=0)
 
 
 def _changed(
@@ -165,7 +193,7 @@ def _changed(
                 done(1)
                 results.append(changed_from_text(text))
                 messages += results[-1].messages
-            for message in _index_messages(table, base, results):
+            for message in index_messages(table, base, results):
                 messages.append(message)
     except BaseException:
         discard(table.store, base.schema, messages, named_by="the statement")
@@ -198,7 +226,7 @@ def _first_number(base: ChangeBase, split: Split) -> int:
     return base.next_numbers[split.partition, split.bucket] if has_buckets(base.schema.bucketing) else 0
 
 
-def _index_messages(table: TableContext, base: ChangeBase, results: Sequence[Changed]) -> Iterator[CommitMessage]:
+def index_messages(table: TableContext, base: ChangeBase, results: Sequence[Changed]) -> Iterator[CommitMessage]:
     """Yield the changes of index files: marked rows, and vectors of files that are removed."""
     folders = DataLayout(base.schema)
     marks: dict[tuple[bytes, int, int], dict[str, Positions]] = defaultdict(dict)

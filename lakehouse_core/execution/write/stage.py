@@ -59,7 +59,7 @@ def stage(
     schema = table.schemas.latest(look)
     write_supported(schema, table=table.name)
     # An overwrite replaces all earlier rows; without buckets or keys rows have no order.
-    continues_sequence = isinstance(mode, Append) and _has_order(schema)
+    continues_sequence = isinstance(mode, Append) and has_order(schema)
 
     def read(base: Snapshot | None) -> tuple[Snapshot | None, WriteBase, Sequence[IndexManifestEntry]]:
         if base is None or not continues_sequence:
@@ -124,8 +124,8 @@ def _written(
             for message in table.engine().write(task, data, watch):
                 messages.append(message)
         staged = replace(staged, messages=tuple(messages))
-        _check_bucket_counts(table.name, schema, bucket_counts, messages)
-        _check_partition_times(schema, messages)
+        check_bucket_counts(table.name, schema, bucket_counts, messages)
+        check_partition_times(schema, messages)
         overwritten(staged, schema)
         with named_by_nobody():
             messages = list(with_packed_files(table, schema, messages))
@@ -146,7 +146,7 @@ def _check_rowkind_column(table: str, schema: TableSchema, rowkind_column: str |
         )
 
 
-def _has_order(schema: TableSchema) -> bool:
+def has_order(schema: TableSchema) -> bool:
     """Return whether the rows of a bucket have an order that later writes continue."""
     match schema.bucketing:
         case Fixed() | Dynamic():
@@ -171,7 +171,7 @@ def _was_committed(table: TableContext, base: Snapshot | None, staged: StagedCom
     return applied_snapshot_ids(table.snapshots, base, ledger, staged, first.kind) is not None
 
 
-def _check_bucket_counts(
+def check_bucket_counts(
     table: str, schema: TableSchema, bucket_counts: Mapping[bytes, int], messages: Iterable[CommitMessage]
 ) -> None:
     """Raise InvalidRequest for rows of a partition that has another bucket count, because reads would search other
@@ -193,7 +193,7 @@ def _check_bucket_counts(
         )
 
 
-def _check_partition_times(schema: TableSchema, messages: Iterable[CommitMessage]) -> None:
+def check_partition_times(schema: TableSchema, messages: Iterable[CommitMessage]) -> None:
     types = [field.type for field in schema.partition_fields]
     for partition in sorted({message.partition for message in messages}):
         check_partition_time(deserialize_row(partition, types), schema)

@@ -91,5 +91,10 @@ def update_method(schema: TableSchema, assigned: Collection[str]) -> Method:
             assert_never(engine)
 
 
+def merge_method(schema: TableSchema) -> Method:
+    """Return how the rows of a MERGE are changed."""
+    return _append_method(schema) if schema.is_append else Method.RECORDS
+
+
 def _append_method(schema: TableSchema) -> Method:
     return Method.MARKS if schema.table_options.deletion_vectors.enabled else Method.FILES

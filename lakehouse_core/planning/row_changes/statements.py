@@ -29,4 +29,14 @@ class Update:
     operation: Literal["UPDATE"] = "UPDATE"
 
 
-Statement: TypeAlias = Delete | Update
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceMerge:
+    """Change the rows that a source matches, and insert those that it has in addition. `condition`: what the rows that
+    it reads satisfy; None: all.
+    """
+
+    condition: Predicate | None
+    operation: Literal["MERGE"] = "MERGE"
+
+
+Statement: TypeAlias = Delete | Update | SourceMerge

@@ -19,14 +19,15 @@ _NOT_OF_ONE_ROW: Final = (exp.AggFunc, exp.Window, exp.Explode, exp.ExplodeOuter
 
 
 class PartText(SqlText):
-    """An expression as a text of its own, whose places are those of the statement."""
+    """A part of a statement as a text of its own, behind `before`; its places are those of the statement."""
 
-    def __init__(self, part: Part) -> None:
+    def __init__(self, part: Part, before: str = _BEFORE) -> None:
         self.part = part
-        super().__init__(_BEFORE + part.text)
+        self._skipped = len(before)
+        super().__init__(before + part.text)
 
     def place(self, start: int) -> str:
-        return self.part.sql.place(self.part.start + max(start - len(_BEFORE), 0))
+        return self.part.sql.place(self.part.start + max(start - self._skipped, 0))
 
 
 def parse_part(
@@ -98,3 +99,26 @@ def check_column(sql: SqlText, start: int, name: str, known: Sequence[str]) -> s
     if len(found) == 1:
         return found[0]
     raise sql.no_column(start, name, known)
+
+
+def qualified_text(part: Part, tables: Mapping[str, Sequence[str]], parameters: Mapping[str, Any]) -> str:
+    """Return the text of an expression in which each column has the name of its table before it, and no other.
+
+    REQUIRES: `parse_part` took it.
+    """
+    text = PartText(part)
+    tree = parse_query(QueryText(text, 0, 0), parameters).tree.expressions[0]
+    # The name of the table takes the place of the characters between start and end.
+    found = []
+    for column in tree.find_all(exp.Column):
+        database = column.args.get("catalog") or column.args.get("db")
+        start = end = _start(column)
+        if database is not None:
+            start, end = database.meta["start"], column.this.meta["start"]
+        if database is not None or not column.table:
+            _resolve(text, column, tables)
+            found.append((start - len(_BEFORE), end - len(_BEFORE), f"`{str(column.table).replace('`', '``')}`."))
+    result = part.text
+    for start, end, prefix in sorted(found, reverse=True):
+        result = result[:start] + prefix + result[end:]
+    return result

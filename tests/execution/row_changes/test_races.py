@@ -20,6 +20,25 @@ Statement = Callable[[lc.Table], Any]
 
 NEW = {"k": 50, "p": 1, "s": 9, "v": "b", "n": 4}
 CHANGED = {"k": 5, "p": 2, "s": 9, "v": "written", "n": 40}
+MERGED = [{"k": 5, "p": 2, "n": 8}, {"k": 9, "p": 0, "n": 8}, {"k": 70, "p": 1, "n": 8}]
+
+
+def merge(table: lc.Table) -> object:
+    """Update and delete where the table may, and insert a row unless it is there."""
+    changes = [lc.WhenMatched(update={"v": "'merged'", "n": "COALESCE(t.n, 0) + s.n"})]
+    inserts_only = not takes_updates(table)
+    return table.merge(
+        MERGED,
+        "t.k = s.k",
+        *([] if inserts_only else changes),
+        lc.WhenNotMatched(insert={"k": "k", "p": "p", "s": 9, "v": "'new'", "n": "n"}),
+    )
+
+
+def takes_updates(table: lc.Table) -> bool:
+    return table.schema.options.get("merge-engine") not in ("aggregation", "first-row")
+
+
 # Pairs of them read what the other writes: `swap` and `back` have no order in which both find nothing to do.
 STATEMENTS: Mapping[str, Statement] = {
     "delete one": lambda table: table.delete("k = 5"),
@@ -29,6 +48,7 @@ STATEMENTS: Mapping[str, Statement] = {
     "back": lambda table: table.update({"v": "'z'"}, "v = 'b'"),
     "drop": lambda table: table.delete("p = 2"),
     "truncate": lambda table: table.truncate(),
+    "merge": merge,
 }
 OTHERS: Mapping[str, Statement] = {
     **STATEMENTS,
@@ -129,6 +149,9 @@ FEW = [
     ("deduplicate, lookup", "delete one", "expire"),
     ("deduplicate, dynamic, partitions", "drop", "write"),
     ("first-row", "delete some", "compact"),
+    ("append", "merge", "merge"),
+    ("append, vectors", "merge", "delete one"),
+    ("deduplicate", "merge", "write"),
 ]
 
 

@@ -7,6 +7,7 @@ Source: docs/semantics/row-changes.md#methods.
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -30,6 +31,8 @@ from lakehouse_core.storage.overlap import closing_behind, reading_ahead
 from lakehouse_core.table.commit_message import CommitMessage
 from lakehouse_core.table.data_file import DataFile
 from lakehouse_core.table.predicate import columns_of
+
+_NO_ROWS: Final = np.empty(0, np.int64)
 
 
 def changed_files(task: ChangeTask, runtime: TaskRuntime) -> Changed:
@@ -123,6 +126,8 @@ class _Run:
 
     def _matched(self, file: DataFile) -> Positions:
         """Return the positions of the file's rows that match and are not marked as deleted, rising."""
+        if self.task.hits is not None:
+            return self.task.hits.get(file.file_name, _NO_ROWS)
         predicate, schema = self.task.predicate, self.task.schema
         names = () if predicate is None else sorted(columns_of(predicate))
         found: list[Positions] = []
@@ -131,7 +136,7 @@ class _Run:
         else:
             for start, batch in self._batches(file, names):
                 found.append(matching_rows(batch, predicate, schema.fields) + start)
-        positions = np.concatenate([np.empty(0, np.int64), *found])
+        positions = np.concatenate([_NO_ROWS, *found])
         marked = self.files.deleted_rows(file)
         return positions if marked is None else positions[_all_but(file, marked)[positions]]
 

@@ -58,7 +58,7 @@ def _assigned(field: DataField, expression: Expression, rows: pa.RecordBatch) ->
         case Literal(value):
             return _repeated(column_of((value,), 0, field), rows.num_rows)
         case Default():
-            return _repeated(_default(field), rows.num_rows)
+            return default_values(field, rows.num_rows)
         case _:
             try:
                 return _evaluated(expression, rows)
@@ -67,6 +67,11 @@ def _assigned(field: DataField, expression: Expression, rows: pa.RecordBatch) ->
                     f"New value of column {shown(field.name)}: it cannot be computed: {error}. Assign a value that "
                     "fits the column."
                 ) from error
+
+
+def default_values(field: DataField, count: int) -> pa.Array:
+    """Return the default of the column, null without one, `count` times."""
+    return _repeated(_default(field), count)
 
 
 def _default(field: DataField) -> pa.Array:

@@ -23,6 +23,7 @@ class ChangeTask:
     """The rows to change in one split. `store` is rooted at the table.
 
     `predicate`, bound to `schema`: the rows; None: all. `assignments`: the new values by column, None to delete.
+    `hits`: by data file name, the positions of the rows; None: those that satisfy the predicate.
     `next_sequence_number`: the first one of new rows in the bucket of the split. `only_counts`: write nothing.
     """
 
@@ -33,6 +34,7 @@ class ChangeTask:
     method: Method
     predicate: Predicate | None
     assignments: Mapping[str, Expression] | None = None
+    hits: Mapping[str, Positions] | None = None
     next_sequence_number: int = 0
     only_counts: bool = False
 

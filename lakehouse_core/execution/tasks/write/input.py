@@ -15,7 +15,14 @@ from lakehouse_core.errors import InvalidRequest, shown
 from lakehouse_core.execution.tasks.write.arrow_casts import Misfits, lossless_cast, misfit_row, refused_type
 from lakehouse_core.execution.tasks.write.arrow_input import arrow_source, bounded, normalized
 from lakehouse_core.execution.tasks.write.python_values import column_of
-from lakehouse_core.format.data_types import AtomicType, DataField, TypeRoot, arrow_type, type_to_sql
+from lakehouse_core.format.data_types import (
+    AtomicType,
+    DataField,
+    TypeRoot,
+    arrow_type,
+    field_from_arrow,
+    type_to_sql,
+)
 from lakehouse_core.interchange.pandas_frames import Series, array_of, frame_columns, values_of
 from lakehouse_core.table.commit_message import Missing
 
@@ -66,6 +73,37 @@ def input_batches(
         "a pandas DataFrame, a list of dicts, or, if the catalog has a session, a Spark "
         f"DataFrame.{_next_step(data)}"
     )
+
+
+def source_rows(data: object) -> pa.Table:
+    """Return all rows of data that has no columns to fit, in memory and in the types of tables; a column without a type
+    is text. Raises InvalidRequest.
+    """
+    source: Any = data
+    try:
+        if isinstance(data, list | tuple) and all(isinstance(row, Mapping) for row in data):
+            names = dict.fromkeys(str(name) for row in data for name in row)
+            source = pa.table({name: [row.get(name) for row in data] for name in names})
+        elif frame_columns(data) is not None:
+            source = pa.Table.from_pandas(source, preserve_index=False)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        raise InvalidRequest(f"The rows have no common types: {error}. Hand over a pyarrow.Table.") from error
+    found = None if _is_series(data) else arrow_source(source)
+    if found is None:
+        raise InvalidRequest(
+            f"The source is {_told(data)}: expected an object with an Arrow stream (a scan, pyarrow, polars, DuckDB), "
+            f"a pandas DataFrame, or a list of dicts.{_next_step(data)}"
+        )
+    given, batches = found
+    schema = pa.schema([pa.field(each.name, _type_of(each)) for each in given])
+    try:
+        return pa.Table.from_batches([each.cast(schema) for each in normalized(bounded(batches))], schema=schema)
+    except pa.ArrowException as error:
+        raise InvalidRequest(f"The source cannot be read: {shown(error)}") from error
+
+
+def _type_of(field: pa.Field) -> pa.DataType:
+    return pa.string() if pa.types.is_null(field.type) else arrow_type(field_from_arrow(field).type)
 
 
 def _told(data: object) -> str:

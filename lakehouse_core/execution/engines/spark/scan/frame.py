@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain
-from typing import Final, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
 import pyarrow as pa
 from pyspark.serializers import CPickleSerializer
@@ -34,6 +34,7 @@ from lakehouse_core.metadata.snapshot_log import SnapshotLog
 from lakehouse_core.planning.read.packing import pack
 from lakehouse_core.table.layout import MAIN
 from lakehouse_core.table.predicate import columns_of
+from lakehouse_core.table.split import Split
 
 # The bound on the row ids of the frame, which tasks count through in milliseconds. Spark never broadcasts more rows
 # anyway.
@@ -42,7 +43,13 @@ _ROW_KIND: Final = DataField(UNASSIGNED, ROW_KIND_COLUMN, parse_type("STRING"))
 
 # The splits that one Spark task reads.
 Group: TypeAlias = Sequence[ReadTask]
-Rows: TypeAlias = Callable[[Group], Iterator[pa.RecordBatch]]
+
+
+class SplitTask(Protocol):
+    """A task that reads a split."""
+
+    @property
+    def split(self) -> Split: ...
 
 
 def read_frame(session: SparkSession, plan: ScanPlan) -> DataFrame:
@@ -68,7 +75,7 @@ def read_frame(session: SparkSession, plan: ScanPlan) -> DataFrame:
         if others or not native:
             told = [_ROW_KIND, *fields] if plan.with_row_kinds else fields
             groups = _packed([[task] for task in _largest_first(others)], core_count(session))
-            branches.append(_task_frame(session, groups, told, partial(_rows, snapshot_id=plan.snapshot_id)))
+            branches.append(task_frame(session, groups, told, partial(_rows, snapshot_id=plan.snapshot_id)))
         frame = branches[0] if len(branches) == 1 else branches[0].unionByName(branches[1])
         return frame if plan.limit is None else frame.limit(plan.limit)
 
@@ -82,7 +89,7 @@ def changes_frame(session: SparkSession, plan: IncrementalPlan) -> DataFrame:
         groups = _packed([[task] for task in plan.tasks], core_count(session))
         # Each group of tasks is pickled by itself, not with the plan.
         rows = partial(_changes, plan=replace(plan, tasks=()))
-        return _task_frame(session, groups, [_ROW_KIND, *plan.schema.fields], rows)
+        return task_frame(session, groups, [_ROW_KIND, *plan.schema.fields], rows)
 
 
 def binlog_frame(session: SparkSession, plan: ScanPlan) -> DataFrame:
@@ -97,10 +104,16 @@ def binlog_frame(session: SparkSession, plan: ScanPlan) -> DataFrame:
         # The two rows of an update may be in two files of a bucket.
         groups = _packed(list(by_bucket(tasks)), core_count(session))
         rows = partial(_binlog, snapshot_id=plan.snapshot_id, packs=plan.is_increment)
-        return _task_frame(session, groups, [_ROW_KIND, *arrays], rows)
+        return task_frame(session, groups, [_ROW_KIND, *arrays], rows)
 
 
-def _task_frame(session: SparkSession, groups: Sequence[Group], fields: Sequence[DataField], rows: Rows) -> DataFrame:
+def task_frame(
+    session: SparkSession,
+    groups: Sequence[Sequence[SplitTask]],
+    fields: Sequence[DataField],
+    rows: Callable[[Any], Iterator[pa.RecordBatch]],
+) -> DataFrame:
+    """Return the rows of groups of tasks, each group read by one Spark task with `rows`."""
     declared, exchange = spark_schema(fields), exchange_schema(fields)
     if not groups:
         return session.createDataFrame([], declared)

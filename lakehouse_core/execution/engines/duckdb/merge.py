@@ -1,0 +1,74 @@
+"""The join of a MERGE in this process, by DuckDB: the rows of the table are a stream, those of the source a table."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import pyarrow as pa
+
+from lakehouse_core.execution.context import TableContext
+from lakehouse_core.execution.engines.duckdb.dialect import duckdb_text
+from lakehouse_core.execution.engines.duckdb.query import DuckdbQuery
+from lakehouse_core.execution.row_changes.base import ReadAt
+from lakehouse_core.execution.row_changes.merge import arrow_bounds
+from lakehouse_core.execution.sql.relation import Relation
+from lakehouse_core.execution.tasks.change_rows.target import TargetTask, target_rows, target_schema
+from lakehouse_core.execution.tasks.runtime import TaskRuntime, local_runtime
+from lakehouse_core.format.data_types import DataField, field_from_arrow
+from lakehouse_core.interchange.arrow_rows import ArrowRows
+from lakehouse_core.planning.row_changes.merge_plan import ADDRESS, SOURCE_VIEW, TARGET_VIEW, MergePlan
+from lakehouse_core.planning.sql.joining import query_over
+from lakehouse_core.table.schema import TableSchema
+
+
+class LocalMerge:
+    """The side of a MERGE whose source is an Arrow table."""
+
+    in_utc: Final = True
+
+    def __init__(self, table: TableContext, source: pa.Table, read_at: ReadAt | None = None) -> None:
+        self.read_at = read_at
+        self._runtime = local_runtime(table.store, table.clock)
+        self._source = source
+        self.fields: Sequence[DataField] = tuple(field_from_arrow(each) for each in source.schema)
+
+    def bounds(self, columns: Sequence[str]) -> Mapping[str, tuple[Any, Any]]:
+        return arrow_bounds(self._source, columns)
+
+    def joined(
+        self, plan: MergePlan, tasks: Sequence[TargetTask], schema: TableSchema, parameters: Mapping[str, Any]
+    ) -> pa.Table:
+        target = _TargetRows(tasks, target_schema(schema, plan.columns, ADDRESS), self._runtime)
+        fields = {TARGET_VIEW: [field_from_arrow(each) for each in target.schema()], SOURCE_VIEW: self.fields}
+        _, _, analysed, views = query_over(plan.text, fields, parameters, in_utc=True)
+        relations = [
+            Relation(view=views[TARGET_VIEW], title="target", rows=target),
+            Relation(view=views[SOURCE_VIEW], title="source", rows=_Kept(self._source)),
+        ]
+        query = DuckdbQuery(duckdb_text(analysed.tree, analysed.schema), relations, analysed.names)
+        return pa.Table.from_batches(query.batches(), schema=query.schema)
+
+
+class _TargetRows(ArrowRows):
+    def __init__(self, tasks: Sequence[TargetTask], schema: pa.Schema, runtime: TaskRuntime) -> None:
+        self._tasks = tasks
+        self._schema = schema
+        self._runtime = runtime
+
+    def schema(self) -> pa.Schema:
+        return self._schema
+
+    def to_batches(self) -> Iterator[pa.RecordBatch]:
+        for task in self._tasks:
+            yield from target_rows(task, self._runtime)
+
+
+class _Kept(ArrowRows):
+    def __init__(self, table: pa.Table) -> None:
+        self._table = table
+
+    def schema(self) -> pa.Schema:
+        schema: pa.Schema = self._table.schema
+        return schema
+
+    def to_batches(self) -> Iterator[pa.RecordBatch]:
+        yield from self._table.to_batches()

@@ -1,0 +1,446 @@
+"""Merge plan: a MERGE as one join of the table with the source, and what becomes of the joined rows.
+
+The join is a query in Spark's SQL, which Spark or DuckDB carries out; each joined row says which clause it falls under.
+Source: docs/semantics/row-changes.md#merge.
+"""
+
+import difflib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, TypeAlias
+
+from sqlglot import exp
+
+from lakehouse_core.errors import InvalidRequest, UnsupportedFeature, shown
+from lakehouse_core.format.data_types import DataField
+from lakehouse_core.options import MergeEngine
+from lakehouse_core.planning.row_changes.expressions import Default
+from lakehouse_core.planning.row_changes.merge_clauses import (
+    ALL,
+    Clause,
+    MergeRequest,
+    WhenMatched,
+    WhenNotMatched,
+    WhenNotMatchedBySource,
+)
+from lakehouse_core.planning.sql.conditions import translated_condition
+from lakehouse_core.planning.sql.expressions import parse_part, qualified_text
+from lakehouse_core.planning.sql.query import literal
+from lakehouse_core.planning.sql.statement import Part
+from lakehouse_core.planning.sql.tokens import DIALECT, SqlText
+from lakehouse_core.table.merge_spec import merge_spec
+from lakehouse_core.table.predicate import Predicate, all_of, bind
+from lakehouse_core.table.schema import RESERVED_PREFIX, TableSchema
+
+# Columns of the joined rows, and of the two relations; no column of a table begins like these.
+ADDRESS: Final = f"{RESERVED_PREFIX}ADDRESS"
+SOURCE: Final = f"{RESERVED_PREFIX}SOURCE"
+ACTION: Final = f"{RESERVED_PREFIX}ACTION"
+TARGET_VIEW: Final = "lakehouse_merge_target"
+SOURCE_VIEW: Final = "lakehouse_merge_source"
+
+_WORDS: Final[Mapping[type, str]] = {
+    WhenMatched: "WHEN MATCHED",
+    WhenNotMatched: "WHEN NOT MATCHED",
+    WhenNotMatchedBySource: "WHEN NOT MATCHED BY SOURCE",
+}
+
+Action: TypeAlias = Literal["update", "delete", "insert"]
+# The value of a column: a column of the joined rows, the column's default, or what `with_new_values` takes.
+Value: TypeAlias = str | Default
+
+
+class ArgumentText(SqlText):
+    """The text of an argument; messages name the argument."""
+
+    def __init__(self, what: str, text: object) -> None:
+        if not isinstance(text, str):
+            raise InvalidRequest(f"{what}: {shown(text)}: expected SQL text.")
+        self._what = what
+        super().__init__(text)
+
+    def place(self, start: int) -> str:
+        return f"{self._what}, {super().place(start)}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedClause:
+    """`values`: by column of the table, its value in the rows of this clause; an update has those it assigns only."""
+
+    action: Action
+    values: Mapping[str, Value] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergePlan:
+    """`text`: the query of the joined rows, over the relations TARGET_VIEW and SOURCE_VIEW. Its columns: ADDRESS of the
+    table's row, SOURCE (true, null without a row of the source), ACTION (the number of the clause), the columns of the
+    table by `kept`, and those that the clauses name.
+
+    `columns`: those of the table that the join reads. `is_pruned`: rows of the table without a match do not matter;
+    `condition`: what the others satisfy, None if nothing is known. `equated`: pairs of columns of table and source that
+    ON compares. `checks_matches`: a row of the table may have one row of the source only. `keys_are_new`: ON compares
+    inserted keys with those of the table.
+    """
+
+    text: str
+    clauses: tuple[PlannedClause, ...]
+    columns: tuple[str, ...]
+    kept: Mapping[str, str]
+    condition: Predicate | None
+    equated: tuple[tuple[str, str], ...]
+    is_pruned: bool
+    checks_matches: bool
+    keys_are_new: bool
+
+    @property
+    def inserts(self) -> bool:
+        return any(one.action == "insert" for one in self.clauses)
+
+
+def plan_merge(request: MergeRequest, schema: TableSchema, source: Sequence[DataField], *, in_utc: bool) -> MergePlan:
+    """Plan a MERGE. Raises InvalidRequest and UnsupportedFeature with the place of what is wrong, and for what a table
+    of this kind does not take.
+    """
+    return _Planner(request, schema, source, in_utc=in_utc).plan()
+
+
+class _Planner:
+    def __init__(
+        self, request: MergeRequest, schema: TableSchema, source: Sequence[DataField], *, in_utc: bool
+    ) -> None:
+        self._request = request
+        self._schema = schema
+        self._source = tuple(each.name for each in source)
+        self._in_utc = in_utc
+        self._used: set[str] = set()
+        self._expressions: list[str] = []
+        if request.target.casefold() == request.source.casefold():
+            raise InvalidRequest(
+                f"MERGE: table and source are both called {shown(request.target)}. Give one of them another name."
+            )
+        seen: set[str] = set()
+        for name in self._source:
+            if name.startswith(RESERVED_PREFIX):
+                raise InvalidRequest(f"MERGE: the source has a column {shown(name)}, a reserved name. Rename it.")
+            if name.casefold() in seen:
+                raise InvalidRequest(
+                    f"MERGE: the source has column {shown(name)} more than once. Rename or leave out one of them."
+                )
+            seen.add(name.casefold())
+
+    def plan(self) -> MergePlan:
+        request, schema = self._request, self._schema
+        target, source = _quoted(request.target), _quoted(request.source)
+        on, on_text = self._parsed(_part("on", request.on), self._both())
+        equated, rest = self._equated(on)
+        self._check_order()
+        cases = {kind: self._case(kind) for kind in (WhenMatched, WhenNotMatched, WhenNotMatchedBySource)}
+        action = (
+            f"CASE WHEN {target}.`{ADDRESS}` IS NULL THEN {cases[WhenNotMatched]} "
+            f"WHEN {source}.`{SOURCE}` IS NULL THEN {cases[WhenNotMatchedBySource]} ELSE {cases[WhenMatched]} END"
+        )
+        clauses = tuple(self._planned(number, clause, action, equated) for number, clause in enumerate(request.clauses))
+        kinds = {type(clause) for clause in request.clauses}
+        needed = self._old_columns(clauses)
+        kept = {name: f"t{number}" for number, name in enumerate(schema.column_names) if name in needed}
+        join = {
+            (False, False): "INNER",
+            (True, False): "RIGHT",
+            (False, True): "LEFT",
+            (True, True): "FULL",
+        }[WhenNotMatched in kinds, WhenNotMatchedBySource in kinds]
+        selected = [
+            f"{target}.`{ADDRESS}` AS `{ADDRESS}`",
+            f"{source}.`{SOURCE}` AS `{SOURCE}`",
+            f"{action} AS `{ACTION}`",
+            *(f"{target}.{_quoted(name)} AS `{alias}`" for name, alias in kept.items()),
+            *self._expressions,
+        ]
+        matches = WhenMatched in kinds
+        where = f"({action}) IS NOT NULL"
+        if matches:
+            where += f" OR ({target}.`{ADDRESS}` IS NOT NULL AND {source}.`{SOURCE}` IS NOT NULL)"
+        text = (
+            f"SELECT {', '.join(selected)} FROM {TARGET_VIEW} AS {target} {join} JOIN "
+            f"(SELECT *, TRUE AS `{SOURCE}` FROM {SOURCE_VIEW}) AS {source} ON ({on_text}\n) WHERE {where}"
+        )
+        is_pruned = WhenNotMatchedBySource not in kinds
+        return MergePlan(
+            text=text,
+            clauses=clauses,
+            columns=tuple(name for name in schema.column_names if name in self._used or name in kept),
+            kept=kept,
+            condition=self._condition(on) if is_pruned else None,
+            equated=tuple(equated.items()),
+            is_pruned=is_pruned,
+            checks_matches=matches,
+            keys_are_new=not rest and self._inserts_keys_of(equated, request.clauses),
+        )
+
+    def _both(self) -> dict[str, tuple[str, ...]]:
+        return {self._request.target: self._schema.column_names, self._request.source: self._source}
+
+    def _reach(self, clause: Clause) -> dict[str, tuple[str, ...]]:
+        match clause:
+            case WhenMatched():
+                return self._both()
+            case WhenNotMatched():
+                return {self._request.source: self._source}
+            case WhenNotMatchedBySource():
+                return {self._request.target: self._schema.column_names}
+
+    def _parsed(self, part: Part, tables: Mapping[str, Sequence[str]]) -> tuple[Any, str]:
+        tree = parse_part(part, tables, self._request.parameters, statement="MERGE")
+        self._used |= {str(each.name) for each in tree.find_all(exp.Column) if each.table == self._request.target}
+        return tree, qualified_text(part, tables, self._request.parameters)
+
+    def _old_columns(self, clauses: Sequence[PlannedClause]) -> set[str]:
+        """Return the columns of the table whose old values the clauses write or compare."""
+        schema = self._schema
+        needed: set[str] = set()
+        for clause in clauses:
+            if clause.action == "delete" and not schema.is_append:
+                return set(schema.column_names)
+            if clause.action == "update":
+                needed |= set(schema.column_names) - set(clause.values)
+                if not schema.is_append:
+                    spec = merge_spec(schema)
+                    needed |= {*spec.sequence_fields, *(name for group in spec.groups for name in group.fields)}
+        return needed
+
+    def _check_order(self) -> None:
+        if not self._request.clauses:
+            raise InvalidRequest(
+                "MERGE has no clause. Add WHEN MATCHED, WHEN NOT MATCHED or WHEN NOT MATCHED BY SOURCE "
+                "(WhenMatched, WhenNotMatched, WhenNotMatchedBySource)."
+            )
+        last: dict[type, bool] = {}
+        for clause in self._request.clauses:
+            if last.get(type(clause)):
+                raise InvalidRequest(
+                    f"MERGE: a second {_words(clause)} follows one without a condition, so it never counts. "
+                    "Give the first one a condition, or leave one of them out."
+                )
+            last[type(clause)] = clause.where is None
+            if isinstance(clause, WhenNotMatched):
+                self._check_values(clause, clause.insert)
+                continue
+            if (clause.update is None) == (not clause.delete):
+                raise InvalidRequest(
+                    f"MERGE: {_words(clause)} has {'both' if clause.delete else 'none'} of update and delete, "
+                    "expected one of them."
+                )
+            if clause.update is not None:
+                self._check_values(clause, clause.update)
+
+    def _check_values(self, clause: Clause, given: object) -> None:
+        takes_all = not isinstance(clause, WhenNotMatchedBySource)
+        if not (isinstance(given, Mapping) and given) and not (takes_all and given == ALL):
+            raise InvalidRequest(
+                f"MERGE: {_words(clause)} has the values {shown(given)}: expected a dict from columns to values"
+                f"{', or *' if takes_all else ''}."
+            )
+
+    def _case(self, kind: type) -> str:
+        cases = []
+        for number, clause in enumerate(self._request.clauses):
+            if isinstance(clause, kind):
+                what = f"where of {_words(clause)}"
+                condition = (
+                    "TRUE"
+                    if clause.where is None
+                    else f"({self._parsed(_part(what, clause.where), self._reach(clause))[1]}\n)"
+                )
+                cases.append(f"WHEN {condition} THEN {number}")
+        return f"CASE {' '.join(cases)} END" if cases else "CAST(NULL AS INT)"
+
+    def _planned(self, number: int, clause: Clause, action: str, equated: Mapping[str, str]) -> PlannedClause:
+        schema = self._schema
+        if isinstance(clause, WhenNotMatched):
+            given = self._stars("insert", schema.column_names) if clause.insert == ALL else dict(clause.insert)
+            values: dict[str, Value] = {name: Default() for name in schema.column_names}
+            values.update(self._values(number, clause, given, action))
+            return PlannedClause(action="insert", values=values)
+        if clause.delete:
+            self._check_delete()
+            return PlannedClause(action="delete")
+        assert clause.update is not None
+        is_keyed = not schema.is_append
+        keys = schema.primary_keys if is_keyed else ()
+        if clause.update == ALL:
+            names = tuple(name for name in schema.column_names if equated.get(name) != name or name not in keys)
+            given = self._stars("update", names)
+        else:
+            given = dict(clause.update)
+        self._check_update(number, clause, given, keys, equated)
+        kept = {name: value for name, value in given.items() if self._spelled(name, clause) not in keys}
+        return PlannedClause(action="update", values=self._values(number, clause, kept, action))
+
+    def _stars(self, what: str, names: Sequence[str]) -> dict[str, Any]:
+        found = {}
+        for name in names:
+            matches = [one for one in self._source if one == name] or [
+                one for one in self._source if one.casefold() == name.casefold()
+            ]
+            if len(matches) != 1:
+                raise InvalidRequest(
+                    f"MERGE: {what} of all columns, and the source has {'no' if not matches else 'more than one'} "
+                    f"column {shown(name)}. Name the columns with their values, or add it to the source."
+                )
+            text = f"{_quoted(self._request.source)}.{_quoted(matches[0])}"
+            found[name] = text
+        return found
+
+    def _spelled(self, name: Any, clause: Clause) -> str:
+        if not isinstance(name, str):
+            raise InvalidRequest(f"MERGE: {_words(clause)}: {shown(name)} is not the name of a column.")
+        known = self._schema.column_names
+        found = [one for one in known if one == name] or [one for one in known if one.casefold() == name.casefold()]
+        if len(found) == 1:
+            return found[0]
+        near = difflib.get_close_matches(name, known, n=2, cutoff=0.5)
+        hint = f"Did you mean {' or '.join(near)}?" if near else f"Columns: {', '.join(known)}."
+        raise InvalidRequest(f"MERGE: {_words(clause)}: the table has no column {shown(name)}. {hint}")
+
+    def _values(self, number: int, clause: Clause, given: Mapping[str, Any], action: str) -> dict[str, Value]:
+        found: dict[str, Value] = {}
+        for name, value in given.items():
+            column = self._spelled(name, clause)
+            if column in found:
+                raise InvalidRequest(f"MERGE: {_words(clause)} sets column {shown(column)} twice. Set it once.")
+            text = value.text if isinstance(value, Part) else value
+            if isinstance(text, Default) or (isinstance(text, str) and text.strip().upper() == "DEFAULT"):
+                found[column] = Default()
+                continue
+            if isinstance(value, Part | str):
+                part = _part(f"value of {shown(column)} in {_words(clause)}", value)
+                tree, text = self._parsed(part, self._reach(clause))
+                is_plain = isinstance(tree, exp.Column | exp.Literal)
+                text = f"({text}\n)"
+            else:
+                text, is_plain = f"({literal(value).sql(dialect=DIALECT)})", True
+            alias = f"e{number}_{len(self._expressions)}"
+            # A value is computed for the rows of its clause alone: for others it may be an error.
+            computed = text if is_plain else f"CASE WHEN ({action}) = {number} THEN {text} END"
+            self._expressions.append(f"{computed} AS `{alias}`")
+            found[column] = alias
+        return found
+
+    def _check_delete(self) -> None:
+        schema = self._schema
+        if schema.is_append:
+            return
+        engine, options = schema.table_options.merge_engine, schema.table_options
+        removes = engine is MergeEngine.DEDUPLICATE or (
+            engine is not MergeEngine.FIRST_ROW and merge_spec(schema).removes_on_delete
+        )
+        if options.ignore_delete or not removes:
+            why = "ignore-delete = true" if options.ignore_delete else f"merge-engine = {engine}"
+            raise UnsupportedFeature(
+                f"MERGE with DELETE: the table has {why}, which takes no deletes. Delete the rows with delete, which "
+                "rewrites the buckets."
+            )
+
+    def _check_update(
+        self, number: int, clause: Clause, given: Mapping[str, Any], keys: Sequence[str], equated: Mapping[str, str]
+    ) -> None:
+        schema = self._schema
+        if schema.is_append:
+            return
+        engine = schema.table_options.merge_engine
+        if engine in (MergeEngine.AGGREGATION, MergeEngine.FIRST_ROW):
+            raise UnsupportedFeature(
+                f"MERGE with UPDATE: the table has merge-engine = {engine}, in which an update has no effect of its "
+                "own. Insert new rows only, or delete the rows and write them anew."
+            )
+        if engine is MergeEngine.PARTIAL_UPDATE and (functions := merge_spec(schema).functions):
+            raise UnsupportedFeature(
+                f"MERGE with UPDATE: column {shown(next(iter(functions)))} has an aggregate function, so an update "
+                "would be combined with the old row. Write the row instead."
+            )
+        for name, value in given.items():
+            column = self._spelled(name, clause)
+            if column in keys and not self._is_equated(column, value, clause, equated):
+                raise InvalidRequest(
+                    f"MERGE: column {shown(column)} is part of the primary key, and ON does not say that its new value "
+                    "is the old one. Leave it out of the update."
+                )
+
+    def _is_equated(self, column: str, value: Any, clause: Clause, equated: Mapping[str, str]) -> bool:
+        if not isinstance(clause, WhenMatched) or not isinstance(value, Part | str):
+            return False
+        tree, _ = self._parsed(_part(f"value of {shown(column)}", value), self._reach(clause))
+        return isinstance(tree, exp.Column) and (str(tree.table), str(tree.name)) in (
+            (self._request.target, column),
+            (self._request.source, equated.get(column)),
+        )
+
+    def _equated(self, on: Any) -> tuple[dict[str, str], list[Any]]:
+        """Return the columns of the table that ON says are equal to columns of the source, and the other conjuncts."""
+        found: dict[str, str] = {}
+        rest = []
+        for node in _conjuncts(on):
+            sides = (node.this, node.expression) if isinstance(node, exp.EQ) else ()
+            names = {str(each.table): str(each.name) for each in sides if isinstance(each, exp.Column)}
+            if len(names) == 2 and names[self._request.target] not in found:
+                found[names[self._request.target]] = names[self._request.source]
+            else:
+                rest.append(node)
+        return found, rest
+
+    def _condition(self, on: Any) -> Predicate | None:
+        found = []
+        for node in _conjuncts(on):
+            tables = {str(each.table) for each in node.find_all(exp.Column)}
+            if tables == {self._request.target}:
+                condition = translated_condition(node, self._schema.fields, in_utc=self._in_utc)
+                if condition is not None:
+                    found.append(bind(condition, self._schema.fields))
+        return all_of(found)
+
+    def _inserts_keys_of(self, equated: Mapping[str, str], clauses: Sequence[Clause]) -> bool:
+        """Return whether ON compares exactly the primary key, and rows are inserted with the keys of the source."""
+        keys = self._schema.primary_keys
+        if set(equated) != set(keys):
+            return False
+        for clause in clauses:
+            if isinstance(clause, WhenNotMatched) and clause.insert != ALL:
+                given = {self._spelled(name, clause): value for name, value in clause.insert.items()}
+                for key in keys:
+                    value = given.get(key)
+                    if not isinstance(value, Part | str):
+                        return False
+                    tree, _ = self._parsed(_part("insert", value), self._reach(clause))
+                    if not isinstance(tree, exp.Column) or tree.name != equated[key]:
+                        return False
+            elif isinstance(clause, WhenNotMatched) and any(equated[key].casefold() != key.casefold() for key in keys):
+                return False
+        return True
+
+
+def _conjuncts(node: Any) -> Iterator[Any]:
+    match node:
+        case exp.Paren():
+            yield from _conjuncts(node.this)
+        case exp.And():
+            yield from _conjuncts(node.this)
+            yield from _conjuncts(node.expression)
+        case _:
+            yield node
+
+
+def _part(what: str, given: Any) -> Part:
+    if isinstance(given, Part):
+        return given
+    text = ArgumentText(what, given)
+    return Part(text, 0, len(text.text))
+
+
+def _words(clause: Clause) -> str:
+    """Return what SQL calls the clause."""
+    return _WORDS[type(clause)]
+
+
+def _quoted(name: str) -> str:
+    return f"`{name.replace('`', '``')}`"
