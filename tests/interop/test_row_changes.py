@@ -53,6 +53,16 @@ def sorted_rows(rows: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
     return sorted(((row["k"], row["p"], row["a"], row["v"]) for row in rows), key=repr)
 
 
+def clauses(kind: str) -> list[Any]:
+    """Insert; update and delete where a merge into such a table may."""
+    found: list[Any] = [lc.WhenNotMatched(insert={"k": "k", "p": "p", "a": 3, "v": "'merged'"})]
+    if kind not in ("aggregation", "first-row"):
+        found.append(lc.WhenMatched(update={"a": "t.a + 1", "v": "'merged'"}, where="t.k = 4"))
+    if kind.startswith("append") or "removes" in kind or (kind.startswith("dedup") and "ignore" not in kind):
+        found.append(lc.WhenMatched(delete=True))
+    return found
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_java_reads_what_our_row_changes_leave_and_goes_on(judge: Judge, tmp_path: Path, kind: str) -> None:
     keys, partitions, options = KINDS[kind]
@@ -74,6 +84,8 @@ def test_java_reads_what_our_row_changes_leave_and_goes_on(judge: Judge, tmp_pat
     table.delete("v = 'x' OR k = 21")
     if kind not in ("aggregation", "first-row"):
         table.update({"a": "COALESCE(a, 0) + 100", "v": "'new'"}, "a < 5 OR a IS NULL")
+    merged = table.merge([{"k": 4, "p": 0}, {"k": 8, "p": 0}, {"k": 50, "p": 0}], "t.k = s.k", *clauses(kind))
+    assert merged.rows_inserted == 1
     java("write", rows=[{"k": 3, "p": 1, "a": 7, "v": "java"}, {"k": 40, "p": 0, "a": 7, "v": "java"}])
     table.delete("v = 'java' AND k = 40")
     java("compact", strategy="full")

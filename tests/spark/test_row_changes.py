@@ -3,7 +3,7 @@
 import pytest
 
 import lakehouse_core as lc
-from tests.catalog.statements.test_row_changes import CASES, catalogs_in, check
+from tests.catalog.statements.test_row_changes import CASES, catalogs_in, check, check_merges
 from tests.execution.row_changes.layouts import BATCHES, COLUMNS, LAYOUTS, in_order
 
 pytestmark = pytest.mark.spark
@@ -41,3 +41,42 @@ def test_rows_changed_on_spark_are_those_changed_in_this_process(spark, tmp_path
 
 def test_a_statement_of_sql_leaves_the_same_rows_on_spark(spark, tmp_path):
     check(catalogs_in(tmp_path, spark=spark), "key", [CASES[1], CASES[2], CASES[13]])
+
+
+def merged(folder, session, layout):
+    catalog = lc.connect(folder, spark=session)
+    catalog.create_database("db")
+    table = catalog.create_table(
+        "db.t",
+        COLUMNS,
+        primary_keys=list(layout.keys),
+        partition_keys=list(layout.partitions),
+        options=dict(layout.options),
+    )
+    for batch in BATCHES:
+        table.write(list(batch))
+    source = [{"k": 5, "p": 2, "n": 8}, {"k": 9, "p": 0, "n": None}, {"k": 70, "p": 1, "n": 8}]
+    report = table.merge(
+        source if session is None else session.createDataFrame(source, "k int, p int, n int"),
+        "t.k = s.k",
+        lc.WhenMatched(delete=True, where="s.n IS NULL"),
+        lc.WhenMatched(update={"n": "COALESCE(t.n, 0) + s.n", "v": "upper(t.v)"}),
+        lc.WhenNotMatched(insert={"k": "k", "p": "p", "s": 1, "n": "n"}),
+        lc.WhenNotMatchedBySource(update={"v": "'gone'"}, where="t.v = 'z'"),
+    )
+    with pytest.raises(lc.InvalidRequest, match="more than one row"):
+        table.merge([*source, source[0]], "t.k = s.k", lc.WhenMatched(update={"n": 1}))
+    counts = report.rows_updated, report.rows_deleted, report.rows_inserted
+    return counts, in_order(table.scan().to_arrow().to_pylist())
+
+
+@pytest.mark.parametrize("name", KINDS[:4])
+def test_rows_merged_on_spark_are_those_merged_in_this_process(spark, tmp_path, name):
+    here = merged(tmp_path / "here", None, LAYOUTS[name])
+
+    assert merged(tmp_path / "spark", spark, LAYOUTS[name]) == here
+    assert all(here[0])
+
+
+def test_a_merge_of_sql_leaves_the_same_rows_on_spark(spark, tmp_path):
+    check_merges(catalogs_in(tmp_path, spark=spark), "key")

@@ -1,29 +1,45 @@
-"""DELETE, UPDATE, TRUNCATE and DROP PARTITION: by the verbs of the table.
+"""DELETE, UPDATE, MERGE, TRUNCATE and DROP PARTITION: by the verbs of the table.
 
 Rule: a condition is carried out by the verb if the verb gives it the meaning that it has in Spark's SQL.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from itertools import chain, count
 from typing import Any, assert_never
 
 import pyarrow as pa
 from sqlglot import exp
 
+from lakehouse_core.api import table_row_changes
 from lakehouse_core.api.answer import Answer, answer_of
+from lakehouse_core.api.arguments import CallOptions
 from lakehouse_core.api.reports import RowChangeReport
 from lakehouse_core.api.table import Table
 from lakehouse_core.catalog.statements.names import StatementCall
-from lakehouse_core.catalog.statements.queries import is_in_utc, session_of
+from lakehouse_core.catalog.statements.queries import engine_query, is_in_utc, plan_query, session_of
 from lakehouse_core.errors import InvalidRequest, LakehouseError
+from lakehouse_core.execution.row_changes.base import ReadAt
 from lakehouse_core.planning.row_changes.expression_text import expression_of
 from lakehouse_core.planning.row_changes.expressions import Default, Expression
+from lakehouse_core.planning.row_changes.merge_clauses import (
+    Clause,
+    MergeRequest,
+    WhenMatched,
+    WhenNotMatched,
+    WhenNotMatchedBySource,
+)
 from lakehouse_core.planning.sql.conditions import translated_condition
-from lakehouse_core.planning.sql.expressions import check_column, parse_part
+from lakehouse_core.planning.sql.expressions import PartText, check_column, parse_part
 from lakehouse_core.planning.sql.statement import (
     Assignment,
     DeleteRows,
     DropPartitions,
+    MergeBranch,
+    MergeRows,
     Part,
+    QueryText,
     Truncate,
     UpdateRows,
 )
@@ -31,7 +47,9 @@ from lakehouse_core.planning.sql.tokens import DIALECT, Name
 from lakehouse_core.table.predicate import And, IsNull, Not, Predicate
 
 
-def change_rows(call: StatementCall, statement: DeleteRows | UpdateRows | Truncate | DropPartitions) -> Answer:
+def change_rows(
+    call: StatementCall, statement: DeleteRows | UpdateRows | MergeRows | Truncate | DropPartitions
+) -> Answer:
     """Carry out the statement. Raises the errors of the table's verbs."""
     table = _table(call, statement.table)
     match statement:
@@ -39,6 +57,8 @@ def change_rows(call: StatementCall, statement: DeleteRows | UpdateRows | Trunca
             report = table.delete(_condition(call, statement, table, "DELETE"))
         case UpdateRows():
             report = _updated(call, statement, table)
+        case MergeRows():
+            report = _merged(call, statement, table)
         case Truncate(partition=partition):
             values = _partition(call, statement.table, table, partition) if partition else None
             report = table.truncate() if values is None else table.drop_partitions(values)
@@ -53,11 +73,68 @@ def _updated(call: StatementCall, statement: UpdateRows, table: Table) -> RowCha
     condition = _condition(call, statement, table, "UPDATE")
     assignments: dict[str, Expression] = {}
     for one in statement.assignments:
-        column = _assigned(call, statement, one, table)
+        column = _assigned(call, statement.alias or statement.table.parts[-1], one, table)
         if column in assignments:
             raise call.sql.invalid(one.column.start, f"column {column} is given twice. Give it once")
         assignments[column] = _value(call, statement, one.value, table)
     return table.update(assignments, condition)
+
+
+def _merged(call: StatementCall, statement: MergeRows, table: Table) -> RowChangeReport:
+    source = statement.source
+    if isinstance(source, Name):
+        text = PartText(Part(call.sql, source.start, source.end + 1), "SELECT * FROM ")
+        named = source.parts[-1]
+    else:
+        text, named = PartText(source, ""), ""
+    request = MergeRequest(
+        on=statement.on,
+        clauses=tuple(_clause(call, statement, one, table) for one in statement.branches),
+        target=statement.alias or statement.table.parts[-1],
+        source=statement.source_alias or named,
+        parameters=call.parameters,
+    )
+    read = partial(_source, replace(call, sql=text), table)
+    # An unknown table of the source is not an error about this table.
+    sources = chain([read()], (read() for _ in count()))
+    return table_row_changes.merge(
+        call.context(table.name), lambda: next(sources), request, CallOptions(), isolation="snapshot"
+    )
+
+
+def _source(call: StatementCall, table: Table) -> table_row_changes.MergeSource:
+    """Return the rows of USING. If they are rows of the table itself, the MERGE changes the same snapshot."""
+    query = plan_query(call, QueryText(call.sql, 0, 0))
+    found = engine_query(query, call)
+    rows = Answer(call.sql.text, found.schema, found.batches, frame=getattr(found, "frame", None))
+    own = {
+        relation.plan.snapshot_id
+        for start, relation in query.relations.items()
+        if relation.plan is not None and relation.title == table.name and query.references[start].point is None
+    }
+    return table_row_changes.MergeSource(
+        rows if query.session is None else rows.to_spark(), ReadAt(own.pop()) if own else None
+    )
+
+
+def _clause(call: StatementCall, statement: MergeRows, branch: MergeBranch, table: Table) -> Clause:
+    values: Any = "*" if branch.assignments is None else {}
+    name = statement.alias or statement.table.parts[-1]
+    for one in branch.assignments or ():
+        column = _assigned(call, name, one, table)
+        if column in values:
+            raise call.sql.invalid(one.column.start, f"column {column} is given twice. Give it once")
+        values[column] = one.value
+    match branch:
+        case MergeBranch(rows="new", condition=condition):
+            return WhenNotMatched(insert=values, where=condition)
+        case MergeBranch(rows="rest", action="delete", condition=condition):
+            return WhenNotMatchedBySource(delete=True, where=condition)
+        case MergeBranch(rows="rest", condition=condition):
+            return WhenNotMatchedBySource(update=values, where=condition)
+        case MergeBranch(action="delete", condition=condition):
+            return WhenMatched(delete=True, where=condition)
+    return WhenMatched(update=values, where=branch.condition)
 
 
 def _dropped(call: StatementCall, statement: DropPartitions, table: Table) -> RowChangeReport:
@@ -123,9 +200,8 @@ def _never(table: Table) -> Predicate:
     return And((is_null, Not(is_null)))
 
 
-def _assigned(call: StatementCall, statement: UpdateRows, one: Assignment, table: Table) -> str:
+def _assigned(call: StatementCall, name: str, one: Assignment, table: Table) -> str:
     parts = one.column.parts
-    name = statement.alias or statement.table.parts[-1]
     if len(parts) > 1 and parts[0].casefold() != name.casefold():
         raise call.sql.unsupported(
             one.column.start, f"{one.column} is not a column of {name}. A field of a row is set with its whole row"

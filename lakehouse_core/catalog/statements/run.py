@@ -35,6 +35,7 @@ from lakehouse_core.planning.sql.statement import (
     DropTable,
     Explain,
     Insert,
+    MergeRows,
     RenameTable,
     Select,
     Show,
@@ -93,7 +94,7 @@ def _run(call: StatementCall, statement: Statement) -> Answer:
             return explain(call, query)
         case Insert():
             return insert(call, statement)
-        case DeleteRows() | UpdateRows() | Truncate() | DropPartitions():
+        case DeleteRows() | UpdateRows() | MergeRows() | Truncate() | DropPartitions():
             return change_rows(call, statement)
         case Show():
             return show(call, statement)

@@ -18,7 +18,7 @@ from lakehouse_core.planning.sql.clauses import (
     read_query,
 )
 from lakehouse_core.planning.sql.definitions import read_alter, read_create, read_drop
-from lakehouse_core.planning.sql.row_changes import read_delete, read_truncate, read_update
+from lakehouse_core.planning.sql.row_changes import read_delete, read_merge, read_truncate, read_update
 from lakehouse_core.planning.sql.statement import (
     AlterTable,
     Argument,
@@ -34,7 +34,6 @@ from lakehouse_core.planning.sql.statement import (
 from lakehouse_core.planning.sql.tokens import SqlText, TokenCursor
 
 _REFUSED: Final[Mapping[str, str]] = {
-    "MERGE": "write the changed rows with INSERT INTO; a table with a primary key replaces rows by key",
     "TABLE": "SELECT * FROM …",
     "USE": "pass database= to sql()",
     "SET": "pass settings= to sql()",
@@ -233,6 +232,7 @@ _STATEMENTS: Final[Mapping[str, Callable[[TokenCursor, int, dict[str, Any]], Sta
     "INSERT": _insert,
     "DELETE": read_delete,
     "UPDATE": read_update,
+    "MERGE": read_merge,
     "TRUNCATE": read_truncate,
     "CREATE": read_create,
     "DROP": read_drop,

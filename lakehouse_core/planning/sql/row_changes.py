@@ -1,4 +1,4 @@
-"""DELETE, UPDATE, TRUNCATE and DROP PARTITION: the text of a statement → its value."""
+"""DELETE, UPDATE, MERGE, TRUNCATE and DROP PARTITION: the text of a statement → its value."""
 
 from typing import Any
 
@@ -7,6 +7,8 @@ from lakehouse_core.planning.sql.statement import (
     Assignment,
     DeleteRows,
     DropPartitions,
+    MergeBranch,
+    MergeRows,
     Part,
     Statement,
     Truncate,
@@ -47,6 +49,84 @@ def read_assignments(cursor: TokenCursor, *stops: str) -> tuple[Assignment, ...]
         found.append(Assignment(column=column, value=read_part(cursor, "a value", ",", *stops)))
         if not cursor.takes(","):
             return tuple(found)
+
+
+def read_merge(cursor: TokenCursor, start: int, parameters: dict[str, Any]) -> Statement:
+    if cursor.is_at("WITH", "SCHEMA"):
+        raise cursor.sql.unsupported(
+            cursor.start, "MERGE WITH SCHEMA EVOLUTION is not carried out. Add the columns with ALTER TABLE first"
+        )
+    cursor.expect("INTO")
+    table = cursor.name("the name of a table")
+    alias = read_alias(cursor, "USING")
+    cursor.expect("USING")
+    source: Name | Part
+    if cursor.takes("("):
+        source = read_part(cursor, "a query", ")")
+        cursor.expect(")")
+    else:
+        source = cursor.name("the name of a table, or a query in parentheses")
+    at, source_alias = cursor.start, read_alias(cursor, "ON")
+    if isinstance(source, Part) and source_alias is None:
+        raise cursor.sql.invalid(at, "the query of USING has no name. Write one behind it, as in (SELECT …) AS s")
+    cursor.expect("ON")
+    on = read_part(cursor, "a condition", "WHEN")
+    branches = []
+    while not cursor.is_done:
+        cursor.expect("WHEN")
+        branches.append(_branch(cursor))
+    if not branches:
+        raise cursor.expected("WHEN MATCHED or WHEN NOT MATCHED")
+    return MergeRows(
+        table=table, source=source, on=on, branches=tuple(branches), alias=alias, source_alias=source_alias
+    )
+
+
+def _branch(cursor: TokenCursor) -> MergeBranch:
+    rows = "new" if cursor.takes("NOT") else "matched"
+    cursor.expect("MATCHED")
+    if rows == "new" and cursor.takes("BY"):
+        side = cursor.takes_one("SOURCE", "TARGET")
+        if side is None:
+            raise cursor.expected("SOURCE or TARGET")
+        rows = "rest" if side == "SOURCE" else "new"
+    condition = read_part(cursor, "a condition", "THEN") if cursor.takes("AND") else None
+    cursor.expect("THEN")
+    if rows == "new":
+        cursor.expect("INSERT")
+        return MergeBranch(rows=rows, action="insert", condition=condition, assignments=_inserted(cursor))
+    if cursor.takes("DELETE"):
+        return MergeBranch(rows=rows, action="delete", condition=condition)
+    if not cursor.takes("UPDATE", "SET"):
+        raise cursor.expected("UPDATE SET or DELETE")
+    at = cursor.start
+    if not cursor.takes("*"):
+        return MergeBranch(
+            rows=rows, action="update", condition=condition, assignments=read_assignments(cursor, "WHEN")
+        )
+    if rows == "rest":
+        raise cursor.sql.invalid(at, "there is no row of the source, so UPDATE SET * has no values. Name the columns")
+    return MergeBranch(rows=rows, action="update", condition=condition)
+
+
+def _inserted(cursor: TokenCursor) -> tuple[Assignment, ...] | None:
+    if cursor.takes("*"):
+        return None
+    at = cursor.start
+    cursor.expect("(")
+    columns = [cursor.name("a column")]
+    while cursor.takes(","):
+        columns.append(cursor.name("a column"))
+    cursor.expect(")", "VALUES", "(")
+    values = [read_part(cursor, "a value", ",", ")")]
+    while cursor.takes(","):
+        values.append(read_part(cursor, "a value", ",", ")"))
+    cursor.expect(")")
+    if len(columns) != len(values):
+        raise cursor.sql.invalid(
+            at, f"INSERT has {len(columns)} and {len(values)} of columns and values. Give each column one value"
+        )
+    return tuple(Assignment(column=one, value=value) for one, value in zip(columns, values, strict=True))
 
 
 def read_truncate(cursor: TokenCursor, start: int, parameters: dict[str, Any]) -> Statement:

@@ -88,6 +88,30 @@ class UpdateRows:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MergeBranch:
+    """A WHEN of MERGE. `rows`: matched, new (in the source alone) or rest (in the table alone). `action`: update,
+    insert or delete; `assignments` None with update and insert: all columns.
+    """
+
+    rows: str
+    action: str
+    condition: Part | None = None
+    assignments: tuple[Assignment, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergeRows:
+    """MERGE. `source`: the name of a table, or a query without its parentheses."""
+
+    table: Name
+    source: Name | Part
+    on: Part
+    branches: tuple[MergeBranch, ...]
+    alias: str | None = None
+    source_alias: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Truncate:
     """TRUNCATE. `partition`: the values of PARTITION (…), empty without it."""
 
@@ -194,6 +218,7 @@ Statement: TypeAlias = (
     | Insert
     | DeleteRows
     | UpdateRows
+    | MergeRows
     | Truncate
     | DropPartitions
     | CreateDatabase

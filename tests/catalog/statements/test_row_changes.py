@@ -96,3 +96,55 @@ def test_the_name_of_the_statement_is_in_its_snapshot(tmp_path):
         catalog.sql(text)
 
     assert [one.operation for one in table.snapshots()][1:] == ["UPDATE", "DELETE", "TRUNCATE"]
+
+
+CHANGES = [{"id": 2, "amount": 5}, {"id": 3, "amount": None}, {"id": 70, "amount": 8}]
+# The statement, its parameters, and the columns of the rows that it leaves in which they differ from before.
+MERGES: list[tuple[str, dict[str, Any], dict[int, dict[str, Any]]]] = [
+    (
+        "MERGE INTO s.t USING c ON t.id = c.id WHEN MATCHED AND c.amount IS NULL THEN DELETE "
+        "WHEN MATCHED THEN UPDATE SET amount = t.amount + c.amount, t.Status = 'set' "
+        "WHEN NOT MATCHED THEN INSERT (id, day, status) VALUES (c.id, DATE '2013-01-01', DEFAULT)",
+        {},
+        {
+            **{key: {"amount": 25, "status": "set"} if key == 2 else {} for key in KEPT if key != 3},
+            70: {"id": 70, "day": date(2013, 1, 1), "status": None, "amount": 7},
+        },
+    ),
+    (
+        "merge into T as x using (select id, id % 2 as odd from s.t where id > :least) as y on x.id = y.id - 1 "
+        "when matched and case when y.odd = 1 then true end then update set amount = :n "
+        "when not matched by source and x.id < 3 then delete "
+        "when not matched by source then update set status = concat(status, '?')",
+        {"least": 4, "n": -1},
+        # The source has 5 and 6, which belong to 4 and 5.
+        {3: {"status": "a?"}, 4: {"amount": -1}, 5: {}, 6: {"status": "a?"}},
+    ),
+    (
+        "MERGE INTO s.t -- all columns\n USING (SELECT id + 6 AS id, day, 'n' AS status, 0 AS amount FROM s.t) AS n "
+        "ON s.t.id = n.id AND t.day = n.day WHEN NOT MATCHED BY TARGET AND n.id < 8 THEN INSERT *",
+        {},
+        {**{key: {} for key in KEPT}, 7: {"id": 7, "day": date(2013, 1, 2), "status": "n", "amount": 0}},
+    ),
+    (
+        "MERGE INTO s.t USING s.t AS same ON t.id = same.id AND t.day = same.day AND t.id > 4 "
+        "WHEN MATCHED THEN UPDATE SET *",
+        {},
+        {key: {} for key in KEPT},
+    ),
+]
+
+
+def check_merges(catalogs: Iterator[lc.Catalog], kind: str) -> None:
+    for (text, parameters, changed), catalog in zip(MERGES, catalogs, strict=False):
+        table = filled(catalog, kind)
+
+        report = catalog.sql(text, parameters, database="s", tables={"c": CHANGES}).report
+
+        assert rows_of(table) == {key: KEPT.get(key, {}) | values for key, values in changed.items()}, text
+        assert isinstance(report, lc.RowChangeReport)
+        assert (report.operation, table.snapshots()[-1].operation) == ("MERGE", "MERGE")
+
+
+def test_a_merge_leaves_the_rows_that_it_says(tmp_path, kind):
+    check_merges(catalogs_in(tmp_path), kind)
