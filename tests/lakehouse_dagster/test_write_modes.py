@@ -10,6 +10,7 @@ import pytest
 
 from lakehouse_dagster import Lake, TableSpec, ingest_asset
 from lakehouse_dagster.testing import ReadyLake, ready_lake
+from tests.pairs import each_with_one
 
 T = "sales.t"
 COLUMNS = {"id": "BIGINT NOT NULL", "day": "STRING NOT NULL", "v": "STRING"}
@@ -48,29 +49,30 @@ def stage_only(ready: ReadyLake) -> None:
     ).success
 
 
+# What the specification says, the rows of two files, and those of the table after them.
+MODES: list[tuple[dict[str, Any], tuple[list[str], list[str]], list[str]]] = [
+    ({"write_mode": "append"}, (["1,a,x"], ["1,a,y"]), ["1,a,x", "1,a,y"]),
+    ({"write_mode": "upsert", "primary_key": ["id"]}, (["1,a,x", "2,a,x"], ["1,a,y"]), ["1,a,y", "2,a,x"]),
+    (
+        {"write_mode": "overwrite", "partition_by": ["day"], "options": {"bucket": "-1"}},
+        (["1,a,x", "2,a,x", "3,b,x"], ["4,a,y"]),
+        ["3,b,x", "4,a,y"],
+    ),
+    (
+        {"write_mode": "overwrite", "primary_key": ["id", "day"], "partition_by": ["day"]},
+        (["1,a,x", "2,a,x", "3,b,x"], ["4,a,y"]),
+        ["3,b,x", "4,a,y"],
+    ),
+    ({"write_mode": "overwrite", "options": {"bucket": "-1"}}, (["1,a,x", "3,b,x"], ["4,a,y"]), ["4,a,y"]),
+]
+
+
 @pytest.mark.dagster
-@pytest.mark.parametrize(
-    ("change", "loads", "expected"),
-    [
-        ({"write_mode": "append"}, (["1,a,x"], ["1,a,y"]), ["1,a,x", "1,a,y"]),
-        ({"write_mode": "upsert", "primary_key": ["id"]}, (["1,a,x", "2,a,x"], ["1,a,y"]), ["1,a,y", "2,a,x"]),
-        (
-            {"write_mode": "overwrite", "partition_by": ["day"], "options": {"bucket": "-1"}},
-            (["1,a,x", "2,a,x", "3,b,x"], ["4,a,y"]),
-            ["3,b,x", "4,a,y"],
-        ),
-        (
-            {"write_mode": "overwrite", "primary_key": ["id", "day"], "partition_by": ["day"]},
-            (["1,a,x", "2,a,x", "3,b,x"], ["4,a,y"]),
-            ["3,b,x", "4,a,y"],
-        ),
-        ({"write_mode": "overwrite", "options": {"bucket": "-1"}}, (["1,a,x", "3,b,x"], ["4,a,y"]), ["4,a,y"]),
-    ],
-)
-@pytest.mark.parametrize("dies", [False, True])
+@pytest.mark.parametrize(("mode", "dies"), each_with_one(MODES, [False, True]))
 def test_a_write_mode_says_what_new_rows_do_to_old_ones(
-    tmp_path: Path, change: dict[str, Any], loads: tuple[list[str], list[str]], expected: list[str], dies: bool
+    tmp_path: Path, mode: tuple[dict[str, Any], tuple[list[str], list[str]], list[str]], dies: bool
 ):
+    change, loads, expected = mode
     with fed_by_files(tmp_path, **{"options": {"bucket": "1" if "primary_key" in change else "-1"}, **change}) as ready:
         put(tmp_path, "1.csv", *loads[0])
         if dies:

@@ -13,6 +13,7 @@ from pyspark.sql import functions as sf
 
 import lakehouse_core as lc
 from tests.golden.sets import unpack
+from tests.pairs import each_with_one
 
 pytestmark = pytest.mark.spark
 
@@ -80,8 +81,10 @@ def test_files_that_need_no_merge_are_read_by_spark_itself_with_filters_pushed_d
     assert [tuple(row) for row in frame.orderBy("id", "s").limit(1).collect()] == [(10, None)]
 
 
-@pytest.mark.parametrize("where", [None, "v > 12", "dt = DATE '2013-01-03' AND v < 5", "s IS NULL OR id = 3", "v = -1"])
-@pytest.mark.parametrize("columns", [None, ["v", "dt"]])
+WHERES = [None, "v > 12", "dt = DATE '2013-01-03' AND v < 5", "s IS NULL OR id = 3", "v = -1"]
+
+
+@pytest.mark.parametrize(("where", "columns"), each_with_one(WHERES, [None, ["v", "dt"]]))
 def test_a_scan_has_the_same_rows_on_spark_as_here(spark, catalog, where, columns):
     scan = half_merged(catalog).scan(columns=columns, where=where)
 
@@ -389,8 +392,7 @@ def test_changes_of_a_snapshot_that_expires_before_spark_reads_them_are_told_as_
         frame.collect()
 
 
-@pytest.mark.parametrize("producer", ["none", "input", "lookup"])
-@pytest.mark.parametrize("name", ["audit_log", "binlog"])
+@pytest.mark.parametrize(("producer", "name"), each_with_one(["none", "input", "lookup"], ["audit_log", "binlog"]))
 def test_increments_of_system_tables_are_the_same_on_spark(spark, catalog, name, producer):
     table = changing(catalog, **{"changelog-producer": producer})
     found = table.system(name, options={"incremental-between": f"1,{table.snapshot().id}"})

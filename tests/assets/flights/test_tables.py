@@ -207,7 +207,7 @@ def twice(monkeypatch: pytest.MonkeyPatch, job: Callable[[], object], commit: in
     job()
 
 
-@pytest.mark.parametrize(("commit", "after"), [(1, False), (9, True), (16, True)])
+@pytest.mark.parametrize(("commit", "after"), [(1, False), (9, True), pytest.param(16, True, marks=pytest.mark.long)])
 def test_a_batch_counts_once_whenever_the_run_was_killed(
     warehouse: Warehouse, answers: Answers, monkeypatch: pytest.MonkeyPatch, commit: int, after: bool
 ):
@@ -266,7 +266,10 @@ def test_it_takes_each_snapshot_with_changes_as_one_commit(warehouse: Warehouse)
     assert warehouse.stage_open_flights() == []
 
 
-@pytest.mark.parametrize(("commit", "after"), [(1, False), (2, False), (2, True), (3, True)])
+@pytest.mark.parametrize(
+    ("commit", "after"),
+    [(1, False), (2, True), *(pytest.param(*case, marks=pytest.mark.long) for case in ((2, False), (3, True)))],
+)
 def test_it_takes_changes_once_also_when_more_came_while_it_was_dead(
     warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch, commit: int, after: bool
 ):

@@ -122,8 +122,15 @@ def check_repeated(table: CommitTable, staged: StagedCommit, case: Case, applied
             table.context.manifests.entries(manifest)
 
 
-@pytest.mark.parametrize("kind", WRITE_FAULTS)
-@pytest.mark.parametrize("name", CASES)
+# Each commit with every second kind of fault, and each kind with every second commit.
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        pytest.param(name, kind, marks=[pytest.mark.long] * ((place + turn) % 2))
+        for place, name in enumerate(CASES)
+        for turn, kind in enumerate(WRITE_FAULTS)
+    ],
+)
 def test_one_fault_at_any_call_leaves_the_commit_applied_or_not(name: str, kind: FaultKind) -> None:
     case = CASES[name]
     for call in range(1, calls_of(case) + 1):

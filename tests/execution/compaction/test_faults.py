@@ -9,6 +9,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import pytest
@@ -106,9 +107,11 @@ def written_calls(warehouse: Warehouse, verb: Callable[[lc.Table], object]) -> l
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", [FaultKind.DIE_AFTER, FaultKind.FAIL_AFTER])
-@pytest.mark.parametrize(("name", "verb"), each_with_one(TABLES, VERBS))
-def test_a_new_process_goes_on_where_a_compaction_ended(name, verb, kind):
+@pytest.mark.parametrize(
+    ("name", "fault"), each_with_one(TABLES, list(product(VERBS, [FaultKind.DIE_AFTER, FaultKind.FAIL_AFTER])))
+)
+def test_a_new_process_goes_on_where_a_compaction_ended(name, fault):
+    verb, kind = fault
     made = Warehouse.made(name)
     whole = made.again()
     calls = written_calls(whole, VERBS[verb])

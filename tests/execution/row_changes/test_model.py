@@ -38,7 +38,7 @@ UPDATES: tuple[tuple[Mapping[str, Any], Mapping[str, Callable[[Row], Any]]], ...
     ({"s": "s + 1"}, {"s": lambda row: row["s"] + 1}),
 )
 # Each layout takes some of the conditions; the long tests take all.
-PARTS = 4
+PARTS = 6
 CHANGED = [name for name, layout in LAYOUTS.items() if layout.updates is not None]
 
 
