@@ -67,7 +67,7 @@ def row_change_report(result: RowChangeResult, *, dry_run: bool) -> RowChangeRep
     report = commit_report(result.staged, result.commit, result.compaction)
     same = {each.name: getattr(report, each.name) for each in fields(report)}
     nothing = "the table is empty" if base.snapshot is None else "no row satisfies the condition"
-    if isinstance(base.statement, SourceMerge):
+    if isinstance(base.statement, SourceMerge) and base.statement.operation == "MERGE":
         nothing = "no row falls under a clause"
     return RowChangeReport(
         **{

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import chain, count
-from typing import Any, assert_never
+from typing import Any, Final, assert_never
 
 import pyarrow as pa
 from sqlglot import exp
@@ -25,11 +25,13 @@ from lakehouse_core.planning.row_changes.expression_text import expression_of
 from lakehouse_core.planning.row_changes.expressions import Default, Expression
 from lakehouse_core.planning.row_changes.merge_clauses import (
     Clause,
+    MergeName,
     MergeRequest,
     WhenMatched,
     WhenNotMatched,
     WhenNotMatchedBySource,
 )
+from lakehouse_core.planning.row_changes.methods import update_method
 from lakehouse_core.planning.sql.conditions import translated_condition
 from lakehouse_core.planning.sql.expressions import PartText, check_column, parse_part
 from lakehouse_core.planning.sql.statement import (
@@ -43,8 +45,11 @@ from lakehouse_core.planning.sql.statement import (
     Truncate,
     UpdateRows,
 )
-from lakehouse_core.planning.sql.tokens import DIALECT, Name
+from lakehouse_core.planning.sql.tokens import Name, SqlText
 from lakehouse_core.table.predicate import And, IsNull, Not, Predicate
+
+# The source of a merge that stands for a DELETE or UPDATE, and its column.
+_ONE_ROW: Final = "lakehouse_row"
 
 
 def change_rows(
@@ -54,7 +59,7 @@ def change_rows(
     table = _table(call, statement.table)
     match statement:
         case DeleteRows():
-            report = table.delete(_condition(call, statement, table, "DELETE"))
+            report = _deleted(call, statement, table)
         case UpdateRows():
             report = _updated(call, statement, table)
         case MergeRows():
@@ -69,15 +74,45 @@ def change_rows(
     return answer_of(call.sql.text, pa.table({}), [report])
 
 
+def _deleted(call: StatementCall, statement: DeleteRows, table: Table) -> RowChangeReport:
+    condition = _condition(call, statement, table, "DELETE")
+    if isinstance(condition, Part):
+        return _by_engine(call, statement, table, WhenMatched(delete=True), "DELETE")
+    return table.delete(condition)
+
+
 def _updated(call: StatementCall, statement: UpdateRows, table: Table) -> RowChangeReport:
     condition = _condition(call, statement, table, "UPDATE")
-    assignments: dict[str, Expression] = {}
+    texts: dict[str, Part] = {}
     for one in statement.assignments:
         column = _assigned(call, statement.alias or statement.table.parts[-1], one, table)
-        if column in assignments:
+        if column in texts:
             raise call.sql.invalid(one.column.start, f"column {column} is given twice. Give it once")
-        assignments[column] = _value(call, statement, one.value, table)
-    return table.update(assignments, condition)
+        texts[column] = one.value
+    values = {column: _value(call, statement, part, table) for column, part in texts.items()}
+    known = {column: value for column, value in values.items() if not isinstance(value, Part)}
+    if isinstance(condition, Part) or len(known) < len(values):
+        update_method(table.schema, values)
+        return _by_engine(call, statement, table, WhenMatched(update=texts), "UPDATE")
+    return table.update(known, condition)
+
+
+def _by_engine(
+    call: StatementCall, statement: DeleteRows | UpdateRows, table: Table, clause: Clause, operation: MergeName
+) -> RowChangeReport:
+    """Carry out a statement whose expressions Spark or DuckDB computes: a merge with one row, which all rows match that
+    satisfy the condition.
+    """
+    request = MergeRequest(
+        on=statement.condition or Part(SqlText("TRUE"), 0, 4),
+        clauses=(clause,),
+        target=statement.alias or statement.table.parts[-1],
+        source=_ONE_ROW,
+        parameters=call.parameters,
+        operation=operation,
+    )
+    read = partial(table_row_changes.MergeSource, [{_ONE_ROW: 1}])
+    return table_row_changes.merge(call.context(table.name), read, request, CallOptions(), isolation="snapshot")
 
 
 def _merged(call: StatementCall, statement: MergeRows, table: Table) -> RowChangeReport:
@@ -172,7 +207,10 @@ def _tables(statement: DeleteRows | UpdateRows, table: Table) -> dict[str, tuple
     return {statement.alias or statement.table.parts[-1]: table.schema.column_names}
 
 
-def _condition(call: StatementCall, statement: DeleteRows | UpdateRows, table: Table, word: str) -> Predicate | None:
+def _condition(
+    call: StatementCall, statement: DeleteRows | UpdateRows, table: Table, word: str
+) -> Predicate | Part | None:
+    """Return the condition, None for all rows, its text if only an engine can test it."""
     part = statement.condition
     if part is None:
         return None
@@ -185,13 +223,7 @@ def _condition(call: StatementCall, statement: DeleteRows | UpdateRows, table: T
         case exp.Boolean() | exp.Null():
             return _never(table)
     found = translated_condition(tree, table.schema.fields, in_utc=is_in_utc(session_of(call)))
-    if found is None:
-        raise call.sql.unsupported(
-            part.start,
-            f"the condition {part.text.strip()} is not carried out in {word}: compare columns with literals, by =, <>, "
-            "<, <=, >, >=, IN, BETWEEN, IS NULL or LIKE 'text%', joined by AND, OR and NOT",
-        )
-    return found
+    return part if found is None else found
 
 
 def _never(table: Table) -> Predicate:
@@ -209,7 +241,8 @@ def _assigned(call: StatementCall, name: str, one: Assignment, table: Table) -> 
     return check_column(call.sql, one.column.start, parts[-1], table.schema.column_names)
 
 
-def _value(call: StatementCall, statement: UpdateRows, part: Part, table: Table) -> Expression:
+def _value(call: StatementCall, statement: UpdateRows, part: Part, table: Table) -> Expression | Part:
+    """Return the new value, its text if only an engine can compute it."""
     if part.text.strip().upper() == "DEFAULT":
         return Default()
     tree = parse_part(part, _tables(statement, table), call.parameters, statement="UPDATE")
@@ -217,13 +250,8 @@ def _value(call: StatementCall, statement: UpdateRows, part: Part, table: Table)
         column.set("table", None)
     try:
         return expression_of(tree.transform(_joined))
-    except InvalidRequest as error:
-        piece = str(error).removesuffix(" is not understood.").partition(": ")[2] or tree.sql(dialect=DIALECT)
-        raise call.sql.unsupported(
-            part.start,
-            f"the value {part.text.strip()} is not carried out in UPDATE ({piece}). Use literals, columns, +, -, *, "
-            "||, COALESCE, NULL and DEFAULT",
-        ) from error
+    except InvalidRequest:
+        return part
 
 
 def _joined(node: Any) -> Any:

@@ -121,7 +121,8 @@ def merge_rows(
             plan = plan_merge(request, schema, side.fields, in_utc=side.in_utc)
             plans.append((plan, side))
             parts = [plan.condition, _range(plan, schema, side)] if plan.is_pruned else []
-            return SourceMerge(condition=all_of([part for part in parts if part is not None]))
+            condition = all_of([part for part in parts if part is not None])
+            return SourceMerge(condition=condition, operation=request.operation)
 
         return change_base(table, make, fixed=_fixed(table, side.read_at))
 

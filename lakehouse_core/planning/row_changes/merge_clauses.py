@@ -9,6 +9,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 # `update="*"`, `insert="*"`: each column of the table from the column of the source with the same name.
 ALL: Final = "*"
+MergeName: TypeAlias = Literal["MERGE", "DELETE", "UPDATE"]
 Values: TypeAlias = Mapping[str, Any] | Literal["*"]
 
 
@@ -51,10 +52,13 @@ Clause: TypeAlias = WhenMatched | WhenNotMatched | WhenNotMatchedBySource
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeRequest:
-    """A MERGE as the caller gave it. `target` and `source` are the names of both in its texts."""
+    """A MERGE as the caller gave it. `target` and `source` are the names of both in its texts. `operation`: the
+    statement that it carries out.
+    """
 
     on: Any
     clauses: tuple[Clause, ...]
     target: str = "t"
     source: str = "s"
     parameters: Mapping[str, Any] = field(default_factory=dict)
+    operation: MergeName = "MERGE"

@@ -191,7 +191,7 @@ class _Planner:
                 return {self._request.target: self._schema.column_names}
 
     def _parsed(self, part: Part, tables: Mapping[str, Sequence[str]]) -> tuple[Any, str]:
-        tree = parse_part(part, tables, self._request.parameters, statement="MERGE")
+        tree = parse_part(part, tables, self._request.parameters, statement=self._request.operation)
         self._used |= {str(each.name) for each in tree.find_all(exp.Column) if each.table == self._request.target}
         return tree, qualified_text(part, tables, self._request.parameters)
 
@@ -337,6 +337,11 @@ class _Planner:
         )
         if options.ignore_delete or not removes:
             why = "ignore-delete = true" if options.ignore_delete else f"merge-engine = {engine}"
+            if self._request.operation == "DELETE":
+                raise UnsupportedFeature(
+                    f"The table has {why}, which takes no deletes, so its buckets are rewritten. For that, compare "
+                    "columns with literals in the condition, by =, <, IN, IS NULL and the like."
+                )
             raise UnsupportedFeature(
                 f"MERGE with DELETE: the table has {why}, which takes no deletes. Delete the rows with delete, which "
                 "rewrites the buckets."

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from lakehouse_core.planning.row_changes.expressions import Expression
+from lakehouse_core.planning.row_changes.merge_clauses import MergeName
 from lakehouse_core.table.predicate import Predicate
 
 # `serializable`: rows that a write added after the statement read the table, and that satisfy its condition, are a
@@ -32,11 +33,11 @@ class Update:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceMerge:
     """Change the rows that a source matches, and insert those that it has in addition. `condition`: what the rows that
-    it reads satisfy; None: all.
+    it reads satisfy; None: all. A DELETE or UPDATE whose expressions an engine computes is one too.
     """
 
     condition: Predicate | None
-    operation: Literal["MERGE"] = "MERGE"
+    operation: MergeName = "MERGE"
 
 
 Statement: TypeAlias = Delete | Update | SourceMerge

@@ -41,6 +41,19 @@ CASES: list[tuple[str, dict[str, Any], dict[int, dict[str, Any]]]] = [
         {key: {"status": "a!", "amount": -5} if key in (3, 6) else {} for key in KEPT},
     ),
     ("UPDATE s.t SET amount = DEFAULT, status = NULL", {}, {key: {"amount": 7, "status": None} for key in KEPT}),
+    ("DELETE FROM s.t WHERE upper(status) = 'A' OR id % 4 = 1", {}, {2: {}, 4: {}}),
+    ("DELETE FROM s.t WHERE amount > id * 10", {}, {key: {} for key in KEPT}),
+    (
+        "UPDATE s.t AS x SET amount = CASE WHEN x.id > 3 THEN id ELSE amount END, status = upper(x.status) "
+        "WHERE id > :n",
+        {"n": 4},
+        {key: {"status": KEPT[key]["status"].upper(), "amount": key} if key > 4 else {} for key in KEPT},
+    ),
+    (
+        "UPDATE t SET status = concat(status, '-'), amount = DEFAULT WHERE length(status) = 1 AND id IN (1, 2)",
+        {},
+        {key: {"status": f"{KEPT[key]['status']}-", "amount": 7} if key < 3 else {} for key in KEPT},
+    ),
 ]
 
 
@@ -148,3 +161,25 @@ def check_merges(catalogs: Iterator[lc.Catalog], kind: str) -> None:
 
 def test_a_merge_leaves_the_rows_that_it_says(tmp_path, kind):
     check_merges(catalogs_in(tmp_path), kind)
+
+
+def test_a_statement_that_an_engine_computes_keeps_its_name(tmp_path):
+    catalog = lc.connect(tmp_path)
+    table = filled(catalog, "key")
+
+    catalog.sql("DELETE FROM s.t WHERE id % 2 = 1")
+    catalog.sql("UPDATE s.t SET status = upper(status)")
+
+    assert [one.operation for one in table.snapshots()][-2:] == ["DELETE", "UPDATE"]
+
+
+def test_a_table_that_takes_no_deletes_says_which_conditions_rewrite_its_buckets(tmp_path):
+    catalog = lc.connect(tmp_path)
+    catalog.create_database("s")
+    table = catalog.create_table("s.t", COLUMNS, primary_keys=["id"], options={"bucket": "1", "ignore-delete": "true"})
+    table.write(ROWS)
+
+    with pytest.raises(lc.UnsupportedFeature, match=r"ignore-delete = true.*compare columns with literals"):
+        catalog.sql("DELETE FROM s.t WHERE id % 2 = 1")
+
+    assert catalog.sql("DELETE FROM s.t WHERE id > 5").report.rows_deleted == 1
