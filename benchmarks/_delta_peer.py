@@ -26,9 +26,18 @@ def delete(table: str, where: str) -> int:
     return int(done["num_deleted_rows"])
 
 
+def merge(table: str, file: str) -> int:
+    """Merge the rows of the Arrow file by `k`: update those that match, insert the others."""
+    with pa.ipc.open_file(file) as batches:
+        source = batches.read_all()
+    merging = deltalake.DeltaTable(table).merge(source, "t.k = s.k", source_alias="s", target_alias="t")
+    done: dict[str, Any] = merging.when_matched_update_all().when_not_matched_insert_all().execute()
+    return int(done["num_target_rows_updated"]) + int(done["num_target_rows_inserted"])
+
+
 def main() -> None:
     """Serve requests `[verb, argument, …]` until the input ends."""
-    verbs = {"fill": fill, "delete": delete}
+    verbs = {"fill": fill, "delete": delete, "merge": merge}
     for line in sys.stdin:
         verb, *values = json.loads(line)
         taken = measure.sample(lambda verb=verb, values=values: verbs[verb](*values))

@@ -1,8 +1,10 @@
-"""DELETE of one row of a hundred, in each kind of table, against delta-rs on the same rows in the same rounds.
+"""DELETE of one row of a hundred, and MERGE of one row for twenty, in each kind of table, against delta-rs on the same
+rows in the same rounds.
 
 Eight commits of distinct keys in any order. The rows to delete are in every part of the table ("spread"), or the lowest
-keys. delta-rs writes no deletion vectors: it always rewrites the files. Each side works on a fresh copy of its table.
-Ours syncs each file to the disk, delta-rs none; so bars are on CPU seconds, and wall seconds are in the tables.
+keys. Of the rows to merge, half have keys that are there, in any order, and half are new. delta-rs writes no deletion
+vectors: it always rewrites the files. Each side works on a fresh copy of its table. Ours syncs each file to the disk,
+delta-rs none; so bars are on CPU seconds, and wall seconds are in the tables.
 
 delta-rs is installed into build/ the first time.
 """
@@ -49,6 +51,7 @@ def main() -> None:
         _fill(root, delta, rows)
         for what, where in (("spread", "g = 7"), ("lowest keys", f"k < {rows // 100}")):
             bars += _deletes(root, delta, what, where, arguments.rounds)
+        bars += _merges(root, delta, rows, arguments.rounds)
     measure.print_bars(bars)
 
 
@@ -88,11 +91,6 @@ class Peer:
 
 
 def _deletes(root: Path, delta: Peer, what: str, where: str, rounds: int) -> list[measure.Bar]:
-    def fresh() -> None:
-        for name in ("ours", "delta"):
-            shutil.rmtree(root / f"{name}-copy", ignore_errors=True)
-            shutil.copytree(root / name, root / f"{name}-copy")
-
     def delete(kind: str) -> int:
         report = lc.connect(str(root / "ours-copy" / kind)).table(TABLE).delete(where)
         assert report.method == KINDS[kind][2]
@@ -104,7 +102,7 @@ def _deletes(root: Path, delta: Peer, what: str, where: str, rounds: int) -> lis
             **{kind: partial(delete, kind) for kind in KINDS},
         },
         rounds=rounds,
-        before_each=fresh,
+        before_each=partial(_fresh, root),
     )
     measure.print_table(f"delete, {what}", series, against="delta-rs")
     assert len({one.samples[0].value for one in series.values()}) == 1
@@ -114,16 +112,59 @@ def _deletes(root: Path, delta: Peer, what: str, where: str, rounds: int) -> lis
     ]
 
 
-def _fill(root: Path, delta: Peer, rows: int) -> None:
-    random = np.random.default_rng(1)
-    data = pa.table(
+def _merges(root: Path, delta: Peer, rows: int, rounds: int) -> list[measure.Bar]:
+    file = str(root / "changes.arrow")
+    random = np.random.default_rng(2)
+    count = rows // 20
+    keys = np.concatenate([random.permutation(rows)[: count // 2], rows + np.arange(count - count // 2)])
+    changes = _rows(random, random.permutation(keys))
+    with pa.ipc.new_file(file, changes.schema) as batches:
+        batches.write_table(changes)
+
+    def merge(kind: str) -> int:
+        with pa.ipc.open_file(file) as batches:
+            source = batches.read_all()
+        table = lc.connect(str(root / "ours-copy" / kind)).table(TABLE)
+        report = table.merge(source, "t.k = s.k", lc.WhenMatched(update="*"), lc.WhenNotMatched(insert="*"))
+        assert report.method == KINDS[kind][2]
+        return int(report.rows_updated or 0) + report.rows_inserted
+
+    series = measure.interleave(
         {
-            "k": random.permutation(rows),
-            "g": random.integers(0, 100, rows, dtype=np.int32),
-            "s": pa.array(random.integers(0, 10**9, rows)).cast(pa.string()),
-            "x": random.random(rows),
+            "delta-rs": partial(delta.call, "merge", str(root / "delta-copy"), file),
+            **{kind: partial(merge, kind) for kind in KINDS},
+        },
+        rounds=rounds,
+        before_each=partial(_fresh, root),
+    )
+    measure.print_table(f"merge of {count:,} rows", series, against="delta-rs")
+    assert {one.samples[0].value for one in series.values()} == {count}
+    return [
+        measure.Bar(f"{kind}, merge / delta-rs (CPU)", measure.cpu_ratio(series, kind, "delta-rs"), 1, 0.5)
+        for kind in KINDS
+    ]
+
+
+def _fresh(root: Path) -> None:
+    for name in ("ours", "delta"):
+        shutil.rmtree(root / f"{name}-copy", ignore_errors=True)
+        shutil.copytree(root / name, root / f"{name}-copy")
+
+
+def _rows(random: np.random.Generator, keys: Any) -> pa.Table:
+    return pa.table(
+        {
+            "k": keys,
+            "g": random.integers(0, 100, len(keys), dtype=np.int32),
+            "s": pa.array(random.integers(0, 10**9, len(keys))).cast(pa.string()),
+            "x": random.random(len(keys)),
         }
     )
+
+
+def _fill(root: Path, delta: Peer, rows: int) -> None:
+    random = np.random.default_rng(1)
+    data = _rows(random, random.permutation(rows))
     size = rows // COMMITS
     parts = [data.slice(number * size, size) for number in range(COMMITS)]
     file = root / "rows.arrow"
