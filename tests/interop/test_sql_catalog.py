@@ -149,8 +149,8 @@ class Shared:
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgresqlServer]:
-    with postgresql_server(tmp_path_factory.mktemp("postgres"), listens=True) as running:
+def server() -> Iterator[PostgresqlServer]:
+    with postgresql_server(listens=True) as running:
         yield running
 
 

@@ -27,8 +27,8 @@ def sqlite(tmp_path_factory: pytest.TempPathFactory) -> SqlAddress:
 
 
 @pytest.fixture(scope="module")
-def postgresql(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SqlAddress]:
-    with postgresql_server(tmp_path_factory.mktemp("postgres")) as server:
+def postgresql() -> Iterator[SqlAddress]:
+    with postgresql_server() as server:
         yield sql_address(server.new_database(), {})
 
 

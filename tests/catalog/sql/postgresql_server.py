@@ -1,7 +1,9 @@
 """A PostgreSQL server of a package, reachable by a socket, and by a port of this machine where that is asked for."""
 
+import shutil
 import socket
 import subprocess
+import tempfile
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -67,7 +69,9 @@ class PostgresqlServer:
 
 
 @contextmanager
-def postgresql_server(folder: Path, *, listens: bool = False) -> Iterator[PostgresqlServer]:
+def postgresql_server(*, listens: bool = False) -> Iterator[PostgresqlServer]:
+    # Each run of tests closes the folder of all runs to other users, such as the server's.
+    folder = Path(tempfile.mkdtemp(prefix="postgresql-"))
     with warnings.catch_warnings():
         # It tells where it keeps its lock file.
         warnings.simplefilter("ignore")
@@ -80,6 +84,7 @@ def postgresql_server(folder: Path, *, listens: bool = False) -> Iterator[Postgr
         yield server
     finally:
         server.stop()
+        shutil.rmtree(folder)
 
 
 def rows_of(address: str, statement: str) -> list[tuple[Any, ...]]:

@@ -14,8 +14,8 @@ pytestmark = pytest.mark.long
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgresqlServer]:
-    with postgresql_server(tmp_path_factory.mktemp("postgres")) as running:
+def server() -> Iterator[PostgresqlServer]:
+    with postgresql_server() as running:
         yield running
 
 
