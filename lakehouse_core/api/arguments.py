@@ -143,6 +143,19 @@ def checked_isolation(isolation: object) -> Isolation:
     )
 
 
+def partition_list(
+    partitions: Mapping[str, Any] | Sequence[Mapping[str, Any]], advice: str = ""
+) -> Sequence[Mapping[str, Any]]:
+    """Return the partitions, of which one may be given by itself. Raises InvalidRequest, with `advice`."""
+    given = [partitions] if isinstance(partitions, Mapping) else partitions
+    if not isinstance(given, list | tuple) or not given or not all(isinstance(one, Mapping) and one for one in given):
+        raise InvalidRequest(
+            f"partitions={shown(partitions)}: expected a dict from partition columns to values, or a list of these."
+            f"{advice}"
+        )
+    return given
+
+
 def check_staged_commit(verb: str, staged: object) -> None:
     """Raise InvalidRequest for a value that is not a staged commit."""
     if not isinstance(staged, StagedCommit):

@@ -8,6 +8,7 @@ from lakehouse_core.api.reports import (
     CompactionReport,
     ExpiryReport,
     ManifestReport,
+    RollbackReport,
     RowChangeReport,
     SchemaReport,
     TagReport,
@@ -17,6 +18,7 @@ from lakehouse_core.execution.commit.outcome import CommitResult
 from lakehouse_core.execution.compaction.compact import CompactionResult
 from lakehouse_core.execution.compaction.plan import BucketCompaction
 from lakehouse_core.execution.expiry.expire import ExpiryResult
+from lakehouse_core.execution.rollback import RollbackResult
 from lakehouse_core.execution.row_changes.change import RowChangeResult
 from lakehouse_core.execution.write.compact_after_commit import WriteCompaction
 from lakehouse_core.planning.commit.effects import effects_of
@@ -165,6 +167,30 @@ def expiry_report(table: str, result: ExpiryResult, *, dry_run: bool) -> ExpiryR
         reason=result.reason,
         paths=result.deleted_keys,
         paths_waiting=result.waiting_keys,
+    )
+
+
+def rollback_report(table: str, result: RollbackResult, *, dry_run: bool) -> RollbackReport:
+    """Return the report of rollback_to; for a dry run, what it would change."""
+    effects = effects_of(result.changes)
+    made = result.snapshot
+    return RollbackReport(
+        table=table,
+        snapshot_id=None if made is None else made.id,
+        snapshot_id_before=result.snapshot_id_before,
+        commit_kind=None if made is None else made.commit_kind.value,
+        noop_reason=result.noop_reason,
+        files_added=effects.files_added,
+        files_removed=effects.files_removed,
+        rows_added=effects.rows_added,
+        rows_removed=effects.rows_removed,
+        bytes_added=effects.bytes_added,
+        bytes_removed=effects.bytes_removed,
+        attempts=result.attempts,
+        dry_run=dry_run,
+        commit_user="" if made is None else made.commit_user,
+        rolled_back_to=result.target.id,
+        clock_note=result.clock_note,
     )
 
 

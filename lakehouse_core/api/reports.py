@@ -109,6 +109,20 @@ class RowChangeReport(CommitReport):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class PartitionExpiryReport(RowChangeReport):
+    """The report of expire_partitions. `partitions_expired` are the dropped ones, their values as readable text."""
+
+    partitions_expired: tuple[Mapping[str, str | None], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class PartitionsDoneReport(Report):
+    """The report of mark_partitions_done: the marked partitions, their values as readable text."""
+
+    partitions_done: tuple[Mapping[str, str | None], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class CompactionReport(Report):
     """The report of compact. `buckets_conflicted` lost to another commit and are unchanged; compact again to rewrite
     them.
@@ -152,8 +166,8 @@ class ManifestReport(Report):
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class ExpiryReport(Report):
-    """The report of expire_snapshots. `reason` gives the figures that keep the other snapshots; `files_deleted` counts
-    by kind.
+    """The report of expire_snapshots and expire_tags. `reason` gives the figures that keep the other snapshots;
+    `files_deleted` counts by kind.
 
     `changelogs_kept` are expired snapshots that remain as changelogs. `files_waiting` are files whose readers may still
     be open; a later run deletes them. `paths_waiting` names these files in the run that unlinked their snapshots.
@@ -176,7 +190,7 @@ class ExpiryReport(Report):
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class TagReport(Report):
-    """The report of create_tag and delete_tag.
+    """The report of create_tag, replace_tag, rename_tag and delete_tag. `tag`: its name after the verb.
 
     `files_waiting` as in ExpiryReport: a later expire_snapshots deletes them.
     """
@@ -185,6 +199,19 @@ class TagReport(Report):
     tagged_snapshot_id: int | None = None
     files_deleted: int = 0
     files_waiting: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class RollbackReport(Report):
+    """The report of rollback_to. `rolled_back_to` is the snapshot whose state the table has again.
+
+    The figures count the files that were brought back and those that were removed from the table's state; no file is
+    deleted. `clock_note` as in CommitReport.
+    """
+
+    commit_user: str = ""
+    rolled_back_to: int | None = None
+    clock_note: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)

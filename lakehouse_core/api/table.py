@@ -15,6 +15,7 @@ from lakehouse_core.api import (
     records,
     reports,
     table_maintenance,
+    table_partitions,
     table_reads,
     table_records,
     table_row_changes,
@@ -387,6 +388,37 @@ class Table:
         """
         return table_row_changes.drop_partitions(self._context, partitions, CallOptions(properties, progress, dry_run))
 
+    def expire_partitions(
+        self,
+        older_than: timedelta | None = None,
+        *,
+        pattern: str | None = None,
+        formatter: str | None = None,
+        at_most: int | None = None,
+        dry_run: bool = False,
+        properties: Mapping[str, str] | None = None,
+        progress: Listener | None = None,
+    ) -> reports.PartitionExpiryReport:
+        """Delete the rows of the partitions whose values are a time before now minus `older_than`, in one commit.
+
+        `pattern` and `formatter` say which part of the values is the time and how it is written, `at_most` how many
+        partitions go. An argument that is not given is that of the table's options (`partition.expiration-time`, …).
+        A partition whose values are not a time stays. Raises the errors of `delete`.
+        """
+        call = CallOptions(properties, progress, dry_run)
+        return table_partitions.expire_partitions(
+            self._context, call, older_than=older_than, pattern=pattern, formatter=formatter, at_most=at_most
+        )
+
+    def mark_partitions_done(
+        self, partitions: Mapping[str, Any] | Sequence[Mapping[str, Any]]
+    ) -> reports.PartitionsDoneReport:
+        """Write the file `_SUCCESS`, for which other programs wait, into the folders of partitions.
+
+        A partition is a dict from all of its columns to values. Raises InvalidRequest, UnsupportedFeature.
+        """
+        return table_partitions.mark_partitions_done(self._context, partitions)
+
     def stage(
         self,
         data: object,
@@ -547,6 +579,37 @@ class Table:
     def delete_tag(self, name: str, *, dry_run: bool = False) -> reports.TagReport:
         """Delete a tag and the files that only the tag keeps. Raises NotFound."""
         return table_maintenance.delete_tag(self._context, name, dry_run=dry_run)
+
+    def replace_tag(
+        self, name: str, *, at: int | ReadPoint | None = None, retention: timedelta | None = None, dry_run: bool = False
+    ) -> reports.TagReport:
+        """Let a tag name another snapshot, and delete the files that only the former one needed. The arguments are
+        those of `create_tag`. Raises NotFound, CommitConflict if another call changes the tag.
+        """
+        return table_maintenance.replace_tag(self._context, name, at=at, retention=retention, dry_run=dry_run)
+
+    def rename_tag(self, name: str, new_name: str, *, dry_run: bool = False) -> reports.TagReport:
+        """Give a tag another name. Raises NotFound, InvalidRequest for an invalid or existing name, CommitConflict."""
+        return table_maintenance.rename_tag(self._context, name, new_name, dry_run=dry_run)
+
+    def expire_tags(
+        self, *, older_than: timedelta | datetime | None = None, dry_run: bool = False
+    ) -> reports.ExpiryReport:
+        """Delete the tags whose retention is over, which an expiry of snapshots does too, and those that were made
+        before `older_than`, an age or a time; with them go the files that only they keep.
+        """
+        return table_maintenance.expire_tags(self._context, older_than=older_than, dry_run=dry_run)
+
+    def rollback_to(
+        self, at: int | ReadPoint, *, dry_run: bool = False, properties: Mapping[str, str] | None = None
+    ) -> reports.RollbackReport:
+        """Make a snapshot with the rows of an earlier state: the id of a snapshot, or a point such as AsOf(…) or
+        AtTag(…). Schema and options stay.
+
+        The snapshots in between stay too, so that a rollback can be undone. Readers of the changes see none. Raises
+        NotFound, SnapshotExpired, and the errors of a commit.
+        """
+        return table_maintenance.rollback_to(self._context, at, CallOptions(properties, dry_run=dry_run))
 
     def set_consumer(self, name: str, next_snapshot_id: int) -> None:
         """Record which snapshot a reader of the changes reads next: an expiry keeps it and those after it.

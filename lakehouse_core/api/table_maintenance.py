@@ -4,6 +4,7 @@ Rule: a wrong argument is refused before the verb does anything.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -18,17 +19,27 @@ from lakehouse_core.api.arguments import (
     retention_millis,
 )
 from lakehouse_core.api.error_context import names_table
-from lakehouse_core.api.reports import CompactionReport, ExpiryReport, ManifestReport, TagReport, VerifyReport, timed
+from lakehouse_core.api.reports import (
+    CompactionReport,
+    ExpiryReport,
+    ManifestReport,
+    RollbackReport,
+    TagReport,
+    VerifyReport,
+    timed,
+)
 from lakehouse_core.errors import CorruptTable
 from lakehouse_core.execution.commit.compact_manifests import compact_manifests as rewrite_manifests
 from lakehouse_core.execution.compaction.compact import WhyNot
 from lakehouse_core.execution.compaction.compact import compact as compact_buckets
 from lakehouse_core.execution.compaction.scope import RequestedBuckets
 from lakehouse_core.execution.context import TableContext
+from lakehouse_core.execution.expiry import tag_changes
 from lakehouse_core.execution.expiry.expire import expire
 from lakehouse_core.execution.expiry.tags import create_tag as make_tag
 from lakehouse_core.execution.expiry.tags import delete_tag as drop_tag
 from lakehouse_core.execution.read.state import state_at
+from lakehouse_core.execution.rollback import roll_back
 from lakehouse_core.execution.verify.verify import verify as verify_table
 from lakehouse_core.metadata import consumers
 from lakehouse_core.planning.partitions import partition_condition
@@ -108,6 +119,14 @@ def create_tag(
     return answers.tag_report(table.name, name, tag, latest_id, dry_run=dry_run)
 
 
+@names_table
+@timed
+def rollback_to(table: TableContext, at: int | ReadPoint, call: CallOptions) -> RollbackReport:
+    point = checked_point(AtSnapshot(at) if isinstance(at, int) else at)
+    result = roll_back(table, point, properties=call.checked_properties(), dry_run=call.dry_run)
+    return answers.rollback_report(table.name, result, dry_run=call.dry_run)
+
+
 def _tagged_id(table: TableContext, at: int | ReadPoint | None) -> int | None:
     if at is None or isinstance(at, Latest):
         return None
@@ -122,6 +141,42 @@ def delete_tag(table: TableContext, name: str, *, dry_run: bool) -> TagReport:
     tag, latest_id = table.tags.tag(AtTag(name).name), table.snapshots.latest_id()
     result = drop_tag(table, name, dry_run=dry_run)
     return answers.tag_report(table.name, name, tag, latest_id, deleted=result, dry_run=dry_run)
+
+
+@names_table
+@timed
+def replace_tag(
+    table: TableContext, name: str, *, at: int | ReadPoint | None, retention: timedelta | None, dry_run: bool
+) -> TagReport:
+    latest_id = table.snapshots.latest_id()
+    tag, result = tag_changes.replace_tag(
+        table,
+        name,
+        snapshot_id=_tagged_id(table, at),
+        retention_millis=retention_millis(retention),
+        dry_run=dry_run,
+    )
+    return answers.tag_report(table.name, name, tag, latest_id, deleted=result, dry_run=dry_run)
+
+
+@names_table
+@timed
+def rename_tag(table: TableContext, name: str, new_name: str, *, dry_run: bool) -> TagReport:
+    latest_id = table.snapshots.latest_id()
+    tag = tag_changes.rename_tag(table, name, new_name, dry_run=dry_run)
+    return answers.tag_report(table.name, new_name, tag, latest_id, dry_run=dry_run)
+
+
+@names_table
+@timed
+def expire_tags(table: TableContext, *, older_than: timedelta | datetime | None, dry_run: bool) -> ExpiryReport:
+    now_millis = table.clock.now_millis()
+    age = age_millis(older_than, now_millis)
+    result = tag_changes.expire_tags(
+        table, older_than_millis=None if age is None else now_millis - age, dry_run=dry_run
+    )
+    result = replace(result, earliest_id=table.snapshots.earliest_id(), latest_id=table.snapshots.latest_id())
+    return answers.expiry_report(table.name, result, dry_run=dry_run)
 
 
 @names_table

@@ -8,7 +8,14 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lakehouse_core.api.arguments import CallOptions, Condition, bound_condition, checked_isolation, mapping_of
+from lakehouse_core.api.arguments import (
+    CallOptions,
+    Condition,
+    bound_condition,
+    checked_isolation,
+    mapping_of,
+    partition_list,
+)
 from lakehouse_core.api.error_context import names_table
 from lakehouse_core.api.report_building import row_change_report
 from lakehouse_core.api.reports import RowChangeReport, timed
@@ -78,12 +85,7 @@ def truncate(table: TableContext, call: CallOptions) -> RowChangeReport:
 def drop_partitions(
     table: TableContext, partitions: Mapping[str, Any] | Sequence[Mapping[str, Any]], call: CallOptions
 ) -> RowChangeReport:
-    given = [partitions] if isinstance(partitions, Mapping) else partitions
-    if not isinstance(given, list | tuple) or not given or not all(isinstance(one, Mapping) and one for one in given):
-        raise InvalidRequest(
-            f"partitions={shown(partitions)}: expected a dict from partition columns to values, or a list of these. To "
-            "delete all rows, call truncate."
-        )
+    given = partition_list(partitions, " To delete all rows, call truncate.")
 
     def make(schema: TableSchema) -> Statement:
         conditions = tuple(condition for one in given if (condition := partition_condition(one, schema)) is not None)

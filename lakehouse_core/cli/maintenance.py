@@ -1,4 +1,4 @@
-"""compact, compact-manifests, expire, tag, verify."""
+"""compact, compact-manifests, expire, tag, rollback, verify."""
 
 from typing import Final
 
@@ -9,10 +9,10 @@ from lakehouse_core.api.table import Table
 from lakehouse_core.cli.arguments import TAG, table_argument, tables_argument
 from lakehouse_core.cli.help import Verb, VerbGroup
 from lakehouse_core.cli.many import on_each
-from lakehouse_core.cli.options import json_option, parse_age
+from lakehouse_core.cli.options import json_option, parse_age, rollback_point
 from lakehouse_core.cli.output import print_report
 from lakehouse_core.cli.records import print_tags
-from lakehouse_core.cli.session import is_json, parse_assignments, progress_bar
+from lakehouse_core.cli.session import is_json, open_table, parse_assignments, progress_bar
 
 _DRY_RUN: Final = click.option("--dry-run", is_flag=True, help="Print the plan and change nothing.")
 
@@ -118,7 +118,7 @@ def expire(
 
 @click.group("tag", cls=VerbGroup, epilog="lakehouse tag create sales.orders eod")
 def tag() -> None:
-    """Create, delete and list tags."""
+    """Create, replace, rename, delete, expire and list tags."""
 
 
 @tag.command("create", epilog="lakehouse tag create sales.orders eod --snapshot 12 --retention 30d")
@@ -152,6 +152,50 @@ def delete_tag(context: click.Context, *, table: str, name: str, dry_run: bool) 
     return on_each(context, table, lambda opened: _told(context, opened.delete_tag(name, dry_run=dry_run)))
 
 
+@tag.command("replace", epilog="lakehouse tag replace sales.orders eod --snapshot 12")
+@tables_argument
+@click.argument("name", type=TAG)
+@click.option("--snapshot", type=int, metavar="N", help="The snapshot that it names then. Default: the latest.")
+@click.option("--retention", metavar="AGE", help="How long the tag stays, as in 30d. Default: until it is deleted.")
+@_DRY_RUN
+@json_option
+@click.pass_context
+def replace_tag(
+    context: click.Context, *, table: str, name: str, snapshot: int | None, retention: str | None, dry_run: bool
+) -> int:
+    """Let a tag of TABLE, or of all tables that match a pattern, name another snapshot."""
+    age = None if retention is None else parse_age(retention, "--retention")
+    return on_each(
+        context,
+        table,
+        lambda opened: _told(context, opened.replace_tag(name, at=snapshot, retention=age, dry_run=dry_run)),
+    )
+
+
+@tag.command("rename", epilog="lakehouse tag rename sales.orders eod eod-2013")
+@tables_argument
+@click.argument("name", type=TAG)
+@click.argument("new_name", metavar="NEW")
+@_DRY_RUN
+@json_option
+@click.pass_context
+def rename_tag(context: click.Context, *, table: str, name: str, new_name: str, dry_run: bool) -> int:
+    """Give a tag of TABLE, or of all tables that match a pattern, the name NEW."""
+    return on_each(context, table, lambda opened: _told(context, opened.rename_tag(name, new_name, dry_run=dry_run)))
+
+
+@tag.command("expire", epilog="lakehouse tag expire sales.orders --older-than 30d")
+@tables_argument
+@click.option("--older-than", metavar="AGE", help="Also delete tags that are older than this, as in 30d.")
+@_DRY_RUN
+@json_option
+@click.pass_context
+def expire_tags(context: click.Context, *, table: str, older_than: str | None, dry_run: bool) -> int:
+    """Delete the tags of TABLE, or of all tables that match a pattern, whose retention is over."""
+    age = None if older_than is None else parse_age(older_than, "--older-than")
+    return on_each(context, table, lambda opened: _told(context, opened.expire_tags(older_than=age, dry_run=dry_run)))
+
+
 @tag.command("list", epilog="lakehouse tag list sales.orders")
 @table_argument
 @json_option
@@ -159,6 +203,23 @@ def delete_tag(context: click.Context, *, table: str, name: str, dry_run: bool) 
 def list_tags(context: click.Context, *, table: str) -> None:
     """List the tags of TABLE, as the verb tags does."""
     print_tags(context, table)
+
+
+@click.command("rollback", cls=Verb, epilog="lakehouse rollback sales.orders --to 12 --dry-run")
+@table_argument
+@click.option(
+    "--to",
+    required=True,
+    metavar="N|TAG|TIME",
+    help="The id of a snapshot, the name of a tag, or a time, as in 2013-01-31T12:00:00Z.",
+)
+@_DRY_RUN
+@json_option
+@click.pass_context
+def rollback(context: click.Context, *, table: str, to: str, dry_run: bool) -> None:
+    """Make a snapshot of TABLE with the rows of an earlier one. The snapshots in between stay."""
+    opened = open_table(context, table)
+    _told(context, opened.rollback_to(rollback_point(to, {tag.name for tag in opened.tags()}), dry_run=dry_run))
 
 
 @click.command("verify", cls=Verb, epilog="lakehouse verify sales.orders")
@@ -190,5 +251,6 @@ COMMANDS: Final = {
     "compact-manifests": compact_manifests,
     "expire": expire,
     "tag": tag,
+    "rollback": rollback,
     "verify": verify,
 }

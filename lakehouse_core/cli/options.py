@@ -1,13 +1,13 @@
 """Options that several verbs share, and the parsing of their texts."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from datetime import timedelta
 from typing import Any, TypeVar
 
 import click
 
 from lakehouse_core.cli.arguments import TAG
-from lakehouse_core.errors import InvalidRequest
+from lakehouse_core.errors import InvalidRequest, shown
 from lakehouse_core.options.units import parse_duration
 from lakehouse_core.planning.read.read_point import AsOf, AtSnapshot, AtTag, Latest, ReadPoint, parse_time
 
@@ -57,6 +57,24 @@ def given_point(snapshot: int | None, tag: str | None, as_of: str | None) -> Rea
 def read_point(snapshot: int | None, tag: str | None, as_of: str | None) -> ReadPoint:
     """Return the read point of the options; the latest when none is given. Raises InvalidRequest for more than one."""
     return given_point(snapshot, tag, as_of) or Latest()
+
+
+def rollback_point(text: str, tags: Collection[str]) -> ReadPoint:
+    """Return the state that `--to` names: a tag of the table, else a snapshot in digits, else a time.
+
+    Raises InvalidRequest for another text.
+    """
+    if text in tags:
+        return AtTag(text)
+    if text.isascii() and text.isdigit() and len(text) <= len(str(2**63)):
+        return AtSnapshot(int(text))
+    try:
+        return AsOf(parse_time(text))
+    except InvalidRequest as error:
+        known = f"The tags are: {', '.join(sorted(tags))}." if tags else "The table has no tags."
+        raise InvalidRequest(
+            f"--to {shown(text)}: expected the id of a snapshot, the name of a tag, or a time. {known}"
+        ) from error
 
 
 def parse_age(text: str, option: str) -> timedelta:

@@ -6,7 +6,7 @@ import click
 
 from lakehouse_core.cli.arguments import table_argument
 from lakehouse_core.cli.help import Verb
-from lakehouse_core.cli.options import json_option
+from lakehouse_core.cli.options import json_option, parse_age
 from lakehouse_core.cli.output import print_report
 from lakehouse_core.cli.session import is_json, open_table, parse_assignments, progress_bar
 from lakehouse_core.errors import InvalidRequest
@@ -104,9 +104,43 @@ def drop_partitions(context: click.Context, *, table: str, partitions: tuple[str
     print_report(report, as_json=is_json(context))
 
 
+@click.command(
+    "expire-partitions", cls=Verb, epilog="lakehouse expire-partitions sales.orders --older-than 90d --dry-run"
+)
+@table_argument
+@click.option(
+    "--older-than",
+    metavar="AGE",
+    help="How long ago the time of a partition is, as in 90d. Default: the table's option.",
+)
+@click.option("--pattern", metavar="TEXT", help="The parts of the time, as in '$day $hour:00:00'.")
+@click.option("--formatter", metavar="TEXT", help="The format of the time in Java's letters, as in yyyyMMdd.")
+@click.option("--at-most", type=int, metavar="N", help="How many partitions are dropped at most.")
+@_DRY_RUN
+@json_option
+@click.pass_context
+def expire_partitions(
+    context: click.Context,
+    *,
+    table: str,
+    older_than: str | None,
+    pattern: str | None,
+    formatter: str | None,
+    at_most: int | None,
+    dry_run: bool,
+) -> None:
+    """Delete the rows of partitions of TABLE whose values are a time that is too long ago, in one commit."""
+    age = None if older_than is None else parse_age(older_than, "--older-than")
+    report = open_table(context, table).expire_partitions(
+        age, pattern=pattern, formatter=formatter, at_most=at_most, dry_run=dry_run
+    )
+    print_report(report, as_json=is_json(context))
+
+
 COMMANDS: Final = {
     "delete": delete,
     "update": update,
     "truncate": truncate,
     "drop-partitions": drop_partitions,
+    "expire-partitions": expire_partitions,
 }

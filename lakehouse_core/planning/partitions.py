@@ -55,9 +55,13 @@ def bucket_name(partition: bytes, bucket: int | None, schema: TableSchema) -> st
 
 def partition_condition(partition: Mapping[str, Any], schema: TableSchema) -> Predicate | None:
     """Return a bound condition that is true for the rows of the partition; None if no partition is named."""
+    return condition_of_values(partition_values(partition, schema), schema)
+
+
+def condition_of_values(values: Mapping[str, Any], schema: TableSchema) -> Predicate | None:
+    """Return `partition_condition` for comparable values of partition columns."""
     condition = all_of(
-        IsNull(name) if value is None else Compare(name, Comparison.EQUAL, value)
-        for name, value in partition_values(partition, schema).items()
+        IsNull(name) if value is None else Compare(name, Comparison.EQUAL, value) for name, value in values.items()
     )
     return None if condition is None else bind(condition, schema.fields)
 

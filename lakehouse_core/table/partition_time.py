@@ -53,17 +53,27 @@ class PartitionExpiry:
         return time is not None and time < self.deadline_nanos
 
 
-def partition_times(schema: TableSchema) -> PartitionTimes | None:
-    """Return the rule for the times of a table's partitions; None if the table has none."""
+def partition_times(
+    schema: TableSchema, *, pattern: str | None = None, formatter: str | None = None
+) -> PartitionTimes | None:
+    """Return the rule for the times of a table's partitions; None if the table has none. `pattern` and `formatter`
+    replace those of the table. Raises InvalidRequest for a formatter that is not supported.
+    """
     if not schema.partition_keys:
         return None
     options = schema.table_options.partition_times
+    formatter = options.formatter if formatter is None else formatter
     return PartitionTimes(
         names=tuple(schema.partition_keys),
         types=tuple(field.type for field in schema.partition_fields),
-        pattern=options.pattern,
-        formatter=None if options.formatter is None else parse_time_pattern(options.formatter),
+        pattern=options.pattern if pattern is None else pattern,
+        formatter=None if formatter is None else parse_time_pattern(formatter),
     )
+
+
+def expired_before(times: PartitionTimes, *, local_now_millis: int, age_millis: int) -> PartitionExpiry:
+    """Return which partitions have expired: those whose time is more than `age_millis` ago."""
+    return PartitionExpiry(times=times, deadline_nanos=(local_now_millis - age_millis) * _MILLI_NANOS)
 
 
 def skipped_by_compaction(schema: TableSchema, *, local_now_millis: int) -> PartitionExpiry | None:
@@ -71,7 +81,7 @@ def skipped_by_compaction(schema: TableSchema, *, local_now_millis: int) -> Part
     times, options = partition_times(schema), schema.table_options.partition_times
     if times is None or options.age_millis is None or not options.compaction_skips:
         return None
-    return PartitionExpiry(times=times, deadline_nanos=(local_now_millis - options.age_millis) * _MILLI_NANOS)
+    return expired_before(times, local_now_millis=local_now_millis, age_millis=options.age_millis)
 
 
 def check_partition_time(values: Sequence[Any], schema: TableSchema) -> None:

@@ -24,9 +24,13 @@ from lakehouse_core.table.commit_message import CommitKind
 SNAPSHOT_VERSION = 3
 # In files of tags, at their end. Other engines ignore it. Stored in tables. Never rename.
 TAG_NAME_FIELD = "lakehouseTag"
+# The name that a renamed tag had, by which a repeated call knows what an earlier one did.
+TAG_FORMER_NAME_FIELD = "lakehouseTagBefore"
 NO_WATERMARK = -(2**63)
 # The property with the run of an orchestrator that made a snapshot. Stored in snapshots. Never rename.
 RUN_ID = "lakehouse.run-id"
+# The property with the id of the snapshot whose state a rollback brought back. Stored in snapshots. Never rename.
+ROLLED_BACK_TO = "lakehouse.rolled-back-to"
 
 _Count: TypeAlias = Annotated[int, Field(ge=0)]
 

@@ -235,8 +235,9 @@ class Verb:
     name: str
     make: Callable[[World], Callable[..., Any]]
     good: Mapping[str, Callable[[World], Any]]
-    # Passed by position, all of them.
+    # Passed by position, all of them, and so is what stands before them.
     star: str | None = None
+    before: tuple[str, ...] = ()
 
 
 # Arguments that let a call go far, by their names.
@@ -294,6 +295,10 @@ GOOD_OF: Final[Mapping[str, Mapping[str, Callable[[World], Any]]]] = {
     "Table.system": {"name": lambda w: "files"},
     "Table.create_tag": {"name": lambda w: "noon", "at": lambda w: 3},
     "Table.delete_tag": {"name": lambda w: "eod"},
+    "Table.replace_tag": {"name": lambda w: "eod", "at": lambda w: 3},
+    "Table.rename_tag": {"name": lambda w: "eod"},
+    "Table.mark_partitions_done": {"partitions": lambda w: {"dt": DAY}},
+    "Table.rollback_to": {"at": lambda w: 3},
     "Table.scan": {"at": lambda w: lc.Latest()},
     "Table.lookup": {"at": lambda w: lc.Latest(), "columns": lambda w: None},
     "Table.lookups": {"at": lambda w: lc.Latest(), "columns": lambda w: None},
@@ -392,19 +397,20 @@ def _verb(
 ) -> Verb:
     signature_of = signature_of or getattr(lc, name)
     known = {**GOOD, **(good or {}), **GOOD_OF.get(name, {})}
-    arguments, star = {}, None
+    arguments: dict[str, Callable[[World], Any]] = {}
+    star, before = None, ()
     for parameter in inspect.signature(signature_of).parameters.values():
         if parameter.name == "self":
             continue
         if parameter.kind is parameter.VAR_POSITIONAL:
-            star = parameter.name
+            star, before = parameter.name, tuple(arguments)
         default = parameter.default
         if default is not parameter.empty:
             # Said only now and then, with what it would be.
             arguments[parameter.name] = known.get(parameter.name, lambda w, default=default: default)
         else:
             arguments[parameter.name] = known.get(parameter.name, lambda w: "x")
-    return Verb(name=name, make=make, good=arguments, star=star)
+    return Verb(name=name, make=make, good=arguments, star=star, before=before)
 
 
 @dataclass(frozen=True, slots=True)
@@ -451,7 +457,8 @@ def attempt(world: World, expected: Mapping[str, list[Any]], verb: Verb, bad: Ma
         return None
     made = world.files()
     world.look_outside()
-    star = [given.pop(verb.star)] if verb.star else []
+    # What stands before a star is given by its place, too.
+    star = [given.pop(name) for name in (*verb.before, verb.star) if name in given] if verb.star else []
     try:
         answer = call(*star, **given)
         _take(answer)

@@ -15,9 +15,9 @@ from lakehouse_core.cli.program import cli
 VERBS = [
     *("tables", "describe", "create", "alter", "rename", "copy", "drop"),
     *("write", "read", "count", "lookup", "changes", "diff", "sql"),
-    *("delete", "update", "truncate", "drop-partitions"),
+    *("delete", "update", "truncate", "drop-partitions", "expire-partitions"),
     *("snapshots", "partitions", "files", "manifests", "tags", "schemas", "trace", "report", "fleet"),
-    *("compact", "compact-manifests", "expire", "tag", "pending", "verify", "completion"),
+    *("compact", "compact-manifests", "expire", "tag", "rollback", "pending", "verify", "completion"),
 ]
 PROGRAM = [sys.executable, "-c", "from lakehouse_core.cli import main; main()"]
 
@@ -46,7 +46,7 @@ def test_every_verb_is_listed_with_a_sentence_that_is_not_cut(shell):
 
 GROUPS = {
     "fleet": ["plan", "run"],
-    "tag": ["create", "delete", "list"],
+    "tag": ["create", "replace", "rename", "delete", "expire", "list"],
     "pending": ["list", "forget"],
     "alter": [
         *("add-column", "drop-column", "rename-column", "move-column", "change-type", "set-not-null", "drop-not-null"),

@@ -538,3 +538,24 @@ def test_a_report_of_a_table_or_of_all_is_written_as_a_page(shell, orders, home)
     )
     assert shell("report", "sales.none", "-o", "x.html").code == 2
     assert not (home / "x.html").exists()
+
+
+def test_tags_are_replaced_renamed_and_expired_and_a_table_is_rolled_back_to_one(shell, orders):
+    before = shell("read", orders).lines
+    shell("tag", "create", orders, "eod", "--snapshot", "1")
+    shell("tag", "replace", orders, "eod")
+    shell("tag", "rename", orders, "eod", "noon")
+    assert shell("tags", orders).lines[1].startswith("noon")
+    shell("truncate", orders)
+    assert shell("rollback", orders, "--to", "noon", "--dry-run").code == 0
+    assert shell("read", orders).lines != before
+
+    report = json.loads(shell("rollback", orders, "--to", "noon", "--json").out)
+
+    assert (report["commit_kind"], report["rolled_back_to"]) == ("OVERWRITE", 1)
+    assert shell("read", orders).lines == before
+    wrong = shell("rollback", orders, "--to", "yesterday")
+    assert wrong.code == 2
+    assert "--to 'yesterday': expected the id of a snapshot, the name of a tag, or a time." in wrong.err
+    shell("tag", "expire", orders)
+    assert len(shell("tags", orders).lines) == 2

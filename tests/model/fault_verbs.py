@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import lakehouse_core as lc
@@ -106,6 +106,17 @@ def _change_schema(table: lc.Table) -> None:
     _expire(table)
 
 
+def _keep_by_tag(table: lc.Table) -> None:
+    """Leave files that the tag alone needs."""
+    table.compact(full=True)
+    _expire(table)
+
+
+def _expire_tags(table: lc.Table) -> object:
+    # The clocks of stores and processes differ here.
+    return table.expire_tags(older_than=datetime(2200, 1, 1))
+
+
 VERBS = {
     "write": _on_table(lambda table: table.write([{"k": 3, "v": "c"}])),
     "commit": _on_table(_staged_commit),
@@ -131,6 +142,11 @@ VERBS = {
     "expire, changelogs stay": _on_table(_expire, options=CHANGELOGS),
     "tag": _on_table(lambda table: table.create_tag("t")),
     "untag": _on_table(lambda table: table.delete_tag("kept")),
+    "replace tag": _on_table(lambda table: table.replace_tag("kept"), prepare=_keep_by_tag),
+    "rename tag": _on_table(lambda table: table.rename_tag("kept", "other"), in_steps=True),
+    "expire tags": _on_table(_expire_tags, prepare=_keep_by_tag),
+    "roll back": _on_table(lambda table: table.rollback_to(1)),
+    "roll back to a tag": _on_table(lambda table: table.rollback_to(lc.AtTag("kept")), prepare=_keep_by_tag),
     "alter": _on_table(lambda table: table.alter(lc.AddColumn("w", "INT"))),
     "create table": Verb(
         lambda catalog: catalog.create_table("db.new", {"a": "INT"}),
@@ -271,7 +287,9 @@ def seen(catalog: Catalog) -> Seen:
     tables, history = {}, {}
     for name in (f"{database}.{table}" for database in catalog.databases() for table in catalog.tables(database)):
         table = catalog.table(name)
-        tags = {tag.name: _rows(table, lc.AtTag(tag.name)) for tag in table.tags()}
+        # A verb that was killed leaves the tag by which it held files; it ends by itself.
+        names = [tag.name for tag in table.tags() if not tag.name.startswith("lakehouse-holds-")]
+        tags = {name: _rows(table, lc.AtTag(name)) for name in names}
         tables[name] = (list(table.schema.column_names), _rows(table, lc.Latest()), tags, _changes(table))
         ids = [snapshot.id for snapshot in table.snapshots()]
         history[name] = (min(ids, default=0), max(ids, default=0))

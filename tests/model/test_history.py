@@ -10,7 +10,10 @@ from hypothesis import strategies as st
 from lakehouse_core.errors import LakehouseError
 from lakehouse_core.execution.commit.compact_manifests import compact_manifests
 from lakehouse_core.execution.expiry.expire import expire
+from lakehouse_core.execution.expiry.tag_changes import rename_tag, replace_tag
 from lakehouse_core.execution.read.lineage import load_lineage
+from lakehouse_core.execution.rollback import roll_back
+from lakehouse_core.planning.read.read_point import AtSnapshot, AtTag
 from lakehouse_core.storage import Fault, FaultKind, FaultyStore, ProcessDied
 from tests.contexts import context_of
 from tests.execution.small_table import HOUR, SmallTable
@@ -47,6 +50,10 @@ STEPS = st.one_of(
     st.tuples(st.just("compact manifests")),
     st.tuples(st.just("tag"), st.sampled_from("stu"), st.integers(0, 5), st.none() | st.just(2 * HOUR * 1000)),
     st.tuples(st.just("delete tag"), st.sampled_from("stu")),
+    st.tuples(st.just("replace tag"), st.sampled_from("stu"), st.integers(0, 5)),
+    st.tuples(st.just("rename tag"), st.sampled_from("stu"), st.sampled_from("stu")),
+    st.tuples(st.just("roll back"), st.integers(0, 5)),
+    st.tuples(st.just("roll back to a tag"), st.sampled_from("stu")),
     st.tuples(st.just("expire"), st.integers(1, 6)),
     st.tuples(st.just("expire"), st.integers(1, 2)),
     st.tuples(st.just("sleep"), st.sampled_from([0.3, 1.1, 3.0])),
@@ -118,6 +125,33 @@ class Life:
         if name in self.table.context.tags.all():
             self.table.delete_tag(name)
             self.check()
+
+    def replace_tag(self, name, back):
+        ids = self.table.ids()
+        if name in self.table.context.tags.all():
+            replace_tag(self.table.context, name, snapshot_id=ids[max(0, len(ids) - 1 - back)])
+            self.check()
+
+    def rename_tag(self, name, new_name):
+        tags = self.table.context.tags.all()
+        if name in tags and new_name not in tags:
+            rename_tag(self.table.context, name, new_name)
+            self.check()
+
+    def roll_back(self, back):
+        if ids := self.table.ids():
+            self._rolled_back(AtSnapshot(ids[max(0, len(ids) - 1 - back)]))
+
+    def roll_back_to_a_tag(self, name):
+        if name in self.table.context.tags.all():
+            self._rolled_back(AtTag(name))
+
+    def _rolled_back(self, point):
+        self.table.clock.advance(1)
+        result = roll_back(self.table.context, point)
+        self.now = dict(self.states[result.target.id])
+        self.committed(None if result.snapshot is None else result.snapshot.id)
+        self.check()
 
     def expire(self, retain_max):
         before = self.table.objects()

@@ -72,6 +72,7 @@ VERBS = {
     ),
     "alter": Verb(lambda table: table.alter(lc.AddColumn("x", "INT"))),
     "tag": Verb(lambda table: table.create_tag("t"), GONE),
+    "roll back": Verb(lambda table: table.rollback_to(2), GONE),
     "expire": Verb(lambda table: table.expire_snapshots(retain_max=1, older_than=timedelta(0))),
 }
 KINDS = {

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from lakehouse_core.errors import InvalidRequest, UnsupportedFeature
+from lakehouse_core.errors import InvalidRequest
 from lakehouse_core.format.data_types import days_of
 from lakehouse_core.table.partition_time import check_partition_time, partition_times, skipped_by_compaction
-from lakehouse_core.table.schema import TableSchema, new_schema, write_supported
+from lakehouse_core.table.schema import TableSchema, new_schema
 
 DAY_MILLIS = 86_400_000
 FORMATTER = "partition.timestamp-formatter"
@@ -83,14 +83,6 @@ def test_none_is_over_unless_the_table_says_when_and_that_compactions_care(missi
 
     assert skipped_by_compaction(replace(schema, options=options), local_now_millis=0) is None
     assert skipped_by_compaction(schema_of({}, **SKIPPING), local_now_millis=0) is None
-
-
-def test_partitions_that_expire_are_refused_where_compactions_do_not_care() -> None:
-    write_supported(schema_of({"dt": "STRING"}, **SKIPPING))
-
-    message = r"this package does not drop partitions yet: remove the option, or set compaction\."
-    with pytest.raises(UnsupportedFeature, match=message):
-        schema_of({"dt": "STRING"}, **{"partition.expiration-time": "7 d"})
 
 
 def test_a_formatter_that_cannot_be_read_is_refused_with_the_schema() -> None:

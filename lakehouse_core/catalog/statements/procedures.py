@@ -4,21 +4,29 @@ Rule: a procedure or an argument that has no counterpart is refused by name, nev
 """
 
 import difflib
-import re
-from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime, timedelta
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import pyarrow as pa
 
 from lakehouse_core.api.answer import Answer, answer_of
-from lakehouse_core.api.reports import CompactionReport, Report
+from lakehouse_core.api.reports import CompactionReport
 from lakehouse_core.api.table import Table
 from lakehouse_core.catalog.each_table import each_table
 from lakehouse_core.catalog.statements.names import StatementCall
+from lakehouse_core.catalog.statements.partition_procedures import PARTITION_PROCEDURES
+from lakehouse_core.catalog.statements.procedure_arguments import (
+    duration_of,
+    flag_of,
+    partitions_of,
+    pattern_of,
+    refuse,
+    text_of,
+    time_of,
+)
+from lakehouse_core.catalog.statements.rollback_procedures import ROLLBACK_PROCEDURES
+from lakehouse_core.catalog.statements.tag_procedures import CONSUMER_PROCEDURES, DONE, TAG_PROCEDURES
 from lakehouse_core.errors import InvalidRequest, LakehouseError, UnsupportedFeature, shown
-from lakehouse_core.options.units import parse_duration
-from lakehouse_core.planning.read.read_point import parse_time
 from lakehouse_core.planning.read.where import parse_where
 from lakehouse_core.planning.sql.statement import CallProcedure
 from lakehouse_core.planning.sql.tokens import Name
@@ -41,7 +49,27 @@ _ARGUMENTS: Final[Mapping[str, tuple[str, ...]]] = {
     "compact_manifest": ("table", "options", "dry_run"),
     "expire_snapshots": ("table", "retain_max", "retain_min", "older_than", "max_deletes", "options"),
     "create_tag": ("table", "tag", "snapshot", "time_retained"),
+    "create_tag_from_timestamp": ("table", "tag", "timestamp", "time_retained"),
+    "replace_tag": ("table", "tag", "snapshot", "time_retained"),
+    "rename_tag": ("table", "tag", "target_tag"),
     "delete_tag": ("table", "tag"),
+    "expire_tags": ("table", "older_than"),
+    "rollback": ("table", "version", "snapshot", "tag"),
+    "rollback_to_timestamp": ("table", "timestamp"),
+    "rollback_to_watermark": ("table", "watermark"),
+    "rollback_to_as_latest": ("table", "tag", "snapshot_id"),
+    "expire_partitions": (
+        "table",
+        "expiration_time",
+        "timestamp_formatter",
+        "timestamp_pattern",
+        "expire_strategy",
+        "max_expires",
+        "options",
+    ),
+    "mark_partition_done": ("table", "partitions"),
+    "reset_consumer": ("table", "consumerId", "nextSnapshotId"),
+    "clear_consumers": ("table", "includingConsumers", "excludingConsumers"),
 }
 _NO_VERB: Final = "has no verb here yet"
 _OTHER_STORES: Final = "is for metastores of Hive. Create a table and write the rows instead"
@@ -49,16 +77,8 @@ _NO_KIND: Final = "is for a kind of table or object that does not exist here"
 _REFUSED: Final[Mapping[str, str]] = {
     **dict.fromkeys(
         (
-            *(
-                "replace_tag",
-                "rename_tag",
-                "create_tag_from_timestamp",
-                "expire_tags",
-                "trigger_tag_automatic_creation",
-            ),
-            *("rollback", "rollback_to_timestamp", "rollback_to_watermark", "remove_orphan_files"),
-            *("remove_unexisting_files", "expire_partitions", "mark_partition_done", "reset_consumer"),
-            *("clear_consumers", "create_branch", "delete_branch", "rename_branch", "fast_forward", "merge_branch"),
+            *("trigger_tag_automatic_creation", "remove_orphan_files", "remove_unexisting_files"),
+            *("create_branch", "delete_branch", "rename_branch", "fast_forward", "merge_branch"),
             *("rescale", "rewrite_file_index", "materialize_deletion_vectors"),
         ),
         _NO_VERB,
@@ -74,7 +94,6 @@ _REFUSED: Final[Mapping[str, str]] = {
         _NO_KIND,
     ),
 }
-_TRUE: Final = pa.table({"result": pa.array([True])})
 
 
 def call_procedure(call: StatementCall, statement: CallProcedure) -> Answer:
@@ -103,9 +122,11 @@ def _procedure(statement: CallProcedure) -> str:
 
 def _arguments(statement: CallProcedure, procedure: str) -> dict[str, Any]:
     names = _ARGUMENTS[procedure]
+    spelled = {name.lower(): name for name in names}
     found: dict[str, Any] = {}
     for index, argument in enumerate(statement.arguments):
-        name = argument.name.lower() if argument.name is not None else names[index] if index < len(names) else None
+        given = argument.name.lower() if argument.name is not None else None
+        name = spelled.get(given, given) if given is not None else names[index] if index < len(names) else None
         if name is None:
             raise statement.sql.invalid(argument.start, f"sys.{procedure} takes {len(names)} arguments at most")
         if name not in names:
@@ -134,14 +155,8 @@ def _table(call: StatementCall, statement: CallProcedure, arguments: dict[str, A
         raise call.at(name, error) from None
 
 
-def _refuse(procedure: str, arguments: Mapping[str, Any], names: Sequence[str]) -> None:
-    for name in names:
-        if name in arguments:
-            raise UnsupportedFeature(f"sys.{procedure}: the argument {name} is not carried out. Leave it out.")
-
-
 def _compact(call: StatementCall, table: Table, arguments: Mapping[str, Any]) -> Answer:
-    _refuse("compact", arguments, ("order_strategy", "order_by", "options", "buckets"))
+    refuse("compact", arguments, ("order_strategy", "order_by", "options", "buckets"))
     strategy = arguments.get("compact_strategy", "full")
     if strategy not in ("full", "minor"):
         raise InvalidRequest(f"sys.compact: compact_strategy is {shown(strategy)}, expected 'full' or 'minor'.")
@@ -149,26 +164,12 @@ def _compact(call: StatementCall, table: Table, arguments: Mapping[str, Any]) ->
     if "partitions" in arguments and "where" in arguments:
         raise InvalidRequest("sys.compact: partitions and where are both given. Give one of them.")
     if "partitions" in arguments:
-        partitions = [*_partitions(_text("compact", "partitions", arguments))]
+        partitions = [*partitions_of("compact", arguments)]
     elif "where" in arguments:
-        partitions = [_equalities(table, _text("compact", "where", arguments))]
-    idle = _duration("compact", "partition_idle_time", arguments)
+        partitions = [_equalities(table, text_of("compact", "where", arguments))]
+    idle = duration_of("compact", "partition_idle_time", arguments)
     reports = [table.compact(full=strategy == "full", partition=one, partition_idle=idle) for one in partitions]
-    return answer_of(call.sql.text, _TRUE, reports)
-
-
-def _partitions(text: str) -> list[dict[str, Any]]:
-    """Return the partitions of `dt=2013-01-01,h=1;dt=2013-01-02`."""
-    found = []
-    for part in filter(None, (one.strip() for one in text.split(";"))):
-        values: dict[str, Any] = {}
-        for pair in part.split(","):
-            key, equals, value = pair.partition("=")
-            if not equals or not key.strip():
-                raise InvalidRequest(f"sys.compact: partitions has {shown(pair)}, expected column=value.")
-            values[key.strip()] = value.strip().strip("'\"")
-        found.append(values)
-    return found
+    return answer_of(call.sql.text, DONE, reports)
 
 
 def _equalities(table: Table, text: str) -> dict[str, Any]:
@@ -185,9 +186,10 @@ def _equalities(table: Table, text: str) -> dict[str, Any]:
 
 
 def _compact_database(call: StatementCall, arguments: Mapping[str, Any]) -> Answer:
-    _refuse("compact_database", arguments, ("options",))
-    databases = _pattern("including_databases", arguments, ".*")
-    tables, excluded = _pattern("including_tables", arguments, ".*"), _pattern("excluding_tables", arguments, "")
+    refuse("compact_database", arguments, ("options",))
+    databases = pattern_of("compact_database", "including_databases", arguments, ".*")
+    tables = pattern_of("compact_database", "including_tables", arguments, ".*")
+    excluded = pattern_of("compact_database", "excluding_tables", arguments, "")
     catalog = call.catalog
     names = [
         f"{database}.{table}"
@@ -210,91 +212,29 @@ def _compact_database(call: StatementCall, arguments: Mapping[str, Any]) -> Answ
     return answer_of(call.sql.text, pa.table({"result": pa.array([text])}), reports)
 
 
-def _pattern(name: str, arguments: Mapping[str, Any], default: str) -> re.Pattern[str]:
-    text = str(arguments.get(name, default))
-    try:
-        return re.compile(text)
-    except re.error as error:
-        raise InvalidRequest(f"sys.compact_database: {name} is {shown(text)}, not a regular expression.") from error
-
-
 def _compact_manifest(call: StatementCall, table: Table, arguments: Mapping[str, Any]) -> Answer:
-    _refuse("compact_manifest", arguments, ("options",))
-    report = table.compact_manifests(dry_run=_flag("compact_manifest", "dry_run", arguments))
-    return answer_of(call.sql.text, _TRUE, [report])
+    refuse("compact_manifest", arguments, ("options",))
+    report = table.compact_manifests(dry_run=flag_of("compact_manifest", "dry_run", arguments))
+    return answer_of(call.sql.text, DONE, [report])
 
 
 def _expire(call: StatementCall, table: Table, arguments: Mapping[str, Any]) -> Answer:
-    _refuse("expire_snapshots", arguments, ("max_deletes", "options"))
+    refuse("expire_snapshots", arguments, ("max_deletes", "options"))
     report = table.expire_snapshots(
         retain_max=arguments.get("retain_max"),
         retain_min=arguments.get("retain_min"),
-        older_than=_time("expire_snapshots", "older_than", arguments),
+        older_than=time_of("expire_snapshots", "older_than", arguments),
     )
     counted = pa.table({"deleted_snapshots_count": pa.array([report.snapshots_expired], pa.int32())})
     return answer_of(call.sql.text, counted, [report])
-
-
-def _create_tag(call: StatementCall, table: Table, arguments: Mapping[str, Any]) -> Answer:
-    snapshot = arguments.get("snapshot")
-    if snapshot is not None and (not isinstance(snapshot, int) or isinstance(snapshot, bool)):
-        raise InvalidRequest(f"sys.create_tag: snapshot is {shown(snapshot)}, expected the id of a snapshot.")
-    report = table.create_tag(
-        _text("create_tag", "tag", arguments),
-        at=snapshot,
-        retention=_duration("create_tag", "time_retained", arguments),
-    )
-    return answer_of(call.sql.text, _TRUE, [report])
-
-
-def _delete_tag(call: StatementCall, table: Table, arguments: Mapping[str, Any]) -> Answer:
-    names = [one.strip() for one in _text("delete_tag", "tag", arguments).split(",")]
-    known = {tag.name for tag in table.tags()}
-    reports: list[Report] = []
-    for name in names:
-        if name not in known:
-            # The dry run raises NotFound with advice, before the first tag is deleted.
-            table.delete_tag(name, dry_run=True)
-    reports += [table.delete_tag(name) for name in names]
-    return answer_of(call.sql.text, _TRUE, reports)
-
-
-def _text(procedure: str, name: str, arguments: Mapping[str, Any]) -> str:
-    value = arguments.get(name)
-    if not isinstance(value, str) or not value:
-        raise InvalidRequest(f"sys.{procedure}: {name} is {shown(value)}, expected text.")
-    return value
-
-
-def _flag(procedure: str, name: str, arguments: Mapping[str, Any]) -> bool:
-    value = arguments.get(name, False)
-    if not isinstance(value, bool):
-        raise InvalidRequest(f"sys.{procedure}: {name} is {shown(value)}, expected true or false.")
-    return value
-
-
-def _duration(procedure: str, name: str, arguments: Mapping[str, Any]) -> timedelta | None:
-    if name not in arguments:
-        return None
-    return timedelta(milliseconds=parse_duration(name, _text(procedure, name, arguments)))
-
-
-def _time(procedure: str, name: str, arguments: Mapping[str, Any]) -> datetime | None:
-    match arguments.get(name):
-        case None:
-            return None
-        case datetime() as time:
-            return time
-        case str() as text:
-            return parse_time(text)
-        case other:
-            raise InvalidRequest(f"sys.{procedure}: {name} is {shown(other)}, expected a time such as '2013-01-31'.")
 
 
 _VERBS: Final[Mapping[str, Callable[[StatementCall, Table, Mapping[str, Any]], Answer]]] = {
     "compact": _compact,
     "compact_manifest": _compact_manifest,
     "expire_snapshots": _expire,
-    "create_tag": _create_tag,
-    "delete_tag": _delete_tag,
+    **TAG_PROCEDURES,
+    **ROLLBACK_PROCEDURES,
+    **PARTITION_PROCEDURES,
+    **CONSUMER_PROCEDURES,
 }

@@ -236,7 +236,7 @@ class _StepRun:
         # On a disk, where no second question is answered beside the first, nothing is written in vain.
         is_outdated = at_once == 1 and self._has_next(previous, plan, schema)
         base = self._files.merge(before, plan, schema)
-        if plan.rewrites_manifests and base.is_unchanged:
+        if plan.rewrites_manifests and base.is_unchanged and plan.changes.is_empty:
             return self._nothing(previous, plan, base.before)
         return _Ready(previous=previous, schema=schema, step=step, plan=plan, base=base, is_outdated=is_outdated)
 

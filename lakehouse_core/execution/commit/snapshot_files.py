@@ -73,8 +73,8 @@ class SnapshotFiles:
     def merge(self, before: Sequence[ManifestFile], plan: StepPlan, schema: TableSchema) -> BaseManifests:
         """Write the manifests of the changes and the merged manifests of the base."""
         if plan.rewrites_manifests:
-            base = BaseManifests(before, self._rewritten(before))
-            if base.is_unchanged:
+            base = BaseManifests(before, self._rewritten(before, purges=not plan.changes.is_empty))
+            if base.is_unchanged and plan.changes.is_empty:
                 return base
         else:
             base = BaseManifests(before, self._merged(before, schema))
@@ -152,13 +152,13 @@ class SnapshotFiles:
         replaced = replace_inputs(current, self._merge.inputs, self._merge.outputs)
         return current if replaced is None else replaced
 
-    def _rewritten(self, current: Sequence[ManifestFile]) -> Sequence[ManifestFile]:
+    def _rewritten(self, current: Sequence[ManifestFile], *, purges: bool) -> Sequence[ManifestFile]:
         """Return the base manifests of a rewrite: `current` itself if nothing changes. Later appends leave a merge
-        valid.
+        valid. `purges`: no entry that deletes a file may be left.
         """
         if self._merge is not None:
             replaced = replace_inputs(current, self._merge.inputs, self._merge.outputs)
-            if replaced is not None:
+            if replaced is not None and not (purges and any(one.num_deleted_files for one in replaced)):
                 return replaced
         merged = merge_full(self._table, self._writer, current)
         if merged is None:

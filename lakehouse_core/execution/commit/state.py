@@ -23,6 +23,7 @@ from lakehouse_core.planning.commit.steps import (
     CommitStep,
     CompactStep,
     OverwriteStep,
+    RestoreStep,
     RewriteManifestsStep,
     StepState,
     expired_error,
@@ -92,6 +93,8 @@ class StepReader:
                 return StepState(schema=schema, latest_id=latest_id, live=live, indexes=self._indexes(latest))
             case RewriteManifestsStep():
                 return StepState(schema=schema, latest_id=latest_id)
+            case RestoreStep(target=target):
+                return self._of_restore(target, latest, schema)
 
     def end(self, *, applied: bool) -> None:
         """Delete the files that renumbering made unused. REQUIRES: the step is applied, or certainly is not."""
@@ -147,6 +150,17 @@ class StepReader:
             indexes=indexes,
             covers=covers,
             since_staged=since_staged,
+        )
+
+    def _of_restore(self, target: Snapshot, latest: Snapshot | None, schema: TableSchema) -> StepState:
+        manifests = self._table.manifests
+        return StepState(
+            schema=schema,
+            latest_id=None if latest is None else latest.id,
+            live=() if latest is None else manifests.live_entries(latest, with_stats=True),
+            indexes=self._indexes(latest),
+            wanted=manifests.live_entries(target, with_stats=True),
+            wanted_indexes=manifests.index_entries(target),
         )
 
     def _indexes(self, latest: Snapshot | None) -> Sequence[IndexManifestEntry]:

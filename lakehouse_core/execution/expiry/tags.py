@@ -23,9 +23,9 @@ from lakehouse_core.format.strict_json import json_with_checksum, strict_json
 from lakehouse_core.metadata.deletion_plans import begin, skip_wait
 from lakehouse_core.metadata.read_back import readable_file
 from lakehouse_core.storage.outcomes import created
-from lakehouse_core.table.snapshot import TAG_NAME_FIELD, Tag, new_tag, parse_tag, serialize_tag
+from lakehouse_core.table.snapshot import TAG_FORMER_NAME_FIELD, TAG_NAME_FIELD, Tag, new_tag, parse_tag, serialize_tag
 
-_OWN_FIELDS = ("tagCreateTime", "tagTimeRetained", TAG_NAME_FIELD)
+_OWN_FIELDS = ("tagCreateTime", "tagTimeRetained", TAG_NAME_FIELD, TAG_FORMER_NAME_FIELD)
 
 
 def create_tag(
@@ -42,32 +42,51 @@ def create_tag(
     tag holds it. With `dry_run` the tag is returned and not written.
     Raises InvalidRequest for a bad or taken name, NotFound, SnapshotExpired, WriteOutcomeUnknown.
     """
+    check_new_tag(name, retention_millis)
+    source_key, data = tag_source(table, snapshot_id)
+    return tag_of(table, name, source_key, data, retention_millis=retention_millis, dry_run=dry_run)
+
+
+def check_new_tag(name: str, retention_millis: int | None) -> None:
+    """Raise InvalidRequest for a name that no file can have, and for a retention that is over at once."""
     check_name_for_file("Tag", name)
     if retention_millis is not None and retention_millis <= 0:
         raise InvalidRequest(
             f"Tag {shown(name)}: retention is {retention_millis} ms: expected more than 0. Give a longer one, or none."
         )
-    source_key, data = _source(table, snapshot_id)
-    data, tag = _content(name, data, source_key, table.clock, retention_millis)
+
+
+def tag_of(
+    table: TableContext, name: str, source_key: str, data: bytes, *, retention_millis: int | None, dry_run: bool = False
+) -> Tag:
+    """Create a tag of the state that `data`, the content of `source_key`, holds. Raises as `create_tag` does."""
+    data, tag = tag_content(name, data, source_key, table.clock, retention_millis)
     key = table.layout.tag(name)
     # A tag that existed before the call is another writer's, whatever its content; later only its bytes show its
     # writer.
-    if _is_taken(table, key) or not (dry_run or created(table.store, key, data)):
+    if is_taken(table, key) or not (dry_run or created(table.store, key, data)):
         held = table.tags.all().get(name)
         at = "" if held is None else f", at snapshot {held.snapshot.id}"
         raise InvalidRequest(f"Tag {shown(name)} exists already{at}: delete it first, or use another name.")
     if not dry_run and not _is_held(table, source_key, name, tag):
-        with deleting():
-            # The tag's files may be deleted already. Unlink it as every tag, so that the remaining files are found and
-            # deleted.
-            deletion = begin(table.store, tag_deletion(table, name, tag.snapshot))
-            unlink(table, deletion)
-            skip_wait(table.store, deletion)
+        take_back(table, name, tag)
         raise SnapshotExpired(
             f"Snapshot {tag.snapshot.id} expired while tag {shown(name)} was created, so the tag does not exist. "
             f"The earliest snapshot is {table.snapshots.earliest_id()}."
         )
     return tag
+
+
+def take_back(table: TableContext, name: str, tag: Tag) -> None:
+    """Unlink a tag that was just made of a state that may be gone.
+
+    Its files may be deleted already, or were kept because of it. It is unlinked as every tag, so that the next expiry
+    finds and deletes the remaining files.
+    """
+    with deleting():
+        deletion = begin(table.store, tag_deletion(table, name, tag.snapshot))
+        unlink(table, deletion)
+        skip_wait(table.store, deletion)
 
 
 def delete_tag(table: TableContext, name: str, *, dry_run: bool = False) -> ExpiryResult:
@@ -93,12 +112,13 @@ def delete_tag(table: TableContext, name: str, *, dry_run: bool = False) -> Expi
         )
 
 
-def _is_taken(table: TableContext, key: str) -> bool:
+def is_taken(table: TableContext, key: str) -> bool:
+    """Return whether an object has this key."""
     return key in table.store.infos([key])
 
 
-def _source(table: TableContext, snapshot_id: int | None) -> tuple[str, bytes]:
-    """Return key and content of the snapshot file, or of a tag that holds the snapshot."""
+def tag_source(table: TableContext, snapshot_id: int | None) -> tuple[str, bytes]:
+    """Return key and content of the snapshot file (None: the latest), or of a tag that holds the snapshot."""
     if snapshot_id is None:
         latest = table.snapshots.latest_id()
         if latest is None:
@@ -121,7 +141,9 @@ def _source(table: TableContext, snapshot_id: int | None) -> tuple[str, bytes]:
         return key, table.store.read(key)
 
 
-def _content(name: str, data: bytes, source_key: str, clock: Clock, retention_millis: int | None) -> tuple[bytes, Tag]:
+def tag_content(
+    name: str, data: bytes, source_key: str, clock: Clock, retention_millis: int | None
+) -> tuple[bytes, Tag]:
     """Return the content of the tag's file and its record: every field of the source, also those of other engines, with
     our times and name.
     """

@@ -148,9 +148,7 @@ postpone.default-bucket-num int 1
 postpone.target-row-num-per-bucket int -
 postpone.target-size-per-bucket size 1gb
 partition.expiration-check-interval duration 1h
-partition.expiration-max-num int 100
 partition.expiration-batch-size int -
-partition.mark-done-action text success-file
 partition.mark-done-action.custom.class text -
 partition.mark-done-action.http.url text -
 partition.mark-done-action.http.params text -

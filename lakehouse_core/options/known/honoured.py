@@ -100,8 +100,10 @@ manifest.full-compaction-threshold-size size 16mb 0..
 partition.default-name text __DEFAULT_PARTITION__
 partition.legacy-name bool true
 partition.expiration-time duration - 1ms..
+partition.expiration-max-num int 100 1..2147483647
 compaction.skip-expired-partitions bool false
 partition.expiration-strategy text values-time
+partition.mark-done-action text success-file
 partition.timestamp-formatter text -
 partition.timestamp-pattern text -
 partition.timestamp-format.strict bool false

@@ -4,7 +4,7 @@ Source: docs/semantics/commit.md#overwrites.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import assert_never
@@ -13,9 +13,9 @@ from lakehouse_core.errors import InvalidRequest, shown
 from lakehouse_core.format.binary_row import deserialize_row
 from lakehouse_core.format.data_types import parse_literal
 from lakehouse_core.planning.commit.file_changes import FileChanges
-from lakehouse_core.table.commit_message import Append, DynamicOverwrite, StaticOverwrite
+from lakehouse_core.table.commit_message import Append, CommitKind, DynamicOverwrite, StaticOverwrite
 from lakehouse_core.table.data_file import DataFile
-from lakehouse_core.table.manifest import EntryKind, IndexManifestEntry, ManifestEntry
+from lakehouse_core.table.manifest import EntryKind, IndexManifestEntry, ManifestEntry, file_identifier
 from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.staged_commit import StagedCommit
 
@@ -55,6 +55,24 @@ def with_removed(
     removed = (replace(entry, kind=EntryKind.DELETE) for entry in live)
     unmarked = (replace(entry, kind=EntryKind.DELETE) for entry in indexes)
     return replace(changes, entries=(*removed, *changes.entries), indexes=(*unmarked, *changes.indexes))
+
+
+def restored_files(
+    live: Sequence[ManifestEntry],
+    indexes: Sequence[IndexManifestEntry],
+    wanted: Sequence[ManifestEntry],
+    wanted_indexes: Sequence[IndexManifestEntry],
+) -> FileChanges:
+    """Return the overwrite after which exactly the files `wanted` and `wanted_indexes` are there. Files that are there
+    already stay; a file that is at another level now is removed and added.
+    """
+    there, needed = set(map(file_identifier, live)), set(map(file_identifier, wanted))
+    removed = (replace(entry, kind=EntryKind.DELETE) for entry in live if file_identifier(entry) not in needed)
+    added = (entry for entry in wanted if file_identifier(entry) not in there)
+    marks, wanted_marks = set(indexes), set(wanted_indexes)
+    unmarked = (replace(entry, kind=EntryKind.DELETE) for entry in indexes if entry not in wanted_marks)
+    marked = (entry for entry in wanted_indexes if entry not in marks)
+    return FileChanges(kind=CommitKind.OVERWRITE, entries=(*removed, *added), indexes=(*unmarked, *marked))
 
 
 def with_upgraded_files(changes: FileChanges, schema: TableSchema) -> FileChanges:

@@ -18,7 +18,7 @@ from lakehouse_core.planning.commit.file_changes import (
     is_compaction,
 )
 from lakehouse_core.planning.commit.index_files import check_other_indexes
-from lakehouse_core.planning.commit.overwrites import with_removed, with_upgraded_files
+from lakehouse_core.planning.commit.overwrites import restored_files, with_removed, with_upgraded_files
 from lakehouse_core.planning.commit.partial import compactions_that_fit
 from lakehouse_core.planning.commit.read_scope import LaterChanges, ReadScope, unseen_changes
 from lakehouse_core.planning.partitions import bucket_name
@@ -26,6 +26,7 @@ from lakehouse_core.table.bucketing import is_placed
 from lakehouse_core.table.commit_message import Append, CommitKind, CommitMessage, StaticOverwrite
 from lakehouse_core.table.manifest import DELETION_VECTORS, HASH_INDEX, IndexManifestEntry, ManifestEntry
 from lakehouse_core.table.schema import TableSchema
+from lakehouse_core.table.snapshot import Snapshot
 from lakehouse_core.table.staged_commit import StagedCommit
 
 _NOTHING: Final = FileChanges(kind=CommitKind.COMPACT)
@@ -108,14 +109,34 @@ class RewriteManifestsStep:
         return f"compact_manifests by {self.staged.commit_user}"
 
 
-CommitStep: TypeAlias = AppendStep | OverwriteStep | CompactStep | RewriteManifestsStep
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestoreStep:
+    """Bring back the files of an earlier state, `target`, and remove all others. It fits after every snapshot, so it
+    has no conflicts; `staged` names user and identifier.
+    """
+
+    staged: StagedCommit
+    target: Snapshot
+    skips_empty: bool = True
+
+    @property
+    def kind(self) -> CommitKind:
+        return CommitKind.OVERWRITE
+
+    @property
+    def name(self) -> str:
+        return f"rollback_to {self.target.id} by {self.staged.commit_user}"
+
+
+CommitStep: TypeAlias = AppendStep | OverwriteStep | CompactStep | RewriteManifestsStep | RestoreStep
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepState:
     """The state of the table at `latest_id` (None: no snapshot), as input of a step's plan.
 
-    `live`: the live files of the step's partitions, None if the step needs no comparison with them. `covers`: the
+    `live`: the live files of the step's partitions, None if the step needs no comparison with them. `wanted` and
+    `wanted_indexes`: the files of the state that a step brings back, with their statistics. `covers`: the
     partitions that an overwrite replaces, None if it replaces none. `since_staged`: kind and delta of each snapshot
     since the step was staged. `later`: the changes since then with their statistics, for a step that has read rows;
     `file_schemas`: by id, the schemas of their files.
@@ -125,6 +146,8 @@ class StepState:
     latest_id: int | None = None
     live: Sequence[ManifestEntry] | None = None
     indexes: Sequence[IndexManifestEntry] = ()
+    wanted: Sequence[ManifestEntry] = ()
+    wanted_indexes: Sequence[IndexManifestEntry] = ()
     covers: Callable[[bytes], bool] | None = None
     since_staged: Iterable[tuple[CommitKind, Iterable[ManifestEntry]]] = ()
     later: Sequence[LaterChanges] = ()
@@ -134,7 +157,7 @@ class StepState:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepPlan:
     """The plan of a step. `conflicts`: the changes that it gave up; a step with conflicts and nothing left to do is
-    refused.
+    refused. `rewrites_manifests`: the base has no entry that deletes a file.
     """
 
     changes: FileChanges
@@ -202,6 +225,11 @@ def plan_step(step: CommitStep, state: StepState) -> StepPlan:
             return StepPlan(changes=changes, conflicts=tuple(conflicts))
         case RewriteManifestsStep():
             return StepPlan(changes=_NOTHING, rewrites_manifests=True)
+        case RestoreStep():
+            changes = restored_files(state.live or (), state.indexes, state.wanted, state.wanted_indexes)
+            check_other_indexes(state.indexes, changes.entries)
+            # Java reads a file as deleted if any manifest deletes it, so none may that is older than its return.
+            return StepPlan(changes=changes, rewrites_manifests=not changes.is_empty)
         case _:
             assert_never(step)
 

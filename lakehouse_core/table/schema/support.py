@@ -90,12 +90,6 @@ def _check_written(schema: TableSchema, table: str) -> None:
     options = schema.table_options
     if options.bucket == POSTPONE_BUCKET:
         raise _unsupported(table, "bucket", str(POSTPONE_BUCKET))
-    if options.partition_times.age_millis is not None and not options.partition_times.compaction_skips:
-        raise UnsupportedFeature(
-            f"{about_option(table)} partition.expiration-time is set, and this package does not drop partitions "
-            "yet: remove the option, or set compaction.skip-expired-partitions, which makes compactions skip "
-            "expired partitions."
-        )
 
 
 def read_supported(schema: TableSchema, *, columns: Collection[str] | None = None, table: str = "") -> None:

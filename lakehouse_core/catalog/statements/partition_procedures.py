@@ -1,0 +1,61 @@
+"""CALL of procedures about whole partitions, each a verb of `Table`.
+
+Rule: the answer has the columns of Java's procedure.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import pyarrow as pa
+
+from lakehouse_core.api.answer import Answer, answer_of
+from lakehouse_core.api.table import Table
+from lakehouse_core.catalog.statements.names import StatementCall
+from lakehouse_core.catalog.statements.procedure_arguments import (
+    duration_of,
+    partitions_of,
+    refuse,
+    text_of,
+    whole_of,
+)
+from lakehouse_core.catalog.statements.tag_procedures import DONE, Procedure
+from lakehouse_core.errors import UnsupportedFeature, shown
+
+_VALUES_TIME: Final = "values-time"
+
+
+def _expire_partitions(call: StatementCall, table: Table, arguments: Mapping[str, Any]) -> Answer:
+    refuse("expire_partitions", arguments, ("options",))
+    strategy = arguments.get("expire_strategy", _VALUES_TIME)
+    if strategy != _VALUES_TIME:
+        raise UnsupportedFeature(
+            f"sys.expire_partitions: expire_strategy is {shown(strategy)}, only '{_VALUES_TIME}' is carried out. Leave "
+            "it out."
+        )
+
+    def text(name: str) -> str | None:
+        return text_of("expire_partitions", name, arguments) if name in arguments else None
+
+    report = table.expire_partitions(
+        duration_of("expire_partitions", "expiration_time", arguments),
+        formatter=text("timestamp_formatter"),
+        pattern=text("timestamp_pattern"),
+        at_most=whole_of("expire_partitions", "max_expires", arguments, "a number of partitions"),
+    )
+    names = [
+        ", ".join(f"{name}={'null' if value is None else value}" for name, value in partition.items())
+        for partition in report.partitions_expired
+    ]
+    rows = pa.table({"expired_partitions": pa.array(names or ["No expired partitions."])})
+    return answer_of(call.sql.text, rows, [report])
+
+
+def _mark_partition_done(call: StatementCall, table: Table, arguments: Mapping[str, Any]) -> Answer:
+    report = table.mark_partitions_done(partitions_of("mark_partition_done", arguments))
+    return answer_of(call.sql.text, DONE, [report])
+
+
+PARTITION_PROCEDURES: Final[Mapping[str, Procedure]] = {
+    "expire_partitions": _expire_partitions,
+    "mark_partition_done": _mark_partition_done,
+}

@@ -1,0 +1,135 @@
+"""CALL of procedures about tags and consumers, each a verb of `Table`.
+
+Rule: the answer has the columns of Java's procedure.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import pyarrow as pa
+
+from lakehouse_core.api.answer import Answer, answer_of
+from lakehouse_core.api.table import Table
+from lakehouse_core.catalog.statements.names import StatementCall
+from lakehouse_core.catalog.statements.procedure_arguments import (
+    duration_of,
+    pattern_of,
+    text_of,
+    time_of,
+    whole_of,
+)
+from lakehouse_core.errors import InvalidRequest, NotFound
+from lakehouse_core.planning.read.read_point import shown_time
+
+Procedure = Callable[[StatementCall, Table, Mapping[str, Any]], Answer]
+
+DONE: Final = pa.table({"result": pa.array([True])})
+_SNAPSHOT: Final = "the id of a snapshot"
+
+
+def _create_tag(call: StatementCall, table: Table, arguments: Mapping[str, Any]) -> Answer:
+    report = table.create_tag(
+        text_of("create_tag", "tag", arguments),
+        at=whole_of("create_tag", "snapshot", arguments, _SNAPSHOT),
+        retention=duration_of("create_tag", "time_retained", arguments),
+    )
+    return answer_of(call.sql.text, DONE, [report])
+
+
+def _create_tag_from_timestamp(call: StatementCall, table: Table, arguments: Mapping[str, Any]) -> Answer:
+    tag = text_of("create_tag_from_timestamp", "tag", arguments)
+    millis = whole_of("create_tag_from_timestamp", "timestamp", arguments, "milliseconds since 1970")
+    if millis is None:
+        raise InvalidRequest("sys.create_tag_from_timestamp: the argument timestamp is missing.")
+    snapshot_id, time_millis = _first_from(table, millis)
+    retention = duration_of("create_tag_from_timestamp", "time_retained", arguments)
+    report = table.create_tag(tag, at=snapshot_id, retention=retention)
+    watermark = next((one.watermark for one in table.snapshots() if one.id == snapshot_id), None)
+    row = pa.table(
+        {
+            "tagName": pa.array([tag]),
+            "snapshot": pa.array([snapshot_id], pa.int64()),
+            "commit_time": pa.array([time_millis], pa.int64()),
+            # Java writes a watermark that is not set as this text.
+            "watermark": pa.array(["null" if watermark is None else str(watermark)]),
+        }
+    )
+    return answer_of(call.sql.text, row, [report])
+
+
+def _first_from(table: Table, millis: int) -> tuple[int, int]:
+    """Return id and time of the first snapshot of this time or later; an expired one counts while a tag holds it."""
+    times = {tag.snapshot_id: tag.time_millis for tag in table.tags()}
+    times |= {one.id: one.time_millis for one in table.snapshots()}
+    found = min(((snapshot_id, time) for snapshot_id, time in times.items() if time >= millis), default=None)
+    if found is None:
+        raise NotFound(
+            f"{table.name}: no snapshot is from {shown_time(millis)} or later. Give an earlier time, or write first."
+        )
+    return found
+
+
+def _replace_tag(call: StatementCall, table: Table, arguments: Mapping[str, Any]) -> Answer:
+    report = table.replace_tag(
+        text_of("replace_tag", "tag", arguments),
+        at=whole_of("replace_tag", "snapshot", arguments, _SNAPSHOT),
+        retention=duration_of("replace_tag", "time_retained", arguments),
+    )
+    return answer_of(call.sql.text, DONE, [report])
+
+
+def _rename_tag(call: StatementCall, table: Table, arguments: Mapping[str, Any]) -> Answer:
+    name, new_name = text_of("rename_tag", "tag", arguments), text_of("rename_tag", "target_tag", arguments)
+    return answer_of(call.sql.text, DONE, [table.rename_tag(name, new_name)])
+
+
+def _delete_tag(call: StatementCall, table: Table, arguments: Mapping[str, Any]) -> Answer:
+    names = [one.strip() for one in text_of("delete_tag", "tag", arguments).split(",")]
+    known = {tag.name for tag in table.tags()}
+    for name in names:
+        if name not in known:
+            # The dry run raises NotFound with advice, before the first tag is deleted.
+            table.delete_tag(name, dry_run=True)
+    return answer_of(call.sql.text, DONE, [table.delete_tag(name) for name in names])
+
+
+def _expire_tags(call: StatementCall, table: Table, arguments: Mapping[str, Any]) -> Answer:
+    report = table.expire_tags(older_than=time_of("expire_tags", "older_than", arguments))
+    names = report.tags_expired or ("No expired tags.",)
+    return answer_of(call.sql.text, pa.table({"expired_tags": pa.array(names)}), [report])
+
+
+def _reset_consumer(call: StatementCall, table: Table, arguments: Mapping[str, Any]) -> Answer:
+    name = text_of("reset_consumer", "consumerId", arguments)
+    next_id = whole_of("reset_consumer", "nextSnapshotId", arguments, _SNAPSHOT)
+    if next_id is None:
+        table.delete_consumer(name)
+    else:
+        table.set_consumer(name, next_id)
+    return answer_of(call.sql.text, DONE)
+
+
+def _clear_consumers(call: StatementCall, table: Table, arguments: Mapping[str, Any]) -> Answer:
+    # An empty pattern counts as one that is left out, as in Java.
+    given = {name: text for name, text in arguments.items() if not isinstance(text, str) or text.strip()}
+    included = pattern_of("clear_consumers", "includingConsumers", given, ".*")
+    excluded = pattern_of("clear_consumers", "excludingConsumers", given, "")
+    names = table.system("consumers").to_arrow().column("consumer_id").to_pylist()
+    for name in names:
+        if included.fullmatch(name) and not excluded.fullmatch(name):
+            table.delete_consumer(name)
+    return answer_of(call.sql.text, DONE)
+
+
+TAG_PROCEDURES: Final[Mapping[str, Procedure]] = {
+    "create_tag": _create_tag,
+    "create_tag_from_timestamp": _create_tag_from_timestamp,
+    "replace_tag": _replace_tag,
+    "rename_tag": _rename_tag,
+    "delete_tag": _delete_tag,
+    "expire_tags": _expire_tags,
+}
+CONSUMER_PROCEDURES: Final[Mapping[str, Procedure]] = {
+    "reset_consumer": _reset_consumer,
+    "clear_consumers": _clear_consumers,
+}

@@ -1,0 +1,87 @@
+"""CALL of procedures about tags, consumers and rollbacks: each does what its verb does, and answers as Java's does."""
+
+import pytest
+
+import lakehouse_core as lc
+
+
+@pytest.fixture
+def table(empty):
+    made = empty.create_table("s.t", {"k": "INT NOT NULL", "v": "STRING"}, primary_keys=["k"], options={"bucket": "1"})
+    for value in "abc":
+        made.write([{"k": 1, "v": value}])
+    return made
+
+
+@pytest.fixture
+def call(empty, table):
+    return lambda text: empty.sql(f"CALL sys.{text}", database="s").to_arrow().to_pylist()
+
+
+def value(table, **more):
+    return [row["v"] for row in table.scan(**more).to_arrow().to_pylist()]
+
+
+def test_tags_are_replaced_renamed_and_expired(table, call):
+    done = [{"result": True}]
+    assert call("create_tag('t', 'eod', 1)") == done
+    assert call("replace_tag(table => 't', tag => 'eod', snapshot => 2, time_retained => '1 d')") == done
+    assert call("rename_tag('t', 'eod', 'noon')") == done
+    (tag,) = table.tags()
+    assert (tag.name, tag.snapshot_id, tag.time_retained_millis) == ("noon", 2, 86_400_000)
+    assert call("replace_tag('t', 'noon')") == done
+    assert table.tags()[0].snapshot_id == 3
+    assert call("expire_tags('t')") == [{"expired_tags": "No expired tags."}]
+    assert call("expire_tags('t', older_than => '2200-01-01')") == [{"expired_tags": "noon"}]
+    assert table.tags() == []
+
+
+def test_a_tag_is_made_of_the_first_snapshot_of_a_time_or_later(table, call):
+    times = [snapshot.time_millis for snapshot in table.snapshots()]
+    first = min(index for index, time in enumerate(times) if time == times[1])
+    expected = {"tagName": "eod", "snapshot": first + 1, "commit_time": times[1], "watermark": "null"}
+    assert call(f"create_tag_from_timestamp('t', 'eod', {times[1]}, '1 d')") == [expected]
+    assert call("create_tag_from_timestamp('t', 'first', 0)")[0]["snapshot"] == 1
+
+
+def test_consumers_are_set_removed_and_cleared_by_patterns(table, call):
+    def names():
+        return table.system("consumers").to_arrow().to_pydict()["consumer_id"]
+
+    for name in ("a1", "a2", "b1"):
+        assert call(f"reset_consumer('t', '{name}', 2)") == [{"result": True}]
+    call("reset_consumer(table => 't', consumerId => 'b1', nextSnapshotId => 3)")
+    assert table.system("consumers").to_arrow().to_pylist()[-1] == {"consumer_id": "b1", "next_snapshot_id": 3}
+    call("reset_consumer('t', 'b1')")
+    assert names() == ["a1", "a2"]
+    call("clear_consumers('t', 'a.', 'a2')")
+    assert names() == ["a2"]
+    call("clear_consumers(table => 't', includingConsumers => '')")
+    assert names() == []
+
+
+def test_a_table_is_rolled_back_by_javas_names(table, call):
+    call("create_tag('t', 'first', 1)")
+    assert call("rollback('t', '2')") == [{"previous_snapshot_id": 3, "current_snapshot_id": 4}]
+    assert value(table) == ["b"]
+    assert call("rollback(table => 't', version => 'first')") == [{"previous_snapshot_id": 4, "current_snapshot_id": 5}]
+    assert value(table) == ["a"]
+    assert call("rollback(table => 't', snapshot => 3)") == [{"previous_snapshot_id": 5, "current_snapshot_id": 6}]
+    assert value(table) == ["c"]
+    assert call("rollback(table => 't', tag => 'first')") == [{"previous_snapshot_id": 6, "current_snapshot_id": 7}]
+    assert call("rollback_to_as_latest('t', snapshot_id => 2)") == [
+        {"previous_snapshot_id": 7, "rolled_back_snapshot_id": 2, "current_snapshot_id": 8}
+    ]
+    assert call("rollback_to_as_latest('t', 'first')")[0]["rolled_back_snapshot_id"] == 1
+    # The table has the state already.
+    assert call("rollback('t', '1')") == [{"previous_snapshot_id": 9, "current_snapshot_id": 9}]
+
+
+def test_a_table_is_rolled_back_to_a_time_and_to_a_watermark(table, call):
+    last = table.snapshots()[-1]
+    table.write([{"k": 1, "v": "d"}])
+    call(f"rollback_to_timestamp('t', {last.time_millis})")
+    newest = max(one.id for one in table.snapshots()[:-1] if one.time_millis <= last.time_millis)
+    assert value(table) == value(table, at=lc.AtSnapshot(newest))
+    with pytest.raises(lc.NotFound, match="no snapshot has the watermark 5 or an earlier one"):
+        call("rollback_to_watermark('t', 5)")
