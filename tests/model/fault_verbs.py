@@ -324,8 +324,9 @@ def left_over(store: ObjectStore) -> list[str]:
             words.update(re.findall(r"[\w.=$-]+", data.decode()))
         elif data[:4] == b"Obj\1" and "/manifest/" in key:
             words.update(re.findall(r"[\w.=$-]+", repr(read_avro(data, key))))
-    # A plan of deletions is named by nobody: the next expiry looks for it.
-    files = [key for key in infos if _UUID.search(key) and "/lakehouse/plan-" not in key]
+    # A plan of deletions is named by nobody: the next expiry looks for it. So it does for a tag that held files.
+    found_by_expiry = ("/lakehouse/plan-", "/tag/tag-lakehouse-holds-")
+    files = [key for key in infos if _UUID.search(key) and not any(part in key for part in found_by_expiry)]
     return [key for key in files if key.rpartition("/")[2] not in words]
 
 
