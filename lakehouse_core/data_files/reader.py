@@ -31,6 +31,8 @@ from lakehouse_core.table.schema import TableSchema
 # Arrow decodes text a fifth faster with 64-bit offsets. Returned text has 32-bit offsets, which address 2 GiB.
 WIDE_TEXT: Final = {pa.string(): pa.large_string(), pa.binary(): pa.large_binary()}
 SYSTEM_TYPES: Final = {SEQUENCE_NUMBER: pa.int64(), VALUE_KIND: pa.int8()}
+# A smaller file is read by one call instead of one for its footer and one for each column.
+_READ_AT_ONCE_BYTES: Final = 64 << 10
 _MOST_INSERTS: Final = 128 << 10  # The maximum row count of a merge batch.
 # Not made from NumPy: that would import pandas with this module.
 _INSERTS: Final = pa.Array.from_buffers(pa.int8(), _MOST_INSERTS, [None, pa.py_buffer(bytes(_MOST_INSERTS))])
@@ -88,7 +90,10 @@ def open_source(store: FileOpener, key: str, entry: DataFile) -> pa.NativeFile:
     if size != entry.file_size:
         source.close()
         raise corrupt_file(key, f"it has {size} bytes, its manifest entry says {entry.file_size}")
-    return source
+    if size > _READ_AT_ONCE_BYTES:
+        return source
+    with source, decoding(key, "its bytes"):
+        return pa.BufferReader(source.read_at(size, 0))
 
 
 def _open_segment(store: FileOpener, key: str, segment: Segment, entry: DataFile) -> pa.NativeFile:

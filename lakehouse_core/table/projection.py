@@ -34,7 +34,7 @@ def file_projection(file_schema: TableSchema, read_fields: Sequence[DataField]) 
     projections = []
     for target in read_fields:
         source = by_id.get(target.id)
-        if source is not None and not can_cast(source.type, target.type, explicit=True):
+        if source is not None and source is not target and not can_cast(source.type, target.type, explicit=True):
             raise UnsupportedFeature(
                 f"Column {target.name}: files of schema {file_schema.id} hold {type_to_sql(source.type)} and cannot be "
                 f"read as {type_to_sql(target.type)}: there is no such cast. Leave the column out, or read a "

@@ -7,7 +7,7 @@ docs/semantics/tables.md#reading-old-files.
 
 from collections.abc import Iterator, Mapping, Sequence, Set
 from functools import cached_property
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -43,10 +43,28 @@ from lakehouse_core.table.schema import TableSchema
 _WINDOW_BYTES: Final = 256 << 10
 _HELD_BYTES: Final = 64 << 20
 _DECODED_ROWS: Final = 4096
+_LEAST_WIDE_ROWS: Final = 4096
 _MAGIC: Final = b"PAR1"
 _TAIL_BYTES: Final = 8  # The footer's length and the magic number.
 # The bytes that 32-bit offsets, which returned text has, can address.
 _MOST_TEXT_BYTES: Final = 2**31 - 1
+
+
+class _Chunk(NamedTuple):
+    """What a row group holds of one leaf column, decoded and as it is stored."""
+
+    path: str
+    decoded_bytes: int
+    stored_bytes: int
+
+    def belongs_to(self, names: Set[str]) -> bool:
+        """Return whether it is part of one of the top-level columns `names`."""
+        return self.path in names or self.path.split(".")[0] in names
+
+
+class _Group(NamedTuple):
+    row_count: int
+    chunks: tuple[_Chunk, ...]
 
 
 class ParquetFileReader:
@@ -60,13 +78,16 @@ class ParquetFileReader:
         self._entry = entry
         self._schema = schema
         self._verify = verify
+        self._projected: tuple[Sequence[DataField], tuple[ColumnProjection, ...]] | None = None
         self._source = open_source(store, key, entry)
         with decoding(key, "its footer"):
             has_checksum = verify and self._check_checksum()
             self._file, self._footer = self._opened()
+            # Arrow makes it anew at each access.
+            self._arrow_schema = self._file.schema_arrow
         if verify:
             self._check_name(has_checksum)
-        self._columns = set(self._file.schema_arrow.names)
+        self._columns = set(self._arrow_schema.names)
         if self._footer.num_rows != entry.row_count:
             raise corrupt_file(
                 key, f"its footer counts {self._footer.num_rows} rows, its manifest entry {entry.row_count}"
@@ -80,16 +101,14 @@ class ParquetFileReader:
         """Return the decoded size of a row of these columns in bytes, by the footer, for the row group with the widest
         rows.
         """
-        group = self._widest_group
-        if group is None:
-            return 0.0
-        names = {*source_columns(file_projection(self._schema, fields)), *SYSTEM_TYPES}
-        decoded_bytes = sum(chunk.total_uncompressed_size for chunk in _chunks(group, names))
-        return float(decoded_bytes / max(1, group.num_rows))
+        widest = self._widest_group
+        names = {*source_columns(self._projections(fields)), *SYSTEM_TYPES}
+        decoded_bytes = sum(chunk.decoded_bytes for chunk in widest.chunks if chunk.belongs_to(names))
+        return float(decoded_bytes / max(1, widest.row_count))
 
     def row_count_left(self, fields: Sequence[DataField], row_filter: Predicate) -> int:
         """Return the number of rows in the row groups that `batches` would read for these columns with `row_filter`."""
-        groups = self._row_groups(row_filter, file_projection(self._schema, fields))
+        groups = self._row_groups(row_filter, self._projections(fields))
         return sum(self._footer.row_group(group).num_rows for group in groups)
 
     @cached_property
@@ -121,7 +140,7 @@ class ParquetFileReader:
         (None: all), and rows at the positions `without`. Positions are rising and count all rows of the file. No other
         row is left out.
         """
-        projections = file_projection(self._schema, fields)
+        projections = self._projections(fields)
         wanted = source_columns(projections)
         wanted += [name for name in system if name != VALUE_KIND or not self.holds_only_inserts]
         check_columns(wanted, self._columns, self._key, self._schema)
@@ -142,7 +161,7 @@ class ParquetFileReader:
     def decode_all(self) -> None:
         """Decode every page of every column, also unneeded ones, and discard the values."""
         groups = list(range(self._footer.num_row_groups))
-        for _ in self._decoded(self._file.schema_arrow.names, groups, _DECODED_ROWS, held_bytes=0):
+        for _ in self._decoded(self._arrow_schema.names, groups, _DECODED_ROWS, held_bytes=0):
             pass
 
     def _check_checksum(self) -> bool:
@@ -177,10 +196,18 @@ class ParquetFileReader:
             )
         return self._open(footer), footer
 
+    def _projections(self, fields: Sequence[DataField]) -> tuple[ColumnProjection, ...]:
+        """Return the projection to these fields; it is made once for those that are asked for several times."""
+        if self._projected is None or self._projected[0] is not fields:
+            self._projected = fields, file_projection(self._schema, fields)
+        return self._projected[1]
+
     @cached_property
-    def _widest_group(self) -> pq.RowGroupMetaData | None:
+    def _widest_group(self) -> _Group:
+        """The row group with the widest rows, one without rows when the file has none."""
         groups = map(self._footer.row_group, range(self._footer.num_row_groups))
-        return max(groups, key=lambda group: group.total_byte_size / max(1, group.num_rows), default=None)
+        widest = max(groups, key=lambda group: group.total_byte_size / max(1, group.num_rows), default=None)
+        return _Group(0, ()) if widest is None else _Group(widest.num_rows, tuple(_chunks(widest)))
 
     def _open(self, footer: pq.FileMetaData | None, *, window_bytes: int = 0) -> pq.ParquetFile:
         """Return the file opened with this footer, None: with its own."""
@@ -190,13 +217,19 @@ class ParquetFileReader:
             pre_buffer=False,
             buffer_size=window_bytes,
             page_checksum_verification=self._verify,
-            binary_type=pa.large_binary() if self._is_flat else None,
+            binary_type=pa.large_binary() if self._takes_wide_text else None,
             arrow_extensions_enabled=False,
         )
 
     @cached_property
-    def _is_flat(self) -> bool:
-        """Whether no column is nested: Arrow copies nested text to cast it."""
+    def _takes_wide_text(self) -> bool:
+        """Whether text is decoded with 64-bit offsets.
+
+        It is not where a column is nested, because Arrow copies nested text to cast it, nor where rows are few, because
+        the cast takes longer than it saves.
+        """
+        if self._entry.row_count < _LEAST_WIDE_ROWS:
+            return False
         return all(isinstance(field.type, AtomicType) for field in self._schema.fields)
 
     def _row_groups(self, row_filter: Predicate | None, projections: Sequence[ColumnProjection]) -> list[int]:
@@ -219,7 +252,7 @@ class ParquetFileReader:
         if source is None or not isinstance(kind, AtomicType) or kind.root in (TypeRoot.FLOAT, TypeRoot.DOUBLE):
             return False
         # Bounds are raw numbers: those of a time stored in another unit than that of its precision would be misread.
-        stored, plain = self._file.schema_arrow.field(source.name).type, arrow_type(source.type)
+        stored, plain = self._arrow_schema.field(source.name).type, arrow_type(source.type)
         return stored in (plain, WIDE_TEXT.get(plain)) and has_same_kind(source.type, kind)
 
     def _ranges(self, group: int, sources: Mapping[str, DataField]) -> dict[str, ColumnRange]:
@@ -269,10 +302,10 @@ class ParquetFileReader:
         self, names: Sequence[str], groups: list[int], batch_rows: int, held_bytes: int
     ) -> Iterator[pa.RecordBatch]:
         """Yield the file's own columns, at least one, because a batch without columns loses its row count."""
-        read = list(names) or [self._file.schema_arrow.names[0]]
+        read = list(names) or [self._arrow_schema.names[0]]
         expected = sum(self._footer.row_group(group).num_rows for group in groups)
-        group = self._widest_group
-        stored_bytes = 0 if group is None else sum(chunk.total_compressed_size for chunk in _chunks(group, set(read)))
+        asked = set(read)
+        stored_bytes = sum(chunk.stored_bytes for chunk in self._widest_group.chunks if chunk.belongs_to(asked))
         file = self._file if stored_bytes <= held_bytes else self._open(self._footer, window_bytes=_WINDOW_BYTES)
         position = 0
         batches = file.iter_batches(batch_rows, row_groups=groups, columns=read, use_threads=False)
@@ -287,12 +320,10 @@ class ParquetFileReader:
             raise corrupt_file(self._key, f"it ends after {position} rows, its footer counts {expected}")
 
 
-def _chunks(group: pq.RowGroupMetaData, names: Set[str]) -> Iterator[pq.ColumnChunkMetaData]:
-    """Yield the column chunks of a row group that belong to the top-level columns `names`."""
+def _chunks(group: pq.RowGroupMetaData) -> Iterator[_Chunk]:
     for position in range(group.num_columns):
         chunk = group.column(position)
-        if chunk.path_in_schema in names or chunk.path_in_schema.split(".")[0] in names:
-            yield chunk
+        yield _Chunk(chunk.path_in_schema, chunk.total_uncompressed_size, chunk.total_compressed_size)
 
 
 def _has_int96(footer: pq.FileMetaData) -> bool:

@@ -117,7 +117,7 @@ def all_nullable(data_type: DataType) -> DataType:
 
 def has_same_kind(left: DataType, right: DataType) -> bool:
     """Whether the types are equal but for the nullability at their top."""
-    return with_nullable(left, True) == with_nullable(right, True)
+    return left is right or with_nullable(left, True) == with_nullable(right, True)
 
 
 def assign_ids(data_type: DataType, next_id: int) -> tuple[DataType, int]:
