@@ -22,14 +22,13 @@ from lakehouse_core.execution.compaction.plan import (
 from lakehouse_core.execution.compaction.precommit import with_joined_changelog
 from lakehouse_core.execution.compaction.scope import Scope
 from lakehouse_core.execution.context import TableContext
-from lakehouse_core.execution.tasks.compact import RewriteTask, run_rewrite
+from lakehouse_core.execution.tasks.compact import RewriteTask, planned_files, rewrite_answer, run_rewrite
 from lakehouse_core.planning.commit.conflicts import Conflict, conflict_error
 from lakehouse_core.planning.commit.index_files import vector_files
 from lakehouse_core.planning.read.packing import pack
 from lakehouse_core.planning.readable import deletion_files
 from lakehouse_core.progress import NOBODY, Watch
 from lakehouse_core.storage.outcomes import named_by_nobody
-from lakehouse_core.table.commit_json import messages_from_json
 from lakehouse_core.table.commit_message import BATCH_IDENTIFIER, Append, CommitMessage
 from lakehouse_core.table.data_layout import DataLayout
 from lakehouse_core.table.deletion_file import DeletionFile
@@ -139,13 +138,13 @@ def _run(
 ) -> tuple[CommitMessage, ...]:
     """Return the commit messages of the tasks, one for each bucket. If a task fails, delete the outputs of all."""
     tasks = _tasks(table, base, buckets)
-    engine = table.engine()
+    engine, planned = table.engine(), planned_files(tasks)
     messages: Sequence[CommitMessage] = ()
     try:
         done = watch.counting("compacting", len(tasks), "tasks")
         with named_by_nobody():
             for text in engine.run(run_rewrite, _alone(tasks) if engine.is_remote else _grouped(tasks)):
-                made = messages_from_json(text)
+                made = rewrite_answer(text, planned)
                 done(len(made))
                 messages = (*messages, *made)
             messages = without_vectors(table, base.schema, _joined(messages), base.indexes)

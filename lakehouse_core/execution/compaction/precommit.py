@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from lakehouse_core.execution.context import TableContext
-from lakehouse_core.execution.tasks.compact import RewriteTask, run_rewrite
+from lakehouse_core.execution.tasks.compact import RewriteTask, planned_files, rewrite_answer, run_rewrite
 from lakehouse_core.execution.tasks.concat_changelogs import JoinTask, join_answer, run_join
 from lakehouse_core.planning.compaction.append import AppendCompactionPlan
 from lakehouse_core.planning.compaction.precommit import (
@@ -19,7 +19,6 @@ from lakehouse_core.planning.compaction.precommit import (
 )
 from lakehouse_core.storage.outcomes import clear_away
 from lakehouse_core.table.bucketing import has_buckets
-from lakehouse_core.table.commit_json import messages_from_json
 from lakehouse_core.table.commit_message import CommitMessage
 from lakehouse_core.table.data_file import DataFile, FileSource
 from lakehouse_core.table.data_layout import DataLayout
@@ -72,10 +71,11 @@ def with_packed_files(
         return tuple(messages)
     folders = DataLayout(schema)
     tasks = [_pack_task(table, schema, folders, messages, group) for group in groups]
+    planned = planned_files(tasks)
     packed: dict[frozenset[str], tuple[DataFile, ...]] = {}
     try:
         for text in table.engine().run(run_rewrite, [(task,) for task in tasks]):
-            for message in messages_from_json(text):
+            for message in rewrite_answer(text, planned):
                 packed[_names(message.compact_before)] = message.compact_after
     except BaseException:
         for task in tasks:

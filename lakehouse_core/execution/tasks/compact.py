@@ -3,7 +3,8 @@
 Source: docs/semantics/compaction.md#compaction-task, docs/semantics/compaction.md#append-tables.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -31,7 +32,7 @@ from lakehouse_core.planning.compaction.plan import ChangelogMode, CompactionPla
 from lakehouse_core.storage.object_store import FileOpener, ObjectStore, StoreSpec
 from lakehouse_core.storage.outcomes import clear_away
 from lakehouse_core.storage.overlap import closing_behind, reading_ahead
-from lakehouse_core.table.commit_json import messages_to_json
+from lakehouse_core.table.commit_json import messages_from_json, messages_to_json
 from lakehouse_core.table.commit_message import CommitMessage
 from lakehouse_core.table.data_file import DataFile, FileSource
 from lakehouse_core.table.deletion_file import DeletionFile
@@ -68,8 +69,25 @@ class RewriteTask:
 
 
 def run_rewrite(tasks: Sequence[RewriteTask], runtime: TaskRuntime) -> str:
-    """Run the tasks of some buckets of a table in an engine; return their commit messages as text."""
-    return messages_to_json(rewrite_buckets(tasks, runtime))
+    """Run the tasks of some buckets of a table in an engine; `rewrite_answer` parses the returned text."""
+    messages = rewrite_buckets(tasks, runtime)
+    # The caller has the entries of the files before: most of the text would be theirs.
+    before = [[file.file_name for file in message.compact_before] for message in messages]
+    return json.dumps([before, messages_to_json([replace(message, compact_before=()) for message in messages])])
+
+
+def planned_files(tasks: Iterable[RewriteTask]) -> Mapping[str, DataFile]:
+    """Return the files that the tasks replace, by name."""
+    return {file.file_name: file for task in tasks for file in task.plan.files}
+
+
+def rewrite_answer(text: str, planned: Mapping[str, DataFile]) -> list[CommitMessage]:
+    """Return the commit messages of the tasks that answered with `text`; `planned`: the files of all tasks."""
+    before, messages = json.loads(text)
+    return [
+        replace(message, compact_before=tuple(planned[name] for name in names))
+        for names, message in zip(before, messages_from_json(messages), strict=True)
+    ]
 
 
 def rewrite_bucket(task: RewriteTask, runtime: TaskRuntime) -> CommitMessage:

@@ -11,13 +11,19 @@ import pytest
 
 from lakehouse_core.clock import VirtualClock
 from lakehouse_core.errors import CorruptTable, InvalidRequest, StorageUnavailable
-from lakehouse_core.execution.tasks.compact import RewriteTask, rewrite_bucket, rewrite_buckets, run_rewrite
+from lakehouse_core.execution.tasks.compact import (
+    RewriteTask,
+    planned_files,
+    rewrite_answer,
+    rewrite_bucket,
+    rewrite_buckets,
+    run_rewrite,
+)
 from lakehouse_core.execution.tasks.runtime import local_runtime
 from lakehouse_core.format.data_types import parse_type
 from lakehouse_core.planning.compaction.append import AppendCompactionPlan
 from lakehouse_core.planning.compaction.bucket import plan_bucket
 from lakehouse_core.storage import Fault, FaultKind, FaultyStore, LocalStore, MemoryStore
-from lakehouse_core.table.commit_json import messages_from_json
 from lakehouse_core.table.data_file import FileSource
 from tests.execution.tasks.loose_files import LooseFiles, append_table, key_table, rows
 
@@ -143,8 +149,9 @@ def test_a_task_answers_an_engine_with_the_text_of_its_message(tmp_path):
     ((place, files),) = table.files.items()
     task = table.rewrite_task(place, plan_bucket(files, table.schema))
 
-    (message,) = messages_from_json(run_rewrite([task], table.runtime))
+    (message,) = rewrite_answer(run_rewrite([task], table.runtime), planned_files([task]))
 
+    assert message.compact_before == task.plan.files
     assert {file.file_name for file in message.compact_before} == {file.file_name for file in files}
     assert message.compact_after[0].row_count == 1
 
