@@ -59,10 +59,11 @@ class BoundsCollector:
 
     def bounds(self, footer: pq.FileMetaData) -> dict[str, ColumnBounds]:
         """Return the bounds of every ordered column, by name, once the file's footer is known."""
-        positions = {footer.row_group(0).column(i).path_in_schema: i for i in range(footer.num_columns)}
+        groups = [footer.row_group(number) for number in range(footer.num_row_groups)]
+        positions = {groups[0].column(i).path_in_schema: i for i in range(footer.num_columns)}
         found: dict[str, ColumnBounds] = {}
         for name, kind in self._types.items():
-            chunks = [footer.row_group(group).column(positions[name]) for group in range(footer.num_row_groups)]
+            chunks = [group.column(positions[name]) for group in groups]
             exact = [
                 corrections.get(name) or _footer_bounds(chunk.statistics, kind)
                 for chunk, corrections in zip(chunks, self._corrections, strict=True)

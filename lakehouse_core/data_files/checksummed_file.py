@@ -5,10 +5,15 @@ Rule: Arrow's writers write the end of a file on close. The sink holds the end b
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from typing import IO, Any, Generic, Protocol, TypeVar
+from typing import IO, Any, Final, Generic, Protocol, TypeVar
+
+import pyarrow as pa
 
 from lakehouse_core.errors import LakehouseError
 from lakehouse_core.storage.overlap import Sinks
+
+# Arrow writes each page and each part of the footer apart, some forty in a small file.
+_GATHERED_BYTES: Final = 64 << 10
 
 
 class FileChecksum(Protocol):
@@ -35,9 +40,12 @@ class ChecksumSink:
         self._held: bytearray | None = None
         # The store's error when it refused bytes.
         self.failure: LakehouseError | None = None
+        self._is_abandoned = False
 
     def write(self, data: Any) -> int:
         size = len(data)
+        if self._is_abandoned:
+            return size
         if self._held is None:
             self._checksum.observe(data)
             try:
@@ -68,6 +76,10 @@ class ChecksumSink:
         self._sink.write(written)
         return self._position + len(written) - len(held)
 
+    def abandon(self) -> None:
+        """Drop what comes from now on: Arrow writes what it has gathered when it frees its writer."""
+        self._is_abandoned = True
+
     def close(self) -> None:
         """Keep the file open: the block that opened it closes it."""
 
@@ -87,12 +99,13 @@ class ChecksummedFile(Generic[W]):
     """One file that `writer` fills. End it with `finish` or `abandon`."""
 
     def __init__(
-        self, store: Sinks, key: str, checksum: FileChecksum, open_writer: Callable[[ChecksumSink], W]
+        self, store: Sinks, key: str, checksum: FileChecksum, open_writer: Callable[[pa.NativeFile], W]
     ) -> None:
         self._stack = ExitStack()
         self._sink = ChecksumSink(self._stack.enter_context(store.open_write(key)), checksum)
+        self._gathered = pa.BufferedOutputStream(pa.PythonFile(self._sink, mode="w"), _GATHERED_BYTES)
         try:
-            self._writer = open_writer(self._sink)
+            self._writer = open_writer(self._gathered)
         except BaseException as error:
             self._leave(error)
             raise
@@ -107,6 +120,7 @@ class ChecksummedFile(Generic[W]):
         """Yield the writer. Raises the error of a store that refuses, such as StorageFull."""
         try:
             yield self._writer
+            self._gathered.flush()
         except OSError as error:
             # ORC's writer replaces the store's error by its own.
             if self._sink.failure is not None:
@@ -129,4 +143,5 @@ class ChecksummedFile(Generic[W]):
         self._leave(error)
 
     def _leave(self, error: BaseException) -> None:
+        self._sink.abandon()
         self._stack.__exit__(type(error), error, error.__traceback__)

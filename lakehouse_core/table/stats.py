@@ -10,7 +10,7 @@ from typing import Any, Final, TypeAlias
 
 from lakehouse_core.errors import CorruptTable
 from lakehouse_core.format.binary_row import deserialize_row, serialize_row
-from lakehouse_core.format.data_types import DataType, with_nullable
+from lakehouse_core.format.data_types import DataType
 from lakehouse_core.table.data_file import EMPTY_STATS, SimpleStats
 
 # The statistics mode of keys, independent of the table's mode.
@@ -68,10 +68,9 @@ def decode_stats(stats: SimpleStats, types: Sequence[DataType]) -> DecodedStats:
 
 def encode_stats(bounds: Sequence[ColumnBounds], types: Sequence[DataType]) -> SimpleStats:
     """Return statistics of all columns of `types`, in their order, as for keys and partitions."""
-    nullable = [with_nullable(type_, True) for type_ in types]
     return SimpleStats(
-        min_values=serialize_row([one.minimum for one in bounds], nullable),
-        max_values=serialize_row([one.maximum for one in bounds], nullable),
+        min_values=serialize_row([one.minimum for one in bounds], types),
+        max_values=serialize_row([one.maximum for one in bounds], types),
         null_counts=tuple(one.null_count for one in bounds),
     )
 

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lakehouse_core.data_files.bounds import BoundsCollector
-from lakehouse_core.data_files.checksummed_file import ChecksummedFile, ChecksumSink
+from lakehouse_core.data_files.checksummed_file import ChecksummedFile
 from lakehouse_core.data_files.file_name import FILE_NAME_KEY, file_name_of
 from lakehouse_core.data_files.parquet.checksum import FooterChecksum
 from lakehouse_core.data_files.written_file import RowFacts, WrittenFile
@@ -38,7 +38,7 @@ class Encoding:
         self._described = [field.name for field in self.columns.schema if not _may_hold_nan(field.type)]
 
     def writer(
-        self, sink: ChecksumSink, compression: str, sample: pa.Table, footers: list[pq.FileMetaData]
+        self, sink: pa.NativeFile, compression: str, sample: pa.Table, footers: list[pq.FileMetaData]
     ) -> pq.ParquetWriter:
         """Open a writer whose footer is appended to `footers` when it is closed."""
         options = self.schema.table_options

@@ -42,7 +42,7 @@ _MAX_LONG: Final = 2**63 - 1
 T = TypeVar("T", bound=str | int)
 
 
-# No slots: the parsed options and the index of names are kept in the instance.
+# No slots: the parsed options, the index of names and the columns of keys are kept in the instance.
 @dataclass(frozen=True, kw_only=True)
 class TableSchema:
     """One version of a table's schema. Names of columns are in table order, key names in key order.
@@ -91,7 +91,7 @@ class TableSchema:
     def _by_name(self) -> dict[str, DataField]:
         return {field.name: field for field in self.fields}
 
-    @property
+    @cached_property
     def column_names(self) -> tuple[str, ...]:
         return tuple(self._by_name)
 
@@ -113,17 +113,17 @@ class TableSchema:
         """Whether the table has no primary key."""
         return not self.primary_keys
 
-    @property
+    @cached_property
     def trimmed_primary_keys(self) -> tuple[str, ...]:
         """The primary key without partition columns: what orders the rows of a bucket."""
         return tuple(name for name in self.primary_keys if name not in self.partition_keys)
 
-    @property
+    @cached_property
     def key_fields(self) -> tuple[DataField, ...]:
         """The columns of the trimmed primary key, under their own names and ids; empty for append tables."""
         return tuple(map(self.field, self.trimmed_primary_keys))
 
-    @property
+    @cached_property
     def partition_fields(self) -> tuple[DataField, ...]:
         """The partition columns in the order of the partition keys."""
         return tuple(map(self.field, self.partition_keys))
@@ -133,7 +133,7 @@ class TableSchema:
         """The columns that decide the bucket: the option `bucket-key`, else the trimmed primary key."""
         return self.table_options.bucket_key or self.trimmed_primary_keys
 
-    @property
+    @cached_property
     def bucket_fields(self) -> tuple[DataField, ...]:
         return tuple(map(self.field, self.bucket_keys))
 

@@ -1,6 +1,6 @@
 """Write buffer: the rows of a write task in memory, as whole columns, and the rows of one bucket among them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,15 +22,13 @@ class Buffered:
     kinds: Kinds | None
     row_count: int
     schema: pa.Schema
-
-    @property
-    def size_bytes(self) -> int:
-        return sum(column.nbytes for column in self.columns.values())
+    size_bytes: int
 
     def taken(self, rows: Rows) -> "Buffered":
         """Return these rows only, in the given order."""
         columns = dict(zip(self.columns, take_all(list(self.columns.values()), rows), strict=True))
-        return Buffered(columns, None if self.kinds is None else self.kinds[rows], len(rows), self.schema)
+        kinds = None if self.kinds is None else self.kinds[rows]
+        return Buffered(columns, kinds, len(rows), self.schema, _size_bytes(columns))
 
     def records(self, rows: Rows, numbers: Rows) -> pa.RecordBatch:
         """Return these rows with their sequence numbers and kinds."""
@@ -88,7 +86,11 @@ def joined(buffer: list[InputRows], schema: TableSchema) -> Buffered:
     pieces = {name: [rows.values.column(name) for rows in buffer] for name in schema.column_names}
     buffer.clear()
     columns = {name: pa.concat_arrays(pieces.pop(name)) for name in schema.column_names}
-    return Buffered(columns, kinds, row_count, record_schema(schema))
+    return Buffered(columns, kinds, row_count, record_schema(schema), _size_bytes(columns))
+
+
+def _size_bytes(columns: Mapping[str, pa.Array]) -> int:
+    return sum(column.nbytes for column in columns.values())
 
 
 def _kinds_of(rows: InputRows) -> Kinds:

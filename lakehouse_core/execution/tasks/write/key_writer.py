@@ -34,8 +34,10 @@ from lakehouse_core.table.schema import TableSchema
 
 # Arrow addresses at most 2 GiB of text in one column.
 _MOST_BUFFER_BYTES: Final = 1 << 30
-# The rows of a bucket are gathered first and sorted after, where that keeps them in the processor's cache.
+# The rows of a bucket are gathered first and sorted after, where that keeps them in the processor's cache. A few rows
+# are taken once, in their order: a second call for each column takes longer.
 _CACHED_BYTES: Final = 32 << 20
+_FEW_ROWS: Final = 1_000
 
 
 class KeyWriter:
@@ -142,7 +144,8 @@ class KeyWriter:
         for place, rows in self._router.split(buffered.columns.__getitem__, buffered.row_count):
             bucket = place.partition, place.bucket
             first_number = self._next_numbers.get(bucket, 0)
-            if rows is not None and buffered.size_bytes * len(rows) <= _CACHED_BYTES * buffered.row_count:
+            is_cached = rows is not None and buffered.size_bytes * len(rows) <= _CACHED_BYTES * buffered.row_count
+            if rows is not None and is_cached and len(rows) > _FEW_ROWS:
                 place_rows = BufferedBucket(place, buffered.taken(rows), None, first_number)
             else:
                 place_rows = BufferedBucket(place, buffered, rows, first_number)
