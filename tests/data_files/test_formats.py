@@ -1,9 +1,12 @@
 """Files of ORC and Avro give back what was written, in every compression, and damage never changes an answer."""
 
 import datetime
+import io
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from decimal import Decimal
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +16,7 @@ from pyarrow import orc
 
 from lakehouse_core.errors import CorruptTable, StorageFull, UnsupportedFeature
 from lakehouse_core.execution.tasks.merge_scan import BucketFiles
-from lakehouse_core.storage import LocalStore
+from lakehouse_core.storage import LocalStore, MemoryStore
 from lakehouse_core.table.predicate import col
 from tests.damage import damaged, flipped, some_flips, survivors
 from tests.data_files.full_disk import files_end_at
@@ -282,3 +285,50 @@ def test_a_disk_that_is_full_is_said_to_be_whatever_writes(file_format, limit_by
         table.write(data)
 
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+
+
+class CountingStore(MemoryStore):
+    """Counts the calls by which data files are read and written."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.writes = self.reads = 0
+
+    @contextmanager
+    def open_write(self, key: str) -> Iterator[IO[bytes]]:
+        with super().open_write(key) as sink:
+            yield CountedSink(self, sink)
+
+    def open_read(self, key: str, size: int | None = None) -> pa.NativeFile:
+        return pa.PythonFile(CountedSource(self, super().open_read(key, size).read()), mode="r")
+
+
+class CountedSink:
+    def __init__(self, store: CountingStore, sink: IO[bytes]) -> None:
+        self._store = store
+        self._sink = sink
+
+    def write(self, data: bytes) -> int:
+        self._store.writes += 1
+        return self._sink.write(data)
+
+
+class CountedSource(io.BytesIO):
+    def __init__(self, store: CountingStore, data: bytes) -> None:
+        super().__init__(data)
+        self._store = store
+
+    def read(self, size: int | None = -1) -> bytes:
+        self._store.reads += 1
+        return super().read(size)
+
+
+@pytest.mark.parametrize("file_format", FORMATS)
+def test_a_small_file_is_written_by_few_calls_and_read_by_one(file_format):
+    store = CountingStore()
+    table = key_table({"k": "INT", "v": "STRING", "x": "DOUBLE"}, store=store, file__format=file_format)
+    table.write([{"k": k, "v": f"{k:x}", "x": k / 7} for k in range(300)])
+
+    assert table.read()["k"].to_pylist() == list(range(300))
+    assert store.writes <= 4
+    assert store.reads == 1
