@@ -91,7 +91,9 @@ def fast_stub(speed: float) -> Iterator[S3Stub]:
         clients.FIRST_WAIT_SECONDS = first_wait
 
 
-def ride(stub: S3Stub, name: str, at: Request, *, speed: float) -> tuple[Outage, BaseException | None]:
+def ride(
+    stub: S3Stub, name: str, begins: Callable[[Request], bool], *, speed: float
+) -> tuple[Outage, BaseException | None]:
     """Carry a verb out while the outage begins at one of its requests; return what was refused, and what it told.
 
     The table is as before or as after it, as it was told, and the verb ends well when it is repeated.
@@ -99,7 +101,7 @@ def ride(stub: S3Stub, name: str, at: Request, *, speed: float) -> tuple[Outage,
     trial = trial_of(stub, name)
     clock = FastClock(speed, seed=2, now_millis=1_700_000_060_000)
     store = served(stub, trial.made)
-    outage = Outage(stub, clock, lambda request: request == at)
+    outage = Outage(stub, clock, begins)
     told: BaseException | None = None
     try:
         trial.verb.run(Catalog(store, clock=clock))
@@ -111,7 +113,7 @@ def ride(stub: S3Stub, name: str, at: Request, *, speed: float) -> tuple[Outage,
         check(trial.verb, held, trial.before, trial.after, told)
         check_nothing_left(held)
     except (AssertionError, lc.LakehouseError) as error:
-        error.add_note(f"{name}: answers 503 from {at} on; it told {told!r}")
+        error.add_note(f"{name}: answers 503 from {outage.refused[:1]} on; it told {told!r}")
         raise
     return outage, told
 
