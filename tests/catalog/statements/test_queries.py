@@ -12,6 +12,9 @@ import pytest
 
 import lakehouse_core as lc
 from lakehouse_core.catalog.statements import queries as module
+from lakehouse_core.execution.engines.duckdb.query import DuckdbQuery
+from lakehouse_core.execution.sql.relation import Relation
+from lakehouse_core.interchange.arrow_rows import ArrowRows
 from lakehouse_core.planning.sql.pushing import Pushed
 from tests.catalog.statements.query_tables import queries, rows_of
 
@@ -219,6 +222,24 @@ def test_an_error_of_a_read_keeps_its_class(empty, tmp_path):
 
     with pytest.raises(lc.CorruptTable, match=r"s\.t"):
         answer.to_arrow()
+
+
+class Interrupted(ArrowRows):
+    """Rows whose reader is interrupted before the second batch."""
+
+    def schema(self):
+        return pa.schema([("id", pa.int32())])
+
+    def to_batches(self):
+        yield pa.record_batch([[1]], schema=self.schema())
+        raise KeyboardInterrupt
+
+
+def test_an_interruption_of_a_read_is_no_error_of_the_query():
+    relation = Relation(view="t", title="t", rows=Interrupted())
+
+    with pytest.raises(KeyboardInterrupt):
+        list(DuckdbQuery("SELECT id FROM t", [relation], ["id"]).batches())
 
 
 def test_a_value_that_cannot_be_computed_is_an_error(catalog):

@@ -73,7 +73,7 @@ class DuckdbQuery:
         except (self._duckdb.Error, pa.ArrowException, OSError) as error:
             raise self._translated(error, sources) from error
 
-    def _translated(self, error: Exception, sources: Sequence["_Source"]) -> LakehouseError:
+    def _translated(self, error: Exception, sources: Sequence["_Source"]) -> BaseException:
         for source in sources:
             if source.error is not None:
                 return source.error
@@ -86,12 +86,12 @@ class DuckdbQuery:
 
 
 class _Source(ArrowRows):
-    """The rows of a relation; keeps the error that a read of them ends with, which DuckDB tells as its own."""
+    """The rows of a relation; keeps the error or interruption that ends a read, which DuckDB tells as its own."""
 
     def __init__(self, relation: Relation) -> None:
         assert relation.rows is not None
         self._rows = relation.rows
-        self.error: LakehouseError | None = None
+        self.error: BaseException | None = None
 
     def schema(self) -> pa.Schema:
         return self._rows.schema()
@@ -99,8 +99,11 @@ class _Source(ArrowRows):
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         try:
             yield from self._rows.to_batches()
-        except LakehouseError as error:
-            self.error = error
+        except GeneratorExit:
+            raise
+        except BaseException as error:
+            if isinstance(error, LakehouseError) or not isinstance(error, Exception):
+                self.error = error
             raise
 
 
