@@ -172,10 +172,12 @@ def rename_tag(table: TableContext, name: str, new_name: str, *, dry_run: bool) 
 def expire_tags(table: TableContext, *, older_than: timedelta | datetime | None, dry_run: bool) -> ExpiryReport:
     now_millis = table.clock.now_millis()
     age = age_millis(older_than, now_millis)
+    # Read first: once tags are deleted, an error would say that nothing was done.
+    earliest_id, latest_id = table.snapshots.earliest_id(), table.snapshots.latest_id()
     result = tag_changes.expire_tags(
         table, older_than_millis=None if age is None else now_millis - age, dry_run=dry_run
     )
-    result = replace(result, earliest_id=table.snapshots.earliest_id(), latest_id=table.snapshots.latest_id())
+    result = replace(result, earliest_id=earliest_id, latest_id=latest_id)
     return answers.expiry_report(table.name, result, dry_run=dry_run)
 
 

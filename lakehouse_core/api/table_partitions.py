@@ -78,9 +78,11 @@ def mark_partitions_done(
         if missing := [name for name in schema.partition_keys if name not in values]:
             raise InvalidRequest(f"partitions={shown(one)}: the value of {missing[0]} is missing. Give each of them.")
         every.append([values[name] for name in schema.partition_keys])
+    # Read first: once a file is written, an error would say that nothing was done.
+    latest_id = table.snapshots.latest_id()
     mark_done(table, schema, every)
     return PartitionsDoneReport(
         table=table.name,
-        snapshot_id_before=table.snapshots.latest_id(),
+        snapshot_id_before=latest_id,
         partitions_done=tuple(named_values(values, schema) for values in every),
     )
