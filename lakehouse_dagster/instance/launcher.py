@@ -1,10 +1,12 @@
 """Process run launcher: each run in a process and session of its own, on the machine of the daemon.
 
-Rule: a run outlives the code server, the web server and the daemon, and is found again by the record of its worker.
+Rule: a run outlives the code server, the web server and the daemon, and is found again by the record of its worker. A
+worker that this machine cannot see is dead when it is silent.
 """
 
 import socket
 import subprocess
+import time
 import uuid
 from pathlib import Path
 
@@ -16,6 +18,7 @@ from lakehouse_dagster.instance.dagster_internals import (
     WorkerStatus,
     execution_arguments,
 )
+from lakehouse_dagster.instance.heartbeats import SILENT_SECONDS, Heartbeat, Silences, keep_beating, read_heartbeat
 from lakehouse_dagster.instance.workers import (
     Worker,
     last_lines,
@@ -34,7 +37,8 @@ class ProcessRunLauncher(dg.DefaultRunLauncher):
     """Starts each run as a process that does not depend on any other one, and tells run monitoring whether it lives.
 
     In dagster.yaml: `run_launcher: {module: lakehouse_dagster, class: ProcessRunLauncher}`. Runs are processes of the
-    machine or container that has the daemon. The records and logs of workers are in `workers` below DAGSTER_HOME.
+    machine or container that has the daemon. The records and logs of workers are in `workers` below DAGSTER_HOME, their
+    heartbeats in the storage of the instance.
     """
 
     def launch_run(self, context: LaunchRunContext) -> None:
@@ -68,11 +72,13 @@ class ProcessRunLauncher(dg.DefaultRunLauncher):
         self._reap()
         if WORKER_TAG not in run.tags:
             return CheckRunHealthResult(WorkerStatus.RUNNING, "executed by a process that this launcher did not start")
-        worker = read_record(self._workers, run.run_id)
+        worker, heartbeat = self._worker(run.run_id)
         if worker is None:
-            return CheckRunHealthResult(WorkerStatus.FAILED, f"there is no worker record in {self._workers}")
-        status = WorkerStatus.RUNNING if worker.is_alive() else WorkerStatus.FAILED
-        return CheckRunHealthResult(status, _in_words(worker, status), run_worker_id=f"{worker.host}/{worker.pid}")
+            return CheckRunHealthResult(
+                WorkerStatus.FAILED, f"there is no worker record in {self._workers}, and no heartbeat"
+            )
+        status, words = self._health(worker, heartbeat)
+        return CheckRunHealthResult(status, words, run_worker_id=f"{worker.host}/{worker.pid}")
 
     def get_run_worker_debug_info(self, run: dg.DagsterRun, include_container_logs: bool | None = True) -> str | None:
         """Return the last lines that the worker of a run wrote."""
@@ -82,7 +88,8 @@ class ProcessRunLauncher(dg.DefaultRunLauncher):
     def terminate(self, run_id: str) -> bool:
         """Ask the worker of a run to end, wherever it is; return False when the run is over already.
 
-        The worker looks at the status of its run every two seconds. A run whose worker is gone is canceled at once.
+        The worker looks at the status of its run every two seconds. If the worker is seen to be gone, the run is
+        canceled at once.
         """
         run = self._instance.get_run_by_id(run_id)
         if run is None or run.is_finished:
@@ -91,10 +98,34 @@ class ProcessRunLauncher(dg.DefaultRunLauncher):
             return bool(super().terminate(run_id))  # type: ignore[no-untyped-call]
         self._reap()
         self._instance.report_run_canceling(run)
-        worker = read_record(self._workers, run_id)
-        if worker is not None and not worker.is_alive():
-            self._instance.report_run_canceled(run, f"Canceled: {_in_words(worker, WorkerStatus.FAILED)}.")
+        worker, _ = self._worker(run_id)
+        if worker is not None and worker.is_visible() and not worker.is_alive():
+            self._instance.report_run_canceled(run, f"Canceled: {_named(worker)} is gone.")
         return True
+
+    def _worker(self, run_id: str) -> tuple[Worker | None, Heartbeat | None]:
+        """Return the worker of a run, by its record here if that is of this machine, else by its heartbeat."""
+        heartbeat, record = read_heartbeat(self._instance, run_id), read_record(self._workers, run_id)
+        if heartbeat is None or (record is not None and record.is_visible()):
+            return record, heartbeat
+        return heartbeat.worker, heartbeat
+
+    def _health(self, worker: Worker, heartbeat: Heartbeat | None) -> tuple[WorkerStatus, str]:
+        if worker.is_visible():
+            if worker.is_alive():
+                return WorkerStatus.RUNNING, f"{_named(worker)} lives"
+            return WorkerStatus.FAILED, f"{_named(worker)} is gone"
+        # From this version on, a worker stores a heartbeat before its run is started.
+        if heartbeat is None:
+            return WorkerStatus.FAILED, f"{_named(worker)} has stored no heartbeat"
+        silent = self._silences.seconds(heartbeat, now=time.monotonic())
+        if silent < SILENT_SECONDS:
+            return WorkerStatus.RUNNING, f"{_named(worker)} was silent for {silent:.0f} s"
+        here = socket.gethostname()
+        return (
+            WorkerStatus.FAILED,
+            f"{_named(worker)} has stored no heartbeat for {silent:.0f} s, and {here} does not see its processes",
+        )
 
     @property
     def _workers(self) -> Path:
@@ -105,6 +136,11 @@ class ProcessRunLauncher(dg.DefaultRunLauncher):
         """Processes that this one started and has not seen end. `__init__` is Dagster's, with Dagster's arguments."""
         children: dict[str, subprocess.Popen[bytes]] = self.__dict__.setdefault("_processes", {})
         return children
+
+    @property
+    def _silences(self) -> Silences:
+        silences: Silences = self.__dict__.setdefault("_silences_of_runs", Silences())
+        return silences
 
     def _reap(self) -> None:
         """Take leave of children that have ended: they would stay as zombies."""
@@ -120,7 +156,9 @@ def executed_here(instance: dg.DagsterInstance) -> tuple[str, dict[str, str]]:
     """
     run_id, folder = str(uuid.uuid4()), _folder(instance)
     folder.mkdir(parents=True, exist_ok=True)
-    write_record(folder, this_process(run_id))
+    worker = this_process(run_id)
+    write_record(folder, worker)
+    keep_beating(instance, worker)
     return run_id, {WORKER_TAG: socket.gethostname()}
 
 
@@ -128,6 +166,5 @@ def _folder(instance: dg.DagsterInstance) -> Path:
     return Path(instance.root_directory) / "workers"
 
 
-def _in_words(worker: Worker, status: WorkerStatus) -> str:
-    what = "lives" if status is WorkerStatus.RUNNING else "is gone"
-    return f"process {worker.pid} on {worker.host} {what}"
+def _named(worker: Worker) -> str:
+    return f"process {worker.pid} on {worker.host}"

@@ -14,6 +14,7 @@ from pathlib import Path
 import dagster as dg
 
 from lakehouse_dagster.instance.dagster_internals import instance_of
+from lakehouse_dagster.instance.heartbeats import keep_beating
 from lakehouse_dagster.instance.workers import this_process, write_record
 
 # How soon a click on "Terminate" reaches the run.
@@ -28,7 +29,10 @@ _OVER = frozenset(
 def main(arguments: Sequence[str]) -> None:
     """Execute the run as Dagster's own worker does, after saying which process does it."""
     folder, run_id, execution = arguments
-    write_record(Path(folder), this_process(run_id))
+    worker = this_process(run_id)
+    write_record(Path(folder), worker)
+    with instance_of(execution) as instance:
+        keep_beating(instance, worker)
     # A daemon that was started in the background of a shell ignores it, and its children would too.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     done = threading.Event()

@@ -26,11 +26,15 @@ class Worker:
     started_ticks: int
     boot_id: str
     host: str
+    # The numbers of processes are those of a container. Empty where the system does not say.
+    pid_namespace: str = ""
+
+    def is_visible(self) -> bool:
+        """Return whether this process would see the worker if it lived: on this boot of this machine or container."""
+        return self.boot_id == _boot_id() and self.pid_namespace in {"", _pid_namespace()}
 
     def is_alive(self) -> bool:
-        """Return whether this very process still runs on this boot of this machine. A zombie does not."""
-        if self.boot_id != _boot_id():
-            return False
+        """Return whether this very process still runs. A zombie does not. REQUIRES: `is_visible()`."""
         if not _PROC.joinpath("self", "stat").exists():
             return _takes_signals(self.pid)
         return self.started_ticks == _started_ticks(self.pid)
@@ -40,7 +44,12 @@ def this_process(run_id: str) -> Worker:
     """Return the calling process as the worker of a run."""
     pid = os.getpid()
     return Worker(
-        run_id=run_id, pid=pid, started_ticks=_started_ticks(pid) or 0, boot_id=_boot_id(), host=socket.gethostname()
+        run_id=run_id,
+        pid=pid,
+        started_ticks=_started_ticks(pid) or 0,
+        boot_id=_boot_id(),
+        host=socket.gethostname(),
+        pid_namespace=_pid_namespace(),
     )
 
 
@@ -82,7 +91,7 @@ def remove_old_records(folder: Path) -> None:
     """Remove the records and logs of workers that have been gone for a week."""
     for path in _older_than(folder, time.time() - _KEEP_SECONDS):
         worker = read_record(folder, path.stem)
-        if worker is None or not worker.is_alive():
+        if worker is None or not (worker.is_visible() and worker.is_alive()):
             path.unlink(missing_ok=True)
 
 
@@ -110,6 +119,13 @@ def _boot_id() -> str:
         return (_PROC / "sys" / "kernel" / "random" / "boot_id").read_text().strip()
     except OSError:
         return socket.gethostname()
+
+
+def _pid_namespace() -> str:
+    try:
+        return os.readlink(_PROC / "self" / "ns" / "pid")
+    except OSError:
+        return ""
 
 
 def _takes_signals(pid: int) -> bool:

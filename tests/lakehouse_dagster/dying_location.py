@@ -22,13 +22,13 @@ ORDERS = orders(write_mode="append", primary_key=(), options={"bucket": "-1"})
 
 
 class WaitingFeed(ShopFeed):
-    """While there is a file `wait`, a batch is not delivered: its run is then there to be killed.
+    """While there is a file `wait`, a batch is not delivered, or only that which the file names.
 
-    With a file `deaf` it does not end for an interrupt.
+    Its run is then there to be killed. With a file `deaf` it does not end for an interrupt.
     """
 
     def rows(self, feed: str, batch: str | None) -> pa.Table:
-        while (ROOT / "wait").exists():
+        while any(path.read_text() in ("", batch) for path in ROOT.glob("wait")):
             try:
                 (ROOT / f"waits-{batch}").write_text(str(os.getpid()))
                 time.sleep(0.1)

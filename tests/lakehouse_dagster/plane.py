@@ -131,8 +131,11 @@ class Plane:
         mark.unlink()
         return pid
 
-    def hold(self) -> None:
-        (self.root / "wait").touch()
+    def hold(self, day: str = "") -> None:
+        """Let runs wait for the rows of a day, or of each day."""
+        unfinished = self.root / "wait.new"
+        unfinished.write_text(day)
+        unfinished.rename(self.root / "wait")
 
     def release(self) -> None:
         (self.root / "wait").unlink()

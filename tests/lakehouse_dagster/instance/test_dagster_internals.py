@@ -17,6 +17,7 @@ from dagster._daemon.monitoring import run_monitoring
 from lakehouse_dagster import ProcessRunLauncher, TableRunCoordinator, write_instance_settings
 from lakehouse_dagster.instance import dagster_internals
 from lakehouse_dagster.instance.dagster_internals import CheckRunHealthResult, WorkerStatus, most_retries
+from lakehouse_dagster.instance.heartbeats import read_heartbeat
 from lakehouse_dagster.instance.launcher import WORKER_TAG
 from lakehouse_dagster.instance.workers import this_process, write_record
 
@@ -152,6 +153,9 @@ with dg.DagsterInstance.from_config({str(tmp_path)!r}) as instance:
         process.kill()
     dead = health(instance, own)
 
+    heartbeat = read_heartbeat(instance, run_id)
+    assert heartbeat is not None, "for a daemon of another machine"
+    assert heartbeat.worker.pid == process.pid
     assert alive.status is WorkerStatus.RUNNING
     assert dead.status is WorkerStatus.FAILED
     assert str(dead) == f"FAILED: 'process {process.pid} on {tags[WORKER_TAG]} is gone'"

@@ -71,8 +71,13 @@ def test_a_number_that_another_process_has_now_is_not_the_worker(sleeper: subpro
     assert not replace(worker, started_ticks=worker.started_ticks - 1).is_alive()
 
 
-def test_no_worker_outlives_the_boot_of_its_machine(sleeper: subprocess.Popen[bytes]):
-    assert not replace(recorded(sleeper), boot_id="another").is_alive()
+def test_nobody_sees_the_workers_of_another_boot_machine_or_container():
+    here = this_process("run")
+
+    assert here.is_visible()
+    assert replace(here, pid_namespace="").is_visible(), "of a version that did not say"
+    assert not replace(here, boot_id="another").is_visible()
+    assert not replace(here, pid_namespace="pid:[1]").is_visible()
 
 
 def test_a_name_with_brackets_and_spaces_hides_no_process(tmp_path: Path):

@@ -1,0 +1,107 @@
+"""Heartbeats: what the worker of a run stores in the instance, for daemons that cannot see its process.
+
+Rule: no clock of another machine is compared. A worker is silent when its heartbeat stays the same while we look.
+"""
+
+import json
+import sys
+import threading
+import time
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import dagster as dg
+
+from lakehouse_dagster.instance.workers import Worker
+
+INTERVAL_SECONDS = 5
+# Nine heartbeats. Run monitoring finds the run dead within one more poll, and it is executed again within two minutes.
+SILENT_SECONDS = 45
+# The time between two looks counts as no more than this. After an outage of the database nothing was seen for long,
+# and a worker that lives is about to be heard again.
+_MOST_BETWEEN_LOOKS = 20
+# A run that nobody has asked about for so long is over.
+_FORGET_SECONDS = 900
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Heartbeat:
+    """What a worker has stored last. `count` rises each time."""
+
+    worker: Worker
+    count: int
+
+
+def store_heartbeat(instance: dg.DagsterInstance, heartbeat: Heartbeat) -> None:
+    """Replace the heartbeat of the worker's run."""
+    text = json.dumps({**asdict(heartbeat.worker), "count": heartbeat.count})
+    instance.daemon_cursor_storage.set_cursor_values({_key(heartbeat.worker.run_id): text})
+
+
+def read_heartbeat(instance: dg.DagsterInstance, run_id: str) -> Heartbeat | None:
+    """Return the last heartbeat of a run; None when its worker has stored none, or it cannot be read."""
+    text = instance.daemon_cursor_storage.get_cursor_values({_key(run_id)}).get(_key(run_id), "")
+    try:
+        fields = json.loads(text)
+        return Heartbeat(count=fields.pop("count"), worker=Worker(**fields))
+    except (KeyError, ValueError, TypeError, AttributeError):
+        return None
+
+
+def keep_beating(instance: dg.DagsterInstance, worker: Worker) -> threading.Thread:
+    """Store the first heartbeat of this process, and go on in a thread until the run or the process ends."""
+    first = Heartbeat(worker=worker, count=0)
+    store_heartbeat(instance, first)
+    thread = threading.Thread(target=_go_on, args=(instance.get_ref(), first), daemon=True)
+    thread.start()
+    return thread
+
+
+def _go_on(reference: Any, heartbeat: Heartbeat) -> None:
+    run_id = heartbeat.worker.run_id
+    with dg.DagsterInstance.from_ref(reference) as instance:
+        while True:
+            time.sleep(INTERVAL_SECONDS)
+            heartbeat = replace(heartbeat, count=heartbeat.count + 1)
+            try:
+                store_heartbeat(instance, heartbeat)
+                run = instance.get_run_by_id(run_id)
+            except Exception as error:  # The next one may reach the database; the run has its own errors.
+                print(f"cannot store the heartbeat of run {run_id}: {error}", file=sys.stderr)
+                continue
+            # A process stores its first heartbeat before it makes the run that it executes by itself.
+            if run is not None and run.is_finished:
+                return
+
+
+@dataclass(slots=True)
+class _Silence:
+    count: int
+    seconds: float
+    looked_at: float
+
+
+class Silences:
+    """For how long the heartbeat of each run has stayed the same, by the looks and the clock of this process."""
+
+    def __init__(self) -> None:
+        self._of_runs: dict[str, _Silence] = {}
+
+    def seconds(self, heartbeat: Heartbeat, *, now: float) -> float:
+        """Take note of a look at a heartbeat; return for how long it has been the same, from the first look on.
+
+        `now`: seconds of a clock that is never set back.
+        """
+        self._of_runs = {run: each for run, each in self._of_runs.items() if now - each.looked_at < _FORGET_SECONDS}
+        run_id = heartbeat.worker.run_id
+        before = self._of_runs.get(run_id)
+        if before is None or before.count != heartbeat.count:
+            self._of_runs[run_id] = _Silence(count=heartbeat.count, seconds=0, looked_at=now)
+            return 0
+        before.seconds += min(now - before.looked_at, _MOST_BETWEEN_LOOKS)
+        before.looked_at = now
+        return before.seconds
+
+
+def _key(run_id: str) -> str:
+    return f"lakehouse/heartbeat/{run_id}"

@@ -1,0 +1,198 @@
+"""Workers that nobody here can see: they live while their heartbeat changes, and are dead when it has not for long."""
+
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pytest
+
+from lakehouse_dagster import ProcessRunLauncher, write_instance_settings
+from lakehouse_dagster.instance import heartbeats, launcher, workers
+from lakehouse_dagster.instance.dagster_internals import WorkerStatus
+from lakehouse_dagster.instance.heartbeats import Heartbeat, Silences, read_heartbeat, store_heartbeat
+from lakehouse_dagster.instance.launcher import WORKER_TAG
+from lakehouse_dagster.instance.workers import Worker, this_process, write_record
+
+ELSEWHERE = {
+    "another machine": {"boot_id": "another", "host": "far"},
+    "another container of this machine": {"pid_namespace": "pid:[1]", "host": "far"},
+}
+
+
+@dg.job
+def job() -> None: ...
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("home")
+    write_instance_settings(folder)
+    (folder / "workers").mkdir()
+    return folder
+
+
+@pytest.fixture(scope="module")
+def instance(home: Path) -> Iterator[dg.DagsterInstance]:
+    with dg.DagsterInstance.from_config(str(home)) as made:
+        yield made
+
+
+@dataclass
+class Watched:
+    """A started run of which the daemon of this machine asks whether its worker lives, at times that the test says."""
+
+    instance: dg.DagsterInstance
+    run: dg.DagsterRun
+    now: float = 1000.0
+
+    @property
+    def launcher(self) -> ProcessRunLauncher:
+        made = self.instance.run_launcher
+        assert isinstance(made, ProcessRunLauncher)
+        return made
+
+    def worker(self, **change: Any) -> Worker:
+        return replace(this_process(self.run.run_id), **change)
+
+    def beats(self, worker: Worker, count: int = 0) -> None:
+        store_heartbeat(self.instance, Heartbeat(worker=worker, count=count))
+
+    def health(self) -> str:
+        found = self.launcher.check_run_worker_health(self.run)
+        return "lives" if found.status is WorkerStatus.RUNNING else f"{found.status.name}: {found.msg}"
+
+
+@pytest.fixture
+def watched(instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch) -> Watched:
+    run = instance.create_run_for_job(job, status=dg.DagsterRunStatus.STARTED, tags={WORKER_TAG: "far"})
+    made = Watched(instance, run)
+    monkeypatch.setattr(launcher.time, "monotonic", lambda: made.now)
+    return made
+
+
+def test_a_heartbeat_is_read_as_it_was_stored_last(watched: Watched):
+    before = read_heartbeat(watched.instance, watched.run.run_id)
+    for count in (0, 1):
+        watched.beats(watched.worker(), count)
+
+    assert before is None
+    assert read_heartbeat(watched.instance, watched.run.run_id) == Heartbeat(worker=watched.worker(), count=1)
+
+
+def test_a_heartbeat_that_cannot_be_read_is_none(instance: dg.DagsterInstance):
+    for text in ("", "{", "[]", "7", '{"count": 1}', '{"count": 1, "unknown": 2}'):
+        instance.daemon_cursor_storage.set_cursor_values({"lakehouse/heartbeat/unreadable": text})
+
+        assert read_heartbeat(instance, "unreadable") is None, text
+
+
+SILENCE = """
+# The first look says nothing about the time before it.
+looks   0:7
+silent  0
+
+looks   0:7  15:7  30:7  45:7
+silent  0    15    30    45
+
+# Whatever changes is a sign of life, also a count that falls: another process executes the run.
+looks   0:7  15:7  30:8  45:8  60:2
+silent  0    15    0     15    0
+
+# The database did not answer for ten minutes. A worker that lives has 40 more seconds to be heard.
+looks   0:7  15:7  615:7  630:7  645:8
+silent  0    15    35     50     0
+looks   0:7  615:7  630:8
+silent  0    20     0
+
+# Nobody asked for a quarter of an hour: nothing is known of the run.
+looks   0:7  15:7  915:7
+silent  0    15    0
+
+# Many looks in a short time are no silence.
+looks   0:7  1:7  2:7  3:7
+silent  0    1    2    3
+"""
+
+
+def test_a_worker_is_silent_for_as_long_as_its_heartbeat_is_seen_to_be_the_same():
+    lines = [line.split() for line in SILENCE.splitlines() if line and line[0] != "#"]
+    for (_, *looks), (_, *expected) in zip(lines[::2], lines[1::2], strict=True):
+        silences = Silences()
+        seen = [look.split(":") for look in looks]
+        beats = [(float(now), Heartbeat(worker=this_process("run"), count=int(count))) for now, count in seen]
+
+        assert [silences.seconds(beat, now=now) for now, beat in beats] == [float(each) for each in expected], looks
+
+
+@pytest.mark.parametrize("where", ELSEWHERE)
+def test_a_worker_elsewhere_lives_while_its_heartbeat_changes(watched: Watched, where: str, home: Path):
+    far = watched.worker(**ELSEWHERE[where])
+    # In a home that both machines share.
+    write_record(home / "workers", far)
+    for count in range(10):
+        watched.beats(far, count)
+        for _ in range(2):
+            assert watched.health() == "lives"
+            watched.now += 15
+
+
+def test_a_worker_elsewhere_is_dead_within_a_minute_of_its_last_heartbeat(watched: Watched):
+    far = watched.worker(**ELSEWHERE["another machine"])
+    watched.beats(far, 3)
+    answers = []
+    for _ in range(4):
+        answers.append(watched.health())
+        watched.now += 15
+
+    assert answers[:3] == ["lives"] * 3
+    assert answers[3].startswith(f"FAILED: process {far.pid} on far has stored no heartbeat for 45 s, and ")
+
+
+def test_a_worker_elsewhere_without_a_heartbeat_is_dead(watched: Watched, home: Path):
+    far = watched.worker(**ELSEWHERE["another machine"])
+    write_record(home / "workers", far)
+
+    assert watched.health() == f"FAILED: process {far.pid} on far has stored no heartbeat"
+
+
+def test_a_worker_whose_process_is_seen_needs_no_heartbeat(watched: Watched, home: Path):
+    write_record(home / "workers", watched.worker())
+    for _ in range(10):
+        assert watched.health() == "lives"
+        watched.now += 15
+
+
+def test_a_worker_of_another_home_is_seen_by_its_heartbeat_and_found_dead_at_once(watched: Watched):
+    with subprocess.Popen(["sleep", "60"]) as process:
+        ticks = workers._started_ticks(process.pid)
+        watched.beats(watched.worker(pid=process.pid, started_ticks=ticks, host="near"))
+        alive = watched.health()
+        process.kill()
+    dead = watched.health()
+
+    assert (alive, dead) == ("lives", f"FAILED: process {process.pid} on near is gone")
+
+
+def test_heartbeats_go_on_until_the_run_is_over(watched: Watched, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(heartbeats, "INTERVAL_SECONDS", 0.01)
+    run_id = watched.run.run_id
+    thread = heartbeats.keep_beating(watched.instance, watched.worker())
+    while (found := read_heartbeat(watched.instance, run_id)) is None or found.count < 2:
+        assert thread.is_alive()
+    watched.instance.report_run_failed(watched.run)
+    thread.join()
+
+    assert found.worker == watched.worker()
+
+
+def test_a_run_whose_worker_nobody_sees_is_told_to_end_and_not_called_canceled(watched: Watched):
+    watched.beats(watched.worker(**ELSEWHERE["another machine"]))
+    told = watched.launcher.terminate(watched.run.run_id)
+    run = watched.instance.get_run_by_id(watched.run.run_id)
+
+    assert told
+    assert run is not None
+    assert run.status is dg.DagsterRunStatus.CANCELING
