@@ -13,7 +13,7 @@ from lakehouse_core.execution.commit.loop import make_snapshot
 from lakehouse_core.execution.commit.outcome import AlreadyCommitted, Committed, NothingToCommit
 from lakehouse_core.execution.commit.state import StepReader
 from lakehouse_core.execution.context import TableContext
-from lakehouse_core.execution.expiry.tag_changes import held
+from lakehouse_core.execution.expiry.holding import held_for_rollback
 from lakehouse_core.execution.read.state import ReadState, expiry_behind, state_at
 from lakehouse_core.planning.commit.checks import check_properties
 from lakehouse_core.planning.commit.file_changes import FileChanges
@@ -76,8 +76,8 @@ def roll_back(
     if dry_run:
         return _planned(table, step, latest, schema)
     key, data = _file_of(table, state, state.snapshot)
-    # Else an expiry could delete the files between the plan and the snapshot that names them again.
-    with held(table, key, data):
+    # Else an expiry could delete the files before the snapshot that names them again, and another engine's even later.
+    with held_for_rollback(table, state.snapshot, key, data) as release:
         outcome = make_snapshot(table, step, schema, look)
     match outcome:
         case Committed(previous=previous, snapshot=snapshot, plan=plan):
@@ -90,6 +90,7 @@ def roll_back(
                 clock_note=outcome.clock_note,
             )
         case NothingToCommit(previous=previous):
+            release()
             return _nothing(state.snapshot, previous, attempts=outcome.attempts)
         case AlreadyCommitted():
             raise AssertionError("a fresh user has committed nothing before")

@@ -26,6 +26,10 @@ SNAPSHOT_VERSION = 3
 TAG_NAME_FIELD = "lakehouseTag"
 # The name that a renamed tag had, by which a repeated call knows what an earlier one did.
 TAG_FORMER_NAME_FIELD = "lakehouseTagBefore"
+# How the names of tags begin that keep a state for a verb, and of those that a rollback leaves. Stored in tables. Never
+# rename.
+HOLDING_TAG = "lakehouse-holds-"
+ROLLBACK_TAG = f"{HOLDING_TAG}for-rollback-"
 NO_WATERMARK = -(2**63)
 # The property with the run of an orchestrator that made a snapshot. Stored in snapshots. Never rename.
 RUN_ID = "lakehouse.run-id"

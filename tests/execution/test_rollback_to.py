@@ -10,7 +10,7 @@ import lakehouse_core as lc
 from lakehouse_core.catalog.catalog import Catalog
 from lakehouse_core.clock import VirtualClock
 from lakehouse_core.storage import Call, FaultyStore, MemoryStore, ObjectStore
-from lakehouse_core.table.snapshot import ROLLED_BACK_TO
+from lakehouse_core.table.snapshot import ROLLBACK_TAG, ROLLED_BACK_TO
 
 COLUMNS = {"k": "INT NOT NULL", "p": "INT NOT NULL", "v": "STRING"}
 VECTORS = {"deletion-vectors.enabled": "true"}
@@ -180,6 +180,52 @@ def test_a_point_that_names_no_state_is_refused_and_changes_nothing(
         place.table().rollback_to(point)
 
     assert {info.key for info in place.store.list("")} == before
+
+
+def test_tags_stay_until_no_snapshot_before_the_rollback_exists() -> None:
+    place = Place()
+    last = place.live()
+    place.table().rollback_to(2)
+
+    for retained in (last, 2):
+        place.table().expire_tags(older_than=timedelta(0))
+        place.table().expire_snapshots(retain_max=retained)
+        (tag,) = place.table().tags()
+        assert (tag.name.startswith(ROLLBACK_TAG), tag.snapshot_id) == (True, 2)
+    plan = place.table().expire_snapshots(retain_max=1, older_than=timedelta(0), dry_run=True)
+    report = place.table().expire_snapshots(retain_max=1, older_than=timedelta(0))
+
+    assert plan.tags_expired == report.tags_expired == (tag.name,)
+    assert place.table().tags() == []
+    assert place.table().verify(data=True).findings == ()
+
+
+def test_a_rollback_after_a_rollback_keeps_the_state_of_the_first_one_too() -> None:
+    place = Place()
+    last = place.live()
+    place.table().rollback_to(2)
+    place.table().write([{"k": 60, "p": 0, "v": "e"}])
+    place.table().rollback_to(1)
+
+    assert sorted(tag.snapshot_id for tag in place.table().tags()) == [1, 2, last + 1]
+
+
+def test_the_tag_of_a_rollback_that_was_killed_ends_after_a_day() -> None:
+    place = Place()
+    place.live()
+
+    def die(call: Call) -> None:
+        if "manifest" in call.key:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        place.table(FaultyStore(place.store, on_call=die)).rollback_to(2)
+    place.table().expire_snapshots()
+    assert [tag.snapshot_id for tag in place.table().tags()] == [2]
+    place.clock.advance(timedelta(days=1, seconds=1).total_seconds())
+    place.table().expire_snapshots()
+
+    assert place.table().tags() == []
 
 
 def test_a_table_without_snapshots_cannot_be_rolled_back() -> None:

@@ -86,3 +86,86 @@ def test_java_reads_what_a_rollback_brings_back_and_goes_on(judge: Judge, tmp_pa
     assert same_in_both() == states[middle]
     table.write([{"k": 40, "p": 0, "v": "ours"}])
     assert same_in_both() == sorted([*states[middle], (40, 0, "ours")])
+
+
+class Spoiled:
+    """A table with rows that are spoiled and brought back, and Java, which expires its snapshots."""
+
+    def __init__(self, judge: Judge, warehouse: Path, kind: str) -> None:
+        keys, partitions, options = KINDS[kind]
+        columns = {"k": "INT NOT NULL", "p": "INT NOT NULL", "v": "STRING"}
+        catalog = lc.connect(warehouse)
+        catalog.create_database("db")
+        self.table = catalog.create_table(
+            "db.t", columns, primary_keys=keys, partition_keys=partitions, options=options
+        )
+        self._judge, self._warehouse = judge, warehouse
+        self.table.write(ROWS)
+        self.table.write([{"k": 9, "p": 1, "v": "a"}])
+        self.table.delete("k = 4")
+        self.target = self.latest()
+        self._rows = in_order(self.table.scan().to_arrow().to_pylist())
+
+    def latest(self) -> int:
+        return self.table.snapshots()[-1].id
+
+    def java(self, verb: str, **request: Any) -> Any:
+        return self._judge.call(verb, table="db.t", warehouse=str(self._warehouse), **request)
+
+    def spoil(self) -> None:
+        self.table.delete("k = 2")
+        self.table.overwrite([{"k": 3, "p": 1, "v": "c"}], dynamic=False)
+        self.table.write([{"k": 1, "p": 1, "v": "b"}])
+        self.table.compact(full=True)
+
+    def check_rows(self, note: object) -> None:
+        assert in_order(self.table.scan().to_arrow().to_pylist()) == self._rows, note
+        assert in_order(self.java("read")["rows"]) == self._rows, note
+        assert self.table.verify(data=True).findings == (), note
+
+    def expire_in_java(self) -> None:
+        """Let Java expire all snapshots but the last, in four steps."""
+        for retained in (self.latest() - 1, self.latest() - self.target, 3, 1):
+            self.java("expire", retainMax=retained, retainMin=1)
+            self.check_rows(retained)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_java_expires_what_lies_before_a_rollback_and_deletes_no_file_that_came_back(
+    judge: Judge, tmp_path: Path, kind: str
+) -> None:
+    spoiled = Spoiled(judge, tmp_path, kind)
+    spoiled.spoil()
+    # Java looks at the nearest tag only, and this one has not the files.
+    spoiled.table.create_tag("spoiled")
+    spoiled.table.rollback_to(spoiled.target)
+    spoiled.table.write([{"k": 50, "p": 1, "v": "e"}])
+    spoiled.spoil()
+    spoiled.table.rollback_to(spoiled.target)
+    spoiled.check_rows("after the rollback")
+
+    spoiled.expire_in_java()
+
+    spoiled.table.expire_snapshots()
+    assert [tag.name for tag in spoiled.table.tags()] == ["spoiled"]
+    spoiled.java("delete-tag", tag="spoiled")
+    spoiled.check_rows("without tags")
+
+
+@pytest.mark.parametrize("kind", ["append, vectors, partitions", "key"])
+def test_java_deletes_no_file_that_came_back_in_a_rollback_that_is_expired(
+    judge: Judge, tmp_path: Path, kind: str
+) -> None:
+    spoiled = Spoiled(judge, tmp_path, kind)
+    spoiled.table.create_tag("good")
+    spoiled.spoil()
+    spoiled.table.create_tag("spoiled")
+    spoiled.table.rollback_to(spoiled.target)
+    spoiled.table.write([{"k": 50, "p": 1, "v": "e"}])
+    spoiled.java("expire", retainMax=1, retainMin=1)
+    spoiled.table.expire_snapshots()
+    spoiled.spoil()
+    spoiled.table.rollback_to(lc.AtTag("good"))
+    spoiled.java("delete-tag", tag="good")
+
+    spoiled.expire_in_java()

@@ -33,7 +33,8 @@ class Verb:
 
     `waits`: readers see it after a compaction, whose failure is told in the report and fails no commit. `resumes`:
     files that nobody sees stay for the next time. `prepare`: what was done before, and did not fail. `keys`: the
-    table's primary key. `again`: what a user does after a failure, if it is not the same.
+    table's primary key. `partitions`: its partition columns. `again`: what a user does after a failure, if it is
+    not the same.
     """
 
     run: Callable[[Catalog], object]
@@ -43,6 +44,7 @@ class Verb:
     resumes: bool = False
     prepare: Callable[[lc.Table], object] = lambda table: None
     keys: tuple[str, ...] = ("k",)
+    partitions: tuple[str, ...] = ()
     again: Callable[[Catalog], object] | None = None
 
 
@@ -117,6 +119,10 @@ def _expire_tags(table: lc.Table) -> object:
     return table.expire_tags(older_than=datetime(2200, 1, 1))
 
 
+def _write_old(table: lc.Table) -> None:
+    table.write([{"k": 5, "v": "2001-01-01"}, {"k": 6, "v": "2001-01-02"}])
+
+
 VERBS = {
     "write": _on_table(lambda table: table.write([{"k": 3, "v": "c"}])),
     "commit": _on_table(_staged_commit),
@@ -147,6 +153,19 @@ VERBS = {
     "expire tags": _on_table(_expire_tags, prepare=_keep_by_tag),
     "roll back": _on_table(lambda table: table.rollback_to(1)),
     "roll back to a tag": _on_table(lambda table: table.rollback_to(lc.AtTag("kept")), prepare=_keep_by_tag),
+    "expire partitions": _on_table(
+        lambda table: table.expire_partitions(),
+        options={"partition.expiration-time": "1 d"},
+        keys=("k", "v"),
+        partitions=("v",),
+        prepare=_write_old,
+    ),
+    "mark partitions done": _on_table(
+        lambda table: table.mark_partitions_done([{"v": "a"}, {"v": "b"}]),
+        keys=("k", "v"),
+        partitions=("v",),
+        in_steps=True,
+    ),
     "alter": _on_table(lambda table: table.alter(lc.AddColumn("w", "INT"))),
     "create table": Verb(
         lambda catalog: catalog.create_table("db.new", {"a": "INT"}),
@@ -276,7 +295,13 @@ def make(store: ObjectStore, verb: Verb) -> None:
     catalog = catalog_of(store, 0)
     catalog.create_database("db")
     columns = {"k": "INT NOT NULL", "v": "STRING"}
-    table = catalog.create_table("db.t", columns, primary_keys=list(verb.keys), options={**OPTIONS, **verb.options})
+    table = catalog.create_table(
+        "db.t",
+        columns,
+        primary_keys=list(verb.keys),
+        partition_keys=list(verb.partitions),
+        options={**OPTIONS, **verb.options},
+    )
     table.write([{"k": 1, "v": "a"}, {"k": 2, "v": "a"}])
     table.create_tag("kept")
     table.write([{"k": 1, "v": "b"}])

@@ -19,13 +19,14 @@ from lakehouse_core.metadata.deletion_plans import begin
 from lakehouse_core.metadata.read_ahead import both
 from lakehouse_core.options import TableOptions, option_of_unknown_roots
 from lakehouse_core.planning.expiry.retention import ExpiryPlan, Retention, plan_expiry, retention_of
+from lakehouse_core.planning.expiry.rollback_tags import is_needed, rollback_ids
 from lakehouse_core.planning.timestamps import believed_now
 from lakehouse_core.progress import NOBODY, Watch
 from lakehouse_core.table.deletion_plan import DeletionPlan
 from lakehouse_core.table.layout import TAG_PREFIX, TableLayout
 from lakehouse_core.table.root import Root, RootKind, root_of
 from lakehouse_core.table.schema import TableSchema
-from lakehouse_core.table.snapshot import Snapshot, Tag
+from lakehouse_core.table.snapshot import ROLLBACK_TAG, Snapshot, Tag
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,7 +133,8 @@ def _outlook(
     # The writer's clock and the local one show the same error.
     local_now_millis = table.clock.local_now_millis() + now_millis - table.clock.now_millis()
     expired = _expired_tags(table, tags, local_now_millis=local_now_millis)
-    return ExpiryOutlook(history=state, plan=plan, tags=expired)
+    unneeded = _unneeded_tags(table, tags, first_kept_id=plan.first_kept_id, storage_millis=storage_millis)
+    return ExpiryOutlook(history=state, plan=plan, tags=(*expired, *unneeded))
 
 
 def _without_outdated(table: TableContext, schema: TableSchema, state: History, storage_millis: int) -> History:
@@ -203,6 +205,24 @@ def _expired_tags(table: TableContext, tags: Mapping[str, Tag], *, local_now_mil
         created, retained = tag.create_time_millis, tag.time_retained_millis
         # The time in a tag is its writer's wall clock, without a time zone.
         if created is not None and retained is not None and local_now_millis > created + retained:
+            found.append(tag_deletion(table, name, tag.snapshot))
+    return tuple(found)
+
+
+def _unneeded_tags(
+    table: TableContext, tags: Mapping[str, Tag], *, first_kept_id: int, storage_millis: int
+) -> Sequence[DeletionPlan]:
+    """Return the deletion plans of the tags that rollbacks left and that nothing needs from `first_kept_id` on."""
+    mine = {name: tag for name, tag in tags.items() if name.startswith(ROLLBACK_TAG)}
+    if not mine:
+        return ()
+    rollbacks = rollback_ids(table.snapshots.history())
+    files = table.store.infos(map(table.layout.tag, mine))
+    found = []
+    for name, tag in mine.items():
+        info = files.get(table.layout.tag(name))
+        age_millis = None if info is None else storage_millis - info.modified_millis
+        if not is_needed(tag.snapshot.id, rollbacks, first_kept_id=first_kept_id, age_millis=age_millis):
             found.append(tag_deletion(table, name, tag.snapshot))
     return tuple(found)
 

@@ -4,28 +4,20 @@ Rule: the state that a tag names is held by a root at each moment, until the cal
 Source: docs/semantics/maintenance.md#tags, docs/reliability/deletion.md#tags.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from typing import Final
-
 from lakehouse_core.errors import (
     CommitConflict,
-    CommitOutcomeUnknown,
     InvalidRequest,
-    LakehouseError,
     NotFound,
-    WriteOutcomeUnknown,
     shown,
 )
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.execution.expiry.deletion import DryRun, finish_deletions, preview, storage_now_millis
 from lakehouse_core.execution.expiry.expire import ExpiryResult, check_understood, deletion_result, tag_deletion
+from lakehouse_core.execution.expiry.holding import held
 from lakehouse_core.execution.expiry.tags import (
     check_new_tag,
-    delete_tag,
     is_taken,
     tag_content,
-    tag_of,
     tag_source,
     take_back,
 )
@@ -36,30 +28,7 @@ from lakehouse_core.metadata.deletion_plans import begin
 from lakehouse_core.metadata.tag_log import tag_in
 from lakehouse_core.storage.outcomes import begun, created, replaced
 from lakehouse_core.table.deletion_plan import DeletionPlan
-from lakehouse_core.table.snapshot import TAG_FORMER_NAME_FIELD, TAG_NAME_FIELD, Tag
-
-# The tag of a verb that was killed ends after this time.
-_HELD_MILLIS: Final = 24 * 3_600_000
-_HOLDING: Final = "lakehouse-holds-"
-
-
-@contextmanager
-def held(table: TableContext, source_key: str, data: bytes) -> Iterator[None]:
-    """Keep the state in `data`, the content of `source_key`, for the time of the block, by a tag of its own.
-
-    The tag stays, for a day, if the block ends with an unknown outcome. Raises as `create_tag` does.
-    """
-    check_understood(table.store.uri(""), table.schemas.latest())
-    name = f"{_HOLDING}{table.clock.uuid()}"
-    tag_of(table, name, source_key, data, retention_millis=_HELD_MILLIS)
-    try:
-        yield
-    except (CommitOutcomeUnknown, WriteOutcomeUnknown):
-        raise
-    except LakehouseError:
-        _release(table, name)
-        raise
-    _release(table, name)
+from lakehouse_core.table.snapshot import ROLLBACK_TAG, TAG_FORMER_NAME_FIELD, TAG_NAME_FIELD, Tag
 
 
 def replace_tag(
@@ -131,7 +100,8 @@ def rename_tag(table: TableContext, name: str, new_name: str, *, dry_run: bool =
 def expire_tags(table: TableContext, *, older_than_millis: int | None = None, dry_run: bool = False) -> ExpiryResult:
     """Delete the tags whose retention is over, and those made before `older_than_millis`, if given, in UTC.
 
-    A tag without a creation time has that of its file. Files that only these tags needed are deleted as by
+    A tag without a creation time has that of its file. Tags that a rollback left stay: an expiry of snapshots deletes
+    them when they are not needed. Files that only these tags needed are deleted as by
     `delete_tag`. Raises WriteOutcomeUnknown when it stopped midway: the next expiry completes the deletion.
     """
     schema = table.schemas.latest()
@@ -157,6 +127,8 @@ def _outdated(table: TableContext, older_than_millis: int | None) -> tuple[Delet
     storage_ahead_millis = storage_now_millis(table) - table.clock.now_millis()
     found = []
     for name, tag in tags.items():
+        if name.startswith(ROLLBACK_TAG):
+            continue
         info = files.get(table.layout.tag(name))
         if tag.create_time_millis is not None:
             made_millis = tag.create_time_millis - ahead_millis
@@ -169,10 +141,3 @@ def _outdated(table: TableContext, older_than_millis: int | None) -> tuple[Delet
         if is_over or (older_than_millis is not None and made_millis < older_than_millis):
             found.append(tag_deletion(table, name, tag.snapshot))
     return tuple(found)
-
-
-def _release(table: TableContext, name: str) -> None:
-    # What the verb did or did not do is known. A tag that cannot be deleted now ends by its retention; a damaged root,
-    # because of which no file is deleted, may be why the table is rolled back.
-    with suppress(LakehouseError):
-        delete_tag(table, name)
