@@ -43,6 +43,7 @@ from lakehouse_core.api.table import Table
 from lakehouse_core.catalog.catalog import Catalog
 from lakehouse_core.catalog.connect import connect
 from lakehouse_core.catalog.declared import declared_schema
+from lakehouse_core.catalog.register import register
 from lakehouse_core.errors import (
     BackPressure,
     CommitConflict,
@@ -200,6 +201,7 @@ __all__ = [
     "declared_schema",
     "health_page",
     "maintenance_page",
+    "register",
 ]
 
 # Silent unless the program that imports it says where to log.

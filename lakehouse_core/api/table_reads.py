@@ -4,6 +4,7 @@ Rule: an argument that fits no table is refused at once; one that does not fit t
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import PurePath
 
@@ -17,8 +18,8 @@ from lakehouse_core.execution.context import TableContext
 from lakehouse_core.execution.lookup.local_files import LookupCache, own_directory
 from lakehouse_core.execution.lookup.lookup import TableLookup, look_up
 from lakehouse_core.execution.read.incremental_scan import check_range, check_states, plan_changes, plan_diff
-from lakehouse_core.execution.read.scan import ReadRequest, plan_read
-from lakehouse_core.planning.read.read_point import ReadPoint, checked_point
+from lakehouse_core.execution.read.scan import ReadRequest, ScanPlan, plan_range, plan_read
+from lakehouse_core.planning.read.read_point import LATEST, AtSnapshot, ReadPoint, checked_point
 
 
 @names_table
@@ -44,6 +45,32 @@ def scan(
     asked = {"columns": columns, "where": where, "at": at, "limit": limit, "options": options}
     asked["read_optimized"] = True if read_optimized else None
     return Scan(partial(plan_read, table, request), table, asked=asked)
+
+
+@names_table
+def stream_step(
+    table: TableContext,
+    after: int | None,
+    until: int,
+    *,
+    columns: Sequence[str],
+    where: Condition,
+    with_row_kinds: bool,
+) -> ScanPlan:
+    """Return the plan of one step of a stream: the changes of the snapshots (after, until], or with `after` None the
+    state at `until`, which has no row kinds.
+    """
+    request = ReadRequest(
+        table=table.name,
+        columns=columns,
+        condition=bound_condition(where),
+        with_row_kinds=with_row_kinds and after is not None,
+    )
+    if after is not None:
+        return plan_range(table, request, after, until)
+    # The newest state has the newest schema, which the snapshot may lack.
+    newest = plan_read(table, replace(request, point=LATEST))
+    return newest if newest.snapshot_id == until else plan_read(table, replace(request, point=AtSnapshot(until)))
 
 
 @names_table

@@ -26,22 +26,26 @@ from lakehouse_core.execution.commit.check import refusals
 from lakehouse_core.execution.commit.loop import commit as commit_staged
 from lakehouse_core.execution.commit.loop import commit_or_discard
 from lakehouse_core.execution.commit.outcome import CommitResult
+from lakehouse_core.execution.commit.staged_files import discard
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.execution.tasks.write.input import can_be_read_again
 from lakehouse_core.execution.write.compact_after_commit import compact_written
+from lakehouse_core.execution.write.stage import OpenStage, close_stage, has_order
+from lakehouse_core.execution.write.stage import open_stage as open_staged
 from lakehouse_core.execution.write.stage import stage as stage_files
 from lakehouse_core.metadata.staged_commits import forget_pending as remove_pending
 from lakehouse_core.metadata.staged_commits import keep_pending as write_pending
 from lakehouse_core.metadata.staged_commits import load_all_pending, load_pending
 from lakehouse_core.metadata.staged_commits import remove as remove_kept
 from lakehouse_core.planning.alter.schema_change import SchemaChange
+from lakehouse_core.planning.append_numbers import numbered
 from lakehouse_core.planning.commit.checks import check_commit
 from lakehouse_core.planning.commit.together import check_replayed, joined
 from lakehouse_core.progress import Watch, log_outcome
 from lakehouse_core.retry import Retry
 from lakehouse_core.row_files.files import RowFiles
 from lakehouse_core.table.bucketing import has_hash_index
-from lakehouse_core.table.commit_message import BATCH_IDENTIFIER, Append, WriteMode
+from lakehouse_core.table.commit_message import BATCH_IDENTIFIER, Append, CommitMessage, WriteMode
 from lakehouse_core.table.staged_commit import StagedCommit
 
 # Each further attempt means that another commit brought one of the keys to another dynamic bucket meanwhile.
@@ -86,6 +90,42 @@ def stage(
     row_count = sum(file.row_count for file in files)
     log_outcome("stage", table.name, f"{len(files):,} files and {row_count:,} rows staged")
     return staged
+
+
+@names_table
+def open_stage(
+    table: TableContext, commit_user: str, commit_identifier: int, mode: WriteMode, call: CallOptions
+) -> OpenStage:
+    """Begin a write whose files tasks of the caller write. Raises the errors of `stage`."""
+    properties = call.checked_properties()
+    return open_staged(
+        table, commit_user=commit_user, commit_identifier=commit_identifier, mode=mode, properties=properties
+    )
+
+
+@names_table
+@timed
+def commit_open(
+    table: TableContext, opened: OpenStage, messages: Sequence[CommitMessage], call: CallOptions
+) -> CommitReport:
+    """Commit what the tasks of an opened write to an append table have written, or delete it if it certainly is not
+    applied.
+
+    REQUIRES: no other call commits these files. Raises the errors of `commit`.
+    """
+    assert opened.task is not None
+    watch = call.watch("write", table.name)
+    watch.at("committing")
+    if has_order(opened.task.schema):
+        messages = numbered(messages, opened.task.next_sequence_numbers)
+    staged = close_stage(table, opened, messages)
+    return _committed(table, staged, commit_or_discard(table, staged, named_by="the write"), watch)
+
+
+@names_table
+def discard_open(table: TableContext, schema_id: int, messages: Sequence[CommitMessage]) -> None:
+    """Delete what tasks of an opened write have written. REQUIRES: no call has committed these files, or ever will."""
+    discard(table.store, table.schemas.schema(schema_id), messages, named_by="the write")
 
 
 @names_table

@@ -102,7 +102,7 @@ def _text(given: Any, where: str, name: str) -> str:
         case int():
             return str(given)
         case str():
-            if any(word in name for word in _SECRETS) or (name == "metastore" and _has_password(given)):
+            if any(word in name for word in _SECRETS) or (name == "metastore" and has_password(given)):
                 raise InvalidRequest(
                     f"{where}: found a secret in the file. Write {{env: NAME}}, and set the variable NAME to it."
                 )
@@ -110,7 +110,8 @@ def _text(given: Any, where: str, name: str) -> str:
     raise InvalidRequest(f"{where}: found {type(given).__name__}, expected a text or {{env: NAME}}.")
 
 
-def _has_password(address: str) -> bool:
+def has_password(address: str) -> bool:
+    """Return whether an address may hold a password."""
     try:
         return urlsplit(address).password is not None
     except ValueError:

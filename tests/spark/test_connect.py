@@ -60,6 +60,12 @@ writer = reader.writeStream.foreachBatch(commit).trigger(availableNow=True)
 writer.start(checkpointLocation=tempfile.mkdtemp()).awaitTermination()
 print(json.dumps(streamed.scan().to_arrow().to_pylist()))
 
+lc.register(spark)
+catalog.create_table("db.formatted", columns)
+five = spark.range(5).selectExpr("id k", "'x' v").write.format("lakehouse").mode("append")
+five.options(warehouse=folder).save("db.formatted")
+print(spark.read.format("lakehouse").options(warehouse=folder, where="k > 1").load("db.formatted").count())
+
 def refused(data):
     try:
         streamed.write(data)
@@ -84,7 +90,7 @@ def test_verbs_work_over_connect_as_in_one_process(tmp_path: Path) -> None:
         timeout=HANGS_AFTER_SECONDS,
     )
     assert ended.returncode == 0, ended.stderr[-4000:]
-    *told, streamed, null, stream, stopped = ended.stdout.splitlines()
+    *told, streamed, formatted, null, stream, stopped = ended.stdout.splitlines()
 
     here = lc.connect(tmp_path / "here")
     here.create_database("db")
@@ -99,6 +105,7 @@ def test_verbs_work_over_connect_as_in_one_process(tmp_path: Path) -> None:
         assert changes == table.changes(after=0).to_arrow().num_rows, name
     assert len(told) == len(KINDS)
     assert json.loads(streamed) == [{"k": 1, "v": "new"}]
+    assert formatted == "3"
     assert null.startswith("InvalidRequest: db.streamed: Column 'v' is STRING NOT NULL and row 0 holds null")
     assert stream.startswith("InvalidRequest: db.streamed: The DataFrame is a stream, which has no end")
     assert stopped == (

@@ -56,4 +56,4 @@ def test_rows_of_a_task_that_wait_on_disk_lie_there(tmp_path, monkeypatch):
     batches = iter([pa.RecordBatch.from_pydict({"k": pa.array([number], pa.int32())}) for number in range(3)])
 
     with pytest.raises(lc.StorageUnavailable, match=r"no folder: the disk refused rows that wait to be merged"):
-        spark_write._write(WriteTask(store=MemoryStore().spec, schema=schema), batches)
+        spark_write.written_messages(WriteTask(store=MemoryStore().spec, schema=schema), batches)

@@ -4,7 +4,9 @@ import contextlib
 import datetime
 import io
 import random
+import re
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from py4j.protocol import Py4JJavaError
@@ -149,6 +151,26 @@ def test_a_large_merged_table_is_never_broadcast_by_mistake(spark, catalog):
 
     assert "MapInArrow" in plan
     assert "BroadcastHashJoin" not in plan
+
+
+def test_the_small_one_of_two_merged_tables_is_broadcast_on_either_side(spark, catalog):
+    def merged(name, count):
+        columns = {"id": "BIGINT NOT NULL", "v": "BIGINT"}
+        table = catalog.create_table(name, columns, primary_keys=["id"], options={"bucket": "1"})
+        for _ in range(2):
+            table.write(pa.table({"id": range(count), "v": range(count)}))
+        return table.scan().to_spark(spark)
+
+    large, small = merged("db.large", 40_000), merged("db.small", 20)
+    before = spark.conf.get("spark.sql.autoBroadcastJoinThreshold")
+    spark.conf.set("spark.sql.autoBroadcastJoinThreshold", "64kb")
+    try:
+        plans = plan_of(large.join(small, "id")), plan_of(small.join(large, "id"))
+    finally:
+        spark.conf.set("spark.sql.autoBroadcastJoinThreshold", before)
+
+    assert [re.findall(r"BroadcastHashJoin Inner (\w+)", plan) for plan in plans] == [["BuildRight"], ["BuildLeft"]]
+    assert large.join(small, "id").count() == 20
 
 
 @pytest.mark.damage

@@ -99,6 +99,12 @@ shown(table.compact(full=True), table.lookup([{"k": 3}]), table.verify(), table.
 catalog.copy_table(table, "db.copy")
 shown(catalog, table, scan, scan.to_spark(spark), table.changes(after=0))
 
+lc.register(spark)
+by_profile = spark.read.format("lakehouse").options(profile="lake", columns="k").load("db.t")
+by_profile.explain("extended")
+assert by_profile.count() == 99
+shown(by_profile)
+
 keys = {"access-key": given["access"], "secret-key": given["secret"], "session-token": given["token"]}
 with_keys = lake(**keys)
 shown(with_keys, with_keys.table("db.t"), with_keys.table("db.t").scan())
@@ -116,6 +122,9 @@ def test_no_secret_is_in_events_plans_tasks_errors_logs_or_tables(tmp_path: Path
         address = server.new_database()
         metastore = address.replace("postgres@", f"postgres:{PASSWORD}@")
         environ = {**keys_of(stub), "LAKEHOUSE_METASTORE": metastore, "PYSPARK_PYTHON": sys.executable}
+        profiles = tmp_path / "profiles.yaml"
+        profiles.write_text("lake: {warehouse: s3://lake/wh, metastore: {env: LAKEHOUSE_METASTORE}}")
+        environ["LAKEHOUSE_PROFILES"] = str(profiles)
         for name in ("events", "pickles", "local"):
             (tmp_path / name).mkdir()
         given = {

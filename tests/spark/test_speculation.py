@@ -62,7 +62,7 @@ def slow(whole):
 
 rows = spark.range(3000).selectExpr("id", "cast(id as int) as v")
 if sys.argv[3] == "write":
-    write._write = slow(write._write)
+    write.written_messages = slow(write.written_messages)
     done = table.write(rows).rows_added
 else:
     for _ in range(2):

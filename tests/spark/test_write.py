@@ -157,7 +157,7 @@ def test_what_other_tasks_wrote_goes_when_one_refuses_its_rows(spark, catalog, t
 def test_an_attempt_that_wrote_its_files_and_died_doubles_nothing(spark, catalog, tmp_path, monkeypatch):
     from lakehouse_core.execution.engines.spark.write import frame as write
 
-    whole = write._write
+    whole = write.written_messages
 
     def dying(task, batches):
         from pyspark import TaskContext
@@ -167,7 +167,7 @@ def test_an_attempt_that_wrote_its_files_and_died_doubles_nothing(spark, catalog
             os.kill(os.getpid(), signal.SIGKILL)
         return texts
 
-    monkeypatch.setattr(write, "_write", dying)
+    monkeypatch.setattr(write, "written_messages", dying)
     table = key_table(catalog)
 
     report = table.write(spark.range(1000).selectExpr("id", "cast(id as int) as v"))

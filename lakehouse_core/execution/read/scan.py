@@ -15,7 +15,15 @@ import pyarrow as pa
 from lakehouse_core.display import line, page
 from lakehouse_core.errors import CorruptTable, InvalidRequest, NotFound, UnsupportedFeature, shown
 from lakehouse_core.execution.context import TableContext
-from lakehouse_core.execution.read.increments import StateDiff, increment_of, increment_splits, oldest_id, schemas_of
+from lakehouse_core.execution.read.increments import (
+    Increment,
+    StateDiff,
+    increment_of,
+    increment_splits,
+    oldest_id,
+    range_of,
+    schemas_of,
+)
 from lakehouse_core.execution.read.state import ReadState, expiry_behind, read_at
 from lakehouse_core.execution.tasks.read import ROW_KIND_COLUMN, ReadTask, read_split, split_objects, split_rows
 from lakehouse_core.format.data_types import arrow_type
@@ -28,7 +36,7 @@ from lakehouse_core.planning.read.options import point_of
 from lakehouse_core.planning.read.read_point import (
     Between,
     BetweenTimes,
-    IncrementPoint,
+    IncrementalMode,
     LatestDelta,
     ReadPoint,
     ToAutoTag,
@@ -151,7 +159,8 @@ def plan_read(table: TableContext, request: ReadRequest, look: Look | None = Non
     latest = table.schemas.latest(look)
     point = read_point(latest, request.table, request.point, request.options)
     if isinstance(point, LatestDelta | Between | BetweenTimes | ToAutoTag):
-        return _increment_plan(table, point, _empty_plan(table, latest, request))
+        empty = _empty_plan(table, latest, request)
+        return _increment_plan(table, increment_of(table, latest, point), empty)
 
     def plan(state: ReadState) -> ScanPlan:
         pinned = state.snapshot if is_pinned(point) else None
@@ -160,6 +169,16 @@ def plan_read(table: TableContext, request: ReadRequest, look: Look | None = Non
         return _state_plan(table, state, empty, only_top_level=request.read_optimized)
 
     return read_at(table, point, plan, look)
+
+
+def plan_range(table: TableContext, request: ReadRequest, after: int, until: int) -> ScanPlan:
+    """Plan to read the changes of the snapshots (after, until], from the changelog if the table has a producer.
+
+    The request's point and options do not count. Raises as `plan_read` does.
+    """
+    schema = table.schemas.latest()
+    increment = range_of(table.snapshots, schema, after, until, IncrementalMode.AUTO)
+    return _increment_plan(table, increment, _empty_plan(table, schema, request))
 
 
 def read_point(latest: TableSchema, table: str, point: ReadPoint | None, options: Mapping[str, str]) -> ReadPoint:
@@ -326,8 +345,7 @@ def _state_plan(table: TableContext, state: ReadState, empty: ScanPlan, *, only_
     )
 
 
-def _increment_plan(table: TableContext, point: IncrementPoint, empty: ScanPlan) -> ScanPlan:
-    increment = increment_of(table, empty.schema, point)
+def _increment_plan(table: TableContext, increment: Increment | None, empty: ScanPlan) -> ScanPlan:
     if increment is None:
         return empty
     splits = increment_splits(table, empty.schema, increment, ScanScope(empty.schema, empty.predicate))

@@ -1,11 +1,11 @@
-"""Staging: write rows to files that no snapshot names yet.
+"""Staging: write rows to files that no snapshot names yet, by the engine of the table or by tasks of the caller.
 
 Rule: a wrong call is refused before a file is written if possible; else its files are deleted.
 Source: docs/reliability/commit.md#steps, docs/semantics/writing.md#sequence-numbers.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import assert_never
 
 from lakehouse_core.errors import CommitConflict, CorruptTable, InvalidRequest, shown
@@ -34,6 +34,20 @@ from lakehouse_core.table.snapshot import Snapshot
 from lakehouse_core.table.staged_commit import StagedCommit
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenStage:
+    """A staged commit whose files are still to be written, by any number of tasks.
+
+    `base`: the snapshot on which it stands. `task` None: the commit is applied already, so there is nothing to write.
+    `bucket_counts`: those of the partitions that have files, by serialized partition.
+    """
+
+    staged: StagedCommit
+    base: Snapshot | None
+    task: WriteTask | None
+    bucket_counts: Mapping[bytes, int] = field(default_factory=dict)
+
+
 def stage(
     table: TableContext,
     data: object,
@@ -54,6 +68,45 @@ def stage(
     identifier already, nothing is written and `data` is not read: the commit returns its earlier result.
     Raises InvalidRequest for data and partitions that do not fit, UnsupportedFeature, StorageFull, StaleCommit;
     CommitConflict when the key indexes of dynamic buckets expired during the write.
+    """
+    opened = open_stage(
+        table,
+        commit_user=commit_user,
+        commit_identifier=commit_identifier,
+        rowkind_column=rowkind_column,
+        mode=mode,
+        properties=properties,
+        behind=behind,
+        missing=missing,
+    )
+    if opened.task is None:
+        return opened.staged
+    base = opened.base
+    try:
+        return _written(table, opened.task, data, opened, watch=watch)
+    except CorruptTable as error:
+        if base is None or not has_hash_index(opened.task.schema.bucketing) or not table.snapshots.has_expired(base):
+            raise
+        raise CommitConflict(
+            f"{error} The index gives known keys their bucket, and other commits replaced it meanwhile. Nothing was "
+            "applied: stage the data again."
+        ) from error
+
+
+def open_stage(
+    table: TableContext,
+    *,
+    commit_user: str,
+    commit_identifier: int,
+    rowkind_column: str | None = None,
+    mode: WriteMode,
+    properties: Mapping[str, str],
+    behind: Sequence[StagedCommit] = (),
+    missing: Missing = "null",
+) -> OpenStage:
+    """Return the task that writes rows of this commit; `close_stage` takes what its tasks answer.
+
+    Raises as `stage` does before it writes.
     """
     look = table.look()
     schema = table.schemas.latest(look)
@@ -83,7 +136,7 @@ def stage(
     overwritten(staged, schema)
     if _was_committed(table, base, staged):
         # The commit recognises the replay by itself; no snapshot would ever name files written for it.
-        return staged
+        return OpenStage(staged=staged, base=base, task=None)
     _check_rowkind_column(table.name, schema, rowkind_column)
     task = WriteTask(
         store=table.store.spec,
@@ -96,35 +149,33 @@ def stage(
         # An overwrite gives its keys new buckets.
         key_index=KeyIndex(known_indexes(indexes, behind, schema)) if continues_sequence else KeyIndex(),
     )
-    try:
-        return _written(table, task, data, staged, written.bucket_counts, watch=watch)
-    except CorruptTable as error:
-        if base is None or not has_hash_index(schema.bucketing) or not table.snapshots.has_expired(base):
-            raise
-        raise CommitConflict(
-            f"{error} The index gives known keys their bucket, and other commits replaced it meanwhile. Nothing was "
-            "applied: stage the data again."
-        ) from error
+    return OpenStage(staged=staged, base=base, task=task, bucket_counts=written.bucket_counts)
 
 
-def _written(
-    table: TableContext,
-    task: WriteTask,
-    data: object,
-    staged: StagedCommit,
-    bucket_counts: Mapping[bytes, int],
-    *,
-    watch: Watch,
-) -> StagedCommit:
-    """Return `staged` with the messages of the files that hold the rows of `data`. On an error, delete the files."""
-    schema = task.schema
+def _written(table: TableContext, task: WriteTask, data: object, opened: OpenStage, *, watch: Watch) -> StagedCommit:
+    """Return the staged commit with the files that hold the rows of `data`. On an error, delete the files."""
     messages: list[CommitMessage] = []
     try:
         with named_by_nobody():
             for message in table.engine().write(task, data, watch):
                 messages.append(message)
-        staged = replace(staged, messages=tuple(messages))
-        check_bucket_counts(table.name, schema, bucket_counts, messages)
+    except BaseException:
+        discard(table.store, task.schema, messages, named_by="the write")
+        raise
+    return close_stage(table, opened, messages)
+
+
+def close_stage(table: TableContext, opened: OpenStage, messages: Sequence[CommitMessage]) -> StagedCommit:
+    """Return the staged commit with the messages of its tasks, some of whose files may be packed into fewer.
+
+    On an error, deletes the files. Raises InvalidRequest for partitions that do not fit.
+    REQUIRES: the commit has a task, so it was not applied before.
+    """
+    assert opened.task is not None
+    schema = opened.task.schema
+    try:
+        staged = replace(opened.staged, messages=tuple(messages))
+        check_bucket_counts(table.name, schema, opened.bucket_counts, messages)
         check_partition_times(schema, messages)
         overwritten(staged, schema)
         with named_by_nobody():

@@ -8,9 +8,12 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from lakehouse_core.errors import InvalidRequest, shown
+from lakehouse_core.execution.engines.spark.failures import translated
 from lakehouse_core.execution.engines.spark.run import run_tasks
 from lakehouse_core.execution.engines.spark.runtime import driver_runtime
 from lakehouse_core.execution.engines.spark.scan.frame import binlog_frame, changes_frame, read_frame
+from lakehouse_core.execution.engines.spark.session import core_count
+from lakehouse_core.execution.engines.spark.shipped import data_source
 from lakehouse_core.execution.engines.spark.types import spark_schema
 from lakehouse_core.execution.engines.spark.write.frame import write_frame
 from lakehouse_core.execution.read.incremental_scan import IncrementalPlan
@@ -80,6 +83,11 @@ class SparkEngine:
     def binlog(self, plan: ScanPlan) -> DataFrame:
         """Return the rows of a plan with row kinds in the form of a binlog. Raises as `to_spark` does."""
         return binlog_frame(self.session, plan)
+
+    def register(self, name: str, functions: str) -> None:
+        """Register a data source, whose work the module of the name `functions` does."""
+        with translated(self.session, f"Registering {name}"):
+            self.session.dataSource.register(data_source(name, functions, core_count(self.session)))
 
     def from_arrow(self, table: pa.Table, fields: Sequence[DataField]) -> DataFrame:
         """Return a small Arrow table as a frame. Raises UnsupportedFeature."""

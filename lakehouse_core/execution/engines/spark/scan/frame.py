@@ -39,7 +39,7 @@ from lakehouse_core.table.split import Split
 # The bound on the row ids of the frame, which tasks count through in milliseconds. Spark never broadcasts more rows
 # anyway.
 _MOST_COUNTED_ROWS: Final = 20_000_000
-_ROW_KIND: Final = DataField(UNASSIGNED, ROW_KIND_COLUMN, parse_type("STRING"))
+ROW_KIND_FIELD: Final = DataField(UNASSIGNED, ROW_KIND_COLUMN, parse_type("STRING"))
 
 # The splits that one Spark task reads.
 Group: TypeAlias = Sequence[ReadTask]
@@ -73,9 +73,9 @@ def read_frame(session: SparkSession, plan: ScanPlan) -> DataFrame:
                 frame = frame.where(condition(predicate, {field.name: field.type for field in needed}))
             branches.append(frame.select(*map(quoted, plan.columns)))
         if others or not native:
-            told = [_ROW_KIND, *fields] if plan.with_row_kinds else fields
-            groups = _packed([[task] for task in _largest_first(others)], core_count(session))
-            branches.append(task_frame(session, groups, told, partial(_rows, snapshot_id=plan.snapshot_id)))
+            told = [ROW_KIND_FIELD, *fields] if plan.with_row_kinds else fields
+            groups = packed_groups([[task] for task in largest_first(others)], core_count(session))
+            branches.append(task_frame(session, groups, told, partial(group_rows, snapshot_id=plan.snapshot_id)))
         frame = branches[0] if len(branches) == 1 else branches[0].unionByName(branches[1])
         return frame if plan.limit is None else frame.limit(plan.limit)
 
@@ -86,10 +86,10 @@ def changes_frame(session: SparkSession, plan: IncrementalPlan) -> DataFrame:
     Raises UnsupportedFeature for a column that Spark cannot hold.
     """
     with translated(session, f"Reading the changes of {len(plan.tasks)} splits"):
-        groups = _packed([[task] for task in plan.tasks], core_count(session))
+        groups = packed_groups([[task] for task in plan.tasks], core_count(session))
         # Each group of tasks is pickled by itself, not with the plan.
         rows = partial(_changes, plan=replace(plan, tasks=()))
-        return task_frame(session, groups, [_ROW_KIND, *plan.schema.fields], rows)
+        return task_frame(session, groups, [ROW_KIND_FIELD, *plan.schema.fields], rows)
 
 
 def binlog_frame(session: SparkSession, plan: ScanPlan) -> DataFrame:
@@ -102,9 +102,9 @@ def binlog_frame(session: SparkSession, plan: ScanPlan) -> DataFrame:
     arrays = [DataField(UNASSIGNED, field.name, ArrayType(field.type)) for field in fields]
     with translated(session, f"Reading the binlog of {len(tasks)} splits"):
         # The two rows of an update may be in two files of a bucket.
-        groups = _packed(list(by_bucket(tasks)), core_count(session))
+        groups = packed_groups(list(by_bucket(tasks)), core_count(session))
         rows = partial(_binlog, snapshot_id=plan.snapshot_id, packs=plan.is_increment)
-        return task_frame(session, groups, [_ROW_KIND, *arrays], rows)
+        return task_frame(session, groups, [ROW_KIND_FIELD, *arrays], rows)
 
 
 def task_frame(
@@ -135,7 +135,7 @@ def task_frame(
     return numbers.mapInArrow(read, declared)
 
 
-def _rows(tasks: Group, *, snapshot_id: int | None) -> Iterator[pa.RecordBatch]:
+def group_rows(tasks: Group, *, snapshot_id: int | None) -> Iterator[pa.RecordBatch]:
     """Yield the rows of the splits. Raises SnapshotExpired if a file is missing because its snapshot expired
     meanwhile.
     """
@@ -158,18 +158,18 @@ def _changes(tasks: Group, *, plan: IncrementalPlan) -> Iterator[pa.RecordBatch]
 
 def _binlog(tasks: Group, *, snapshot_id: int | None, packs: bool) -> Iterator[pa.RecordBatch]:
     for of_bucket in by_bucket(tasks):
-        yield from binlog_batches(_rows(of_bucket, snapshot_id=snapshot_id), packs=packs)
+        yield from binlog_batches(group_rows(of_bucket, snapshot_id=snapshot_id), packs=packs)
 
 
 def _snapshots(task: ReadTask, runtime: TaskRuntime) -> SnapshotLog:
     return SnapshotLog(runtime.open_store(task.store), MAIN)
 
 
-def _largest_first(tasks: Group) -> Group:
+def largest_first(tasks: Group) -> Group:
     return sorted(tasks, key=lambda task: task.split.size_bytes, reverse=True)
 
 
-def _packed(groups: Sequence[Group], cores: int) -> list[Group]:
+def packed_groups(groups: Sequence[Group], cores: int) -> list[Group]:
     """Return the splits of each Spark task, in order, without dividing a group. Small groups share a task as long as
     all cores have work.
     """

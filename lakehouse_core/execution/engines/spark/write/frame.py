@@ -11,7 +11,7 @@ from typing import Final
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import NullType
+from pyspark.sql.types import NullType, StructType
 
 from lakehouse_core.errors import InvalidRequest
 from lakehouse_core.execution.engines.spark.failures import translated
@@ -48,12 +48,12 @@ def write_frame(task: WriteTask, frame: DataFrame) -> Iterator[CommitMessage]:
                 "The DataFrame is a stream, which has no end: write its batches one by one, as in "
                 "df.writeStream.foreachBatch(lambda batch, number: table.write(batch)).start()."
             )
-        _check_columns(task, frame)
+        check_columns(task, frame.schema)
 
         with_assigners = _with_assigners(task, session)
 
         def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            yield answer(partial(_write, with_assigners, batches))
+            yield answer(partial(written_messages, with_assigners, batches))
 
         answers = routed(frame, task.schema).mapInArrow(write, ANSWER_SCHEMA)
         is_bounded = session.conf.get(_BYTE_BOUND, None) is not None
@@ -70,18 +70,19 @@ def _with_assigners(task: WriteTask, session: SparkSession) -> WriteTask:
     return replace(task, key_index=replace(task.key_index, assigners=assigners_of(session, task.schema)))
 
 
-def _check_columns(task: WriteTask, frame: DataFrame) -> None:
-    """Check the columns before a job starts. Raises InvalidRequest."""
+def check_columns(task: WriteTask, schema: StructType) -> None:
+    """Check the columns of a frame before a job starts. Raises InvalidRequest."""
     # A column of Spark's null type has no table type, and fits every column.
-    voids = [field.name for field in frame.schema.fields if isinstance(field.dataType, NullType)]
-    typed = fields_from_spark(frame.drop(*voids).schema)
+    voids = [field.name for field in schema.fields if isinstance(field.dataType, NullType)]
+    typed = fields_from_spark(StructType([field for field in schema.fields if field.name not in voids]))
     columns = [pa.field(field.name, arrow_type(field.type)) for field in typed]
     columns += [pa.field(name, pa.null()) for name in voids]
     nothing = pa.RecordBatchReader.from_batches(pa.schema(columns), [])
     input_batches(nothing, task.schema.fields, rowkind_column=task.rowkind_column, missing=task.missing, in_sql=True)
 
 
-def _write(task: WriteTask, batches: Iterator[pa.RecordBatch]) -> list[str]:
+def written_messages(task: WriteTask, batches: Iterator[pa.RecordBatch]) -> list[str]:
+    """Write, in a task, the rows that Spark gives it; return the text of its messages, none without rows."""
     first = next(batches, None)
     if first is None:
         return []
