@@ -16,6 +16,7 @@ from lakehouse_dagster.instance.dagster_internals import check_target
 from lakehouse_dagster.lake import Lake
 from lakehouse_dagster.metadata import OUTCOME, Metadata, findings, state_metadata
 from lakehouse_dagster.pipeline import OPERATIONS, Figure, TableState, figures, position, read_state
+from lakehouse_dagster.sources import row_source
 from lakehouse_dagster.specs import MaintenanceSpec, TableSpec
 
 # Without them Dagster would call the next ingest out of date, although nothing differs.
@@ -189,7 +190,8 @@ def show_state(
             )
         )
         if event is not None and _is_same_content(shown, state):
-            checks = (*((VERIFY,) if is_same_state else ()), ROW_COUNT, INPUTS_CURRENT, CONTENT_AGE)
+            own = (check.name for check in row_source(lake, spec).checks)
+            checks = (*((VERIFY,) if is_same_state else ()), ROW_COUNT, INPUTS_CURRENT, CONTENT_AGE, *own)
             _evaluate_again(instance, key, checks, since=event.timestamp)
         return state, None
     return state, None if event is None else event.timestamp

@@ -129,13 +129,16 @@ def _consumers(table: lc.Table) -> list[str]:
 def position(state: TableState) -> Mapping[str, Any]:
     """Return the place of a state in the history of its table: two states of one place are one state.
 
-    Expiry changes the earliest snapshot alone, and a table that was made again the incarnation.
+    Expiry changes the earliest snapshot or the changelogs alone, a tag makes no snapshot, and a table that was made
+    again has another incarnation.
     """
     return {
         "incarnation": state.incarnation,
         "snapshot_id": state.snapshot_id or 0,
         "files_total": state.files_total,
         "earliest_snapshot_id": state.earliest_snapshot_id or 0,
+        "changelogs_retained": state.changelogs_retained,
+        "tags": state.tags,
     }
 
 

@@ -100,6 +100,21 @@ def test_a_file_that_cannot_be_read_stops_no_other_and_stays_to_be_done(ready: R
 
 
 @pytest.mark.dagster
+def test_whether_all_files_are_loaded_is_still_shown_after_maintenance(ready: ReadyLake, incoming: Path):
+    put(incoming, "0.csv", 0, at=0)
+    put(incoming, "1.csv", "x", at=1)
+    ready.ingest()
+    told = latest_evaluation(ready, "files_loaded")
+    ready.maintain()
+
+    again = latest_evaluation(ready, "files_loaded")
+    event = ready.instance.fetch_materializations(ready.lake.table_key(ready.lake.table(ORDERS)), limit=1).records[0]
+    assert again.target_materialization_data is not None
+    assert again.target_materialization_data.storage_id == event.storage_id
+    assert (again.passed, again.description) == (False, told.description)
+
+
+@pytest.mark.dagster
 def test_a_run_that_died_anywhere_before_its_commit_is_continued_with_the_same_files(ready: ReadyLake, incoming: Path):
     put(incoming, "a.csv", 1, at=0)
     ready.ingest()

@@ -1,7 +1,7 @@
 """The page of a table says what is true now, whoever changed the table."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -62,6 +62,7 @@ def assert_true(ready: ReadyLake) -> None:
             "paimon/earliest_snapshot_id": snapshots[0].id,
             "paimon/snapshots_retained": len(snapshots),
             "paimon/files_total": len(table.files()),
+            "paimon/tags": len(table.tags()),
             "dagster/row_count": table.scan().count(),
         },
     )
@@ -136,6 +137,22 @@ def test_a_compaction_by_another_process_is_shown_and_is_no_new_version(ready: R
 
     assert_true(ready)
     assert latest(ready).tags["dagster/data_version"] == before["dagster/data_version"]
+
+
+def test_each_verb_of_another_process_is_shown(ready: ReadyLake):
+    verbs: dict[str, Callable[[lc.Table], object]] = {
+        "tag create": lambda table: table.create_tag("before"),
+        "merge": lambda table: table.merge([{"id": 98}], "t.id = s.id", lc.WhenNotMatched(insert="*")),
+        "rollback": lambda table: table.rollback_to(lc.AtTag("before")),
+        "tag delete": lambda table: table.delete_tag("before"),
+    }
+    for name, verb in verbs.items():
+        verb(ready.table(ORDERS))
+        before = events(ready)
+        report(ready)
+
+        assert events(ready) == before + 1, name
+        assert_true(ready)
 
 
 def test_a_table_that_was_made_again_is_shown_although_its_snapshots_begin_at_1(ready: ReadyLake):
