@@ -97,6 +97,11 @@ class Snapshot(BaseModel):
         """The run that made the snapshot, as its committer recorded it; None without a record."""
         return self.properties.get(RUN_ID)
 
+    @property
+    def rolled_back_to(self) -> str | None:
+        """The id of the snapshot whose rows this one brought back; None without a record of it."""
+        return self.properties.get(ROLLED_BACK_TO)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tag:

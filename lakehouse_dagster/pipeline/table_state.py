@@ -35,6 +35,8 @@ class SnapshotFacts:
     commit_user: str
     commit_identifier: int
     batch: str
+    # The id of the snapshot whose rows it brought back.
+    rolled_back_to: str = ""
 
     @property
     def made_by(self) -> str:
@@ -43,9 +45,9 @@ class SnapshotFacts:
 
     def __str__(self) -> str:
         batch = f", batch {self.batch}" if self.batch else ""
-        return (
-            f"{self.kind} by {self.made_by}{batch}, {self.change:+,} rows in files, {self.time:%Y-%m-%d %H:%M:%S} UTC"
-        )
+        back = f", rolled back to snapshot {self.rolled_back_to}" if self.rolled_back_to else ""
+        rows = f"{self.change:+,} rows in files"
+        return f"{self.kind} by {self.made_by}{batch}{back}, {rows}, {self.time:%Y-%m-%d %H:%M:%S} UTC"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,6 +180,7 @@ def _facts(snapshot: lc.Snapshot) -> SnapshotFacts:
         commit_user=snapshot.commit_user,
         commit_identifier=snapshot.commit_identifier,
         batch=named_batches(batch_keys(snapshot.properties)),
+        rolled_back_to=snapshot.rolled_back_to or "",
     )
 
 

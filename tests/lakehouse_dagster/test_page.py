@@ -204,6 +204,14 @@ def test_the_page_says_who_made_the_current_snapshot(ready: ReadyLake):
     assert shown["paimon/made_by"].startswith(f"APPEND by {user}, +1 rows in files, ")
     assert (shown["paimon/commit_kind"], shown["paimon/commit_user"]) == ("APPEND", user)
 
+    ready.table(ORDERS).rollback_to(4)
+    report(ready)
+
+    user = ready.table(ORDERS).snapshots()[-1].commit_user
+    assert ready.metadata(ORDERS)["paimon/made_by"].startswith(
+        f"OVERWRITE by {user}, rolled back to snapshot 4, -1 rows in files, "
+    )
+
 
 def test_after_maintenance_the_page_still_shows_the_commits_of_the_last_load(ready: ReadyLake):
     before = ready.metadata(ORDERS)
