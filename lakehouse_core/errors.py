@@ -19,7 +19,9 @@ LakehouseError
 └── CorruptTable             stored bytes contradict the spec or each other: stop, keep the evidence
 """
 
+import difflib
 import reprlib
+from collections.abc import Iterable
 from typing import Final
 
 # One line of a terminal's log, with the advice at its end.
@@ -38,6 +40,21 @@ class LakehouseError(Exception):
 def shown(value: object) -> str:
     """Return a caller's value for a message: its `repr`, cut to a short line."""
     return _one_line(_VALUES.repr(value))
+
+
+def near_hint(name: object, known: Iterable[object], otherwise: str, *, most: int = 3, cutoff: float = 0.5) -> str:
+    """Return advice for an unknown name: the known ones that are most like it, or `otherwise`."""
+    near = near_names(name, known, most=most, cutoff=cutoff)
+    return f"Did you mean {near}?" if near else otherwise
+
+
+def near_names(name: object, known: Iterable[object], *, most: int = 3, cutoff: float = 0.5) -> str:
+    """Return the known names that are most like an unknown one, as `a or b`; empty if none is like it.
+
+    `most`: how many are named; `cutoff`: how like they have to be, from 0 to 1.
+    """
+    found = difflib.get_close_matches(str(name), list(dict.fromkeys(map(str, known))), n=most, cutoff=cutoff)
+    return " or ".join(found)
 
 
 def written_as(value: object) -> str:

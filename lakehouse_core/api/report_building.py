@@ -1,13 +1,14 @@
 """Report building: turn the results of the core into the reports that users get."""
 
 from dataclasses import asdict, fields, replace
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from lakehouse_core.api.reports import (
     CommitReport,
     CompactionReport,
     ExpiryReport,
     ManifestReport,
+    Report,
     RollbackReport,
     RowChangeReport,
     SchemaReport,
@@ -26,6 +27,8 @@ from lakehouse_core.planning.row_changes.statements import SourceMerge
 from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.snapshot import Tag
 from lakehouse_core.table.staged_commit import StagedCommit
+
+R = TypeVar("R", bound=Report)
 
 
 def commit_report(staged: StagedCommit, result: CommitResult, compaction: WriteCompaction) -> CommitReport:
@@ -66,27 +69,29 @@ def commit_report(staged: StagedCommit, result: CommitResult, compaction: WriteC
 def row_change_report(result: RowChangeResult, *, dry_run: bool) -> RowChangeReport:
     """Return the report of a row change; for a dry run, what it would change."""
     base = result.base
-    report = commit_report(result.staged, result.commit, result.compaction)
-    same = {each.name: getattr(report, each.name) for each in fields(report)}
     nothing = "the table is empty" if base.snapshot is None else "no row satisfies the condition"
     if isinstance(base.statement, SourceMerge) and base.statement.operation == "MERGE":
         nothing = "no row falls under a clause"
-    return RowChangeReport(
-        **{
-            **same,
-            "noop_reason": None if result.files_touched or result.rows_inserted else nothing,
-            "dry_run": dry_run,
-            "operation": base.statement.operation,
-            "method": base.method.value,
-            "rows_matched": result.rows_matched,
-            "rows_updated": result.rows_updated,
-            "rows_deleted": result.rows_deleted,
-            "rows_inserted": result.rows_inserted,
-            "rows_read": result.rows_read,
-            "files_touched": result.files_touched,
-            "runs": result.runs,
-        }
+    return extended(
+        commit_report(result.staged, result.commit, result.compaction),
+        RowChangeReport,
+        noop_reason=None if result.files_touched or result.rows_inserted else nothing,
+        dry_run=dry_run,
+        operation=base.statement.operation,
+        method=base.method.value,
+        rows_matched=result.rows_matched,
+        rows_updated=result.rows_updated,
+        rows_deleted=result.rows_deleted,
+        rows_inserted=result.rows_inserted,
+        rows_read=result.rows_read,
+        files_touched=result.files_touched,
+        runs=result.runs,
     )
+
+
+def extended(report: Report, kind: type[R], **more: Any) -> R:
+    """Return a report of another kind with the fields of this one, and with more of its own."""
+    return kind(**{**{each.name: getattr(report, each.name) for each in fields(report)}, **more})
 
 
 def compaction_report(table: str, result: CompactionResult, before: int | None, *, dry_run: bool) -> CompactionReport:

@@ -4,13 +4,12 @@ Rule: a wrong argument is refused before the verb does anything.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
 from datetime import timedelta
 from typing import Any
 
 from lakehouse_core.api.arguments import CallOptions, partition_list
 from lakehouse_core.api.error_context import names_table
-from lakehouse_core.api.report_building import row_change_report
+from lakehouse_core.api.report_building import extended, row_change_report
 from lakehouse_core.api.reports import PartitionExpiryReport, PartitionsDoneReport, timed
 from lakehouse_core.errors import InvalidRequest, shown
 from lakehouse_core.execution.context import TableContext
@@ -60,10 +59,11 @@ def expire_partitions(
             noop_reason="no partition has expired",
             dry_run=call.dry_run,
         )
-    report = row_change_report(result, dry_run=call.dry_run)
-    same = {each.name: getattr(report, each.name) for each in fields(report)}
-    schema = result.base.schema
-    return PartitionExpiryReport(**same, partitions_expired=tuple(named_values(values, schema) for values in found))
+    return extended(
+        row_change_report(result, dry_run=call.dry_run),
+        PartitionExpiryReport,
+        partitions_expired=tuple(named_values(values, result.base.schema) for values in found),
+    )
 
 
 @names_table

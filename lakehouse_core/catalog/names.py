@@ -3,12 +3,11 @@
 Rule: names from other engines are opened if they are safe as one part of a path; only new names follow our rules.
 """
 
-import difflib
 import unicodedata
 from collections.abc import Iterable
 from typing import Final
 
-from lakehouse_core.errors import InvalidRequest, UnsupportedFeature, shown
+from lakehouse_core.errors import InvalidRequest, UnsupportedFeature, near_hint, shown
 
 SYSTEM_DATABASE: Final = "sys"
 DATABASE_SUFFIX: Final = ".db"
@@ -86,13 +85,8 @@ def twins(names: Iterable[str], name: str | None) -> list[str]:
 def near(name: str, existing: Iterable[str]) -> str:
     """Return advice for a name that does not exist: the nearest existing names, or all of them when they are few."""
     known = sorted(existing)
-    matches = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
-    if matches:
-        return f"Did you mean {' or '.join(map(repr, matches))}?"
-    if not known:
-        return "There is none."
     listed = ", ".join(known[:10]) + (" …" if len(known) > 10 else "")
-    return f"There are: {listed}."
+    return near_hint(name, known, f"There are: {listed}." if known else "There is none.")
 
 
 def _unsafe(name: str) -> str | None:

@@ -4,14 +4,13 @@ Rule: the file holds no secret; it names the variables of the environment that d
 docs/catalogs.md#profiles.
 """
 
-import difflib
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from lakehouse_core.errors import InvalidRequest, NotFound, shown
+from lakehouse_core.errors import InvalidRequest, NotFound, near_hint, shown
 from lakehouse_core.storage import home_expanded
 
 FILE_VARIABLE: Final = "LAKEHOUSE_PROFILES"
@@ -39,8 +38,7 @@ def read_profile(name: str) -> Profile:
     path = os.environ.get(FILE_VARIABLE) or home_expanded(_DEFAULT_FILE)  # noqa: TID251
     profiles = _read(path)
     if name not in profiles:
-        near = difflib.get_close_matches(str(name), [str(each) for each in profiles], n=1)
-        hint = f"Did you mean {near[0]}?" if near else f"There are: {', '.join(map(str, profiles)) or 'none'}."
+        hint = near_hint(name, profiles, f"There are: {', '.join(map(str, profiles)) or 'none'}.", most=1)
         raise NotFound(f"Profile {shown(name)} does not exist in {path}. {hint}")
     return _parsed(profiles[name], f"{path}: profile {name}")
 

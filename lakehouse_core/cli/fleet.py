@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -13,7 +14,7 @@ from lakehouse_core.api.fleet.run import MaintenanceOutcome, MaintenanceReport
 from lakehouse_core.cli.arguments import TableArgument
 from lakehouse_core.cli.failures import error_text, exit_code, print_failure, worst
 from lakehouse_core.cli.help import VerbGroup
-from lakehouse_core.cli.options import json_option, parse_age
+from lakehouse_core.cli.options import AGE, json_option
 from lakehouse_core.cli.output import print_json
 from lakehouse_core.cli.session import catalog_of, catalog_of_plan, is_json, open_catalog, progress_bar
 from lakehouse_core.display import count_text
@@ -38,7 +39,7 @@ def _planning(command: F) -> F:
         click.argument("tables", type=TableArgument(many=True, system=False), default="*"),
         click.option("--budget", metavar="SIZE", help="The most bytes to rewrite, as in 50gb."),
         click.option("--requests", type=int, metavar="N", help="The most requests to the store."),
-        click.option("--time", "duration", metavar="AGE", help="The most time, as in 2h, estimated from the others."),
+        click.option("--time", "duration", type=AGE, help="The most time, as in 2h, estimated from the others."),
         click.option(
             "--reads",
             multiple=True,
@@ -54,7 +55,7 @@ def _planning(command: F) -> F:
         ),
         click.option(
             "--request-time",
-            metavar="AGE",
+            type=AGE,
             help="How long a request to the store takes, as in 20ms for an object store. Default: 0.2 ms.",
         ),
         click.option("--only-urgent", is_flag=True, help="Only what should not wait."),
@@ -203,10 +204,10 @@ def _made(
     tables: str,
     budget: str | None,
     requests: int | None,
-    duration: str | None,
+    duration: timedelta | None,
     reads: Sequence[str],
     operations: Sequence[str],
-    request_time: str | None,
+    request_time: timedelta | None,
     only_urgent: bool,
     also: Sequence[str],
 ) -> MaintenancePlan:
@@ -216,7 +217,7 @@ def _made(
     limits = Budget(
         bytes=None if budget is None else parse_size("--budget", budget),
         requests=requests,
-        seconds=None if duration is None else _seconds(duration, "--time"),
+        seconds=None if duration is None else duration.total_seconds(),
     )
     chosen: list[Operation] = [_WORDS[word] for word in operations] or list(OPERATIONS)
     catalog = open_catalog(context)
@@ -228,14 +229,10 @@ def _made(
             reads=_reads(reads),
             operations=chosen,
             only_urgent=only_urgent,
-            rates=RATES if request_time is None else Rates(request_seconds=_seconds(request_time, "--request-time")),
+            rates=RATES if request_time is None else Rates(request_seconds=request_time.total_seconds()),
             also=others,
             progress=progress,
         )
-
-
-def _seconds(text: str, option: str) -> float:
-    return parse_age(text, option).total_seconds()
 
 
 def _reads(texts: Sequence[str]) -> dict[str, float]:

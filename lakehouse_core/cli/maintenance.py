@@ -1,6 +1,8 @@
 """compact, compact-manifests, expire, tag, rollback, verify."""
 
-from typing import Final
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any, Final, TypeVar
 
 import click
 
@@ -9,10 +11,12 @@ from lakehouse_core.api.table import Table
 from lakehouse_core.cli.arguments import TAG, table_argument, tables_argument
 from lakehouse_core.cli.help import Verb, VerbGroup
 from lakehouse_core.cli.many import on_each
-from lakehouse_core.cli.options import json_option, parse_age, rollback_point
+from lakehouse_core.cli.options import AGE, json_option, rollback_point
 from lakehouse_core.cli.output import print_report
 from lakehouse_core.cli.records import print_tags
 from lakehouse_core.cli.session import is_json, open_table, parse_assignments, progress_bar
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 _DRY_RUN: Final = click.option("--dry-run", is_flag=True, help="Print the plan and change nothing.")
 
@@ -33,7 +37,7 @@ _DRY_RUN: Final = click.option("--dry-run", is_flag=True, help="Print the plan a
 @click.option(
     "--bucket", "buckets", type=int, multiple=True, metavar="N", help="Only this bucket. Repeat for more of them."
 )
-@click.option("--partition-idle", metavar="AGE", help="Only partitions without a new file for this time, as in 1h.")
+@click.option("--partition-idle", type=AGE, help="Only partitions without a new file for this time, as in 1h.")
 @_DRY_RUN
 @json_option
 @click.pass_context
@@ -44,11 +48,10 @@ def compact(
     full: bool,
     partition: tuple[str, ...],
     buckets: tuple[int, ...],
-    partition_idle: str | None,
+    partition_idle: timedelta | None,
     dry_run: bool,
 ) -> int:
     """Rewrite the files of TABLE, or of all tables that match a pattern such as 'sales.*', into fewer."""
-    idle = None if partition_idle is None else parse_age(partition_idle, "--partition-idle")
     assignments = parse_assignments(partition)
 
     def verb(opened: Table) -> None:
@@ -56,7 +59,7 @@ def compact(
             report = opened.compact(
                 full=full,
                 partition=assignments,
-                partition_idle=idle,
+                partition_idle=partition_idle,
                 buckets=buckets or None,
                 dry_run=dry_run,
                 progress=progress,
@@ -90,7 +93,7 @@ def compact_manifests(context: click.Context, *, table: str, dry_run: bool) -> i
     metavar="N",
     help="Keep at least this many snapshots. Default: the table's option.",
 )
-@click.option("--older-than", metavar="AGE", help="Keep snapshots younger than this, as in 1h or 7d.")
+@click.option("--older-than", type=AGE, help="Keep snapshots younger than this, as in 1h or 7d.")
 @_DRY_RUN
 @json_option
 @click.pass_context
@@ -100,16 +103,15 @@ def expire(
     table: str,
     retain_max: int | None,
     retain_min: int | None,
-    older_than: str | None,
+    older_than: timedelta | None,
     dry_run: bool,
 ) -> int:
     """Expire old snapshots of TABLE, or of all tables that match a pattern, and delete files that only they need."""
-    age = None if older_than is None else parse_age(older_than, "--older-than")
 
     def verb(opened: Table) -> None:
         with progress_bar(context) as progress:
             report = opened.expire_snapshots(
-                retain_max=retain_max, retain_min=retain_min, older_than=age, dry_run=dry_run, progress=progress
+                retain_max=retain_max, retain_min=retain_min, older_than=older_than, dry_run=dry_run, progress=progress
             )
         _told(context, report)
 
@@ -121,23 +123,31 @@ def tag() -> None:
     """Create, replace, rename, delete, expire and list tags."""
 
 
+def _tag_options(command: F) -> F:
+    """Take --snapshot and --retention."""
+    command = click.option(
+        "--retention", type=AGE, help="How long the tag stays, as in 30d. Default: until it is deleted."
+    )(command)
+    return click.option(
+        "--snapshot", type=int, metavar="N", help="The snapshot that the tag names. Default: the latest."
+    )(command)
+
+
 @tag.command("create", epilog="lakehouse tag create sales.orders eod --snapshot 12 --retention 30d")
 @tables_argument
 @click.argument("name")
-@click.option("--snapshot", type=int, metavar="N", help="The snapshot to tag. Default: the latest.")
-@click.option("--retention", metavar="AGE", help="How long the tag stays, as in 30d. Default: until it is deleted.")
+@_tag_options
 @_DRY_RUN
 @json_option
 @click.pass_context
 def create_tag(
-    context: click.Context, *, table: str, name: str, snapshot: int | None, retention: str | None, dry_run: bool
+    context: click.Context, *, table: str, name: str, snapshot: int | None, retention: timedelta | None, dry_run: bool
 ) -> int:
     """Name a snapshot of TABLE, or of all tables that match a pattern, and keep its files."""
-    age = None if retention is None else parse_age(retention, "--retention")
     return on_each(
         context,
         table,
-        lambda opened: _told(context, opened.create_tag(name, at=snapshot, retention=age, dry_run=dry_run)),
+        lambda opened: _told(context, opened.create_tag(name, at=snapshot, retention=retention, dry_run=dry_run)),
     )
 
 
@@ -155,20 +165,18 @@ def delete_tag(context: click.Context, *, table: str, name: str, dry_run: bool) 
 @tag.command("replace", epilog="lakehouse tag replace sales.orders eod --snapshot 12")
 @tables_argument
 @click.argument("name", type=TAG)
-@click.option("--snapshot", type=int, metavar="N", help="The snapshot that it names then. Default: the latest.")
-@click.option("--retention", metavar="AGE", help="How long the tag stays, as in 30d. Default: until it is deleted.")
+@_tag_options
 @_DRY_RUN
 @json_option
 @click.pass_context
 def replace_tag(
-    context: click.Context, *, table: str, name: str, snapshot: int | None, retention: str | None, dry_run: bool
+    context: click.Context, *, table: str, name: str, snapshot: int | None, retention: timedelta | None, dry_run: bool
 ) -> int:
     """Let a tag of TABLE, or of all tables that match a pattern, name another snapshot."""
-    age = None if retention is None else parse_age(retention, "--retention")
     return on_each(
         context,
         table,
-        lambda opened: _told(context, opened.replace_tag(name, at=snapshot, retention=age, dry_run=dry_run)),
+        lambda opened: _told(context, opened.replace_tag(name, at=snapshot, retention=retention, dry_run=dry_run)),
     )
 
 
@@ -186,14 +194,15 @@ def rename_tag(context: click.Context, *, table: str, name: str, new_name: str, 
 
 @tag.command("expire", epilog="lakehouse tag expire sales.orders --older-than 30d")
 @tables_argument
-@click.option("--older-than", metavar="AGE", help="Also delete tags that are older than this, as in 30d.")
+@click.option("--older-than", type=AGE, help="Also delete tags that are older than this, as in 30d.")
 @_DRY_RUN
 @json_option
 @click.pass_context
-def expire_tags(context: click.Context, *, table: str, older_than: str | None, dry_run: bool) -> int:
+def expire_tags(context: click.Context, *, table: str, older_than: timedelta | None, dry_run: bool) -> int:
     """Delete the tags of TABLE, or of all tables that match a pattern, whose retention is over."""
-    age = None if older_than is None else parse_age(older_than, "--older-than")
-    return on_each(context, table, lambda opened: _told(context, opened.expire_tags(older_than=age, dry_run=dry_run)))
+    return on_each(
+        context, table, lambda opened: _told(context, opened.expire_tags(older_than=older_than, dry_run=dry_run))
+    )
 
 
 @tag.command("list", epilog="lakehouse tag list sales.orders")

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection
 from datetime import timedelta
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import click
 
@@ -77,14 +77,22 @@ def rollback_point(text: str, tags: Collection[str]) -> ReadPoint:
         ) from error
 
 
-def parse_age(text: str, option: str) -> timedelta:
-    """Return a duration such as 1h, 30 min or 7d.
-
-    A number without a unit, which table options read as milliseconds, is refused.
+class Age(click.ParamType[timedelta]):
+    """A duration such as 1h, 30 min or 7d. A number without a unit, which table options read as milliseconds, is
+    refused.
     """
-    if text.strip().isdigit():
-        raise InvalidRequest(f"Option {option} is {text!r}: expected a unit. Write it, as in {text.strip()} min.")
-    try:
-        return timedelta(milliseconds=parse_duration(option, text))
-    except OverflowError as error:
-        raise InvalidRequest(f"Option {option} is {text!r}: expected at most {timedelta.max.days} d.") from error
+
+    name = "age"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> timedelta:
+        assert param is not None, "only options have this type"
+        option, text = param.opts[0], str(value).strip()
+        if text.isdigit():
+            raise InvalidRequest(f"Option {option} is {value!r}: expected a unit. Write it, as in {text} min.")
+        try:
+            return timedelta(milliseconds=parse_duration(option, value))
+        except OverflowError as error:
+            raise InvalidRequest(f"Option {option} is {value!r}: expected at most {timedelta.max.days} d.") from error
+
+
+AGE: Final = Age()

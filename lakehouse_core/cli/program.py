@@ -1,6 +1,5 @@
 """`lakehouse`: find the verb, load only its module, and turn errors into one line and an exit code."""
 
-import difflib
 import os
 import sys
 from importlib import import_module
@@ -11,7 +10,7 @@ from click.shell_completion import shell_complete
 
 from lakehouse_core.cli.failures import error_text, exit_code, print_failure
 from lakehouse_core.cli.help import VerbGroup
-from lakehouse_core.errors import LakehouseError
+from lakehouse_core.errors import LakehouseError, near_names
 
 PROGRAM: Final = "lakehouse"
 # A completing shell sets it when it calls the program to be told what fits.
@@ -73,8 +72,8 @@ class _Verbs(VerbGroup):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args[0] not in _VERBS and (near := difflib.get_close_matches(args[0], _VERBS, n=1)):
-            ctx.fail(f"No such command {args[0]!r}. Did you mean {near[0]!r}?")
+        if args[0] not in _VERBS and (near := near_names(args[0], _VERBS, most=1)):
+            ctx.fail(f"No such command {args[0]!r}. Did you mean {near!r}?")
         return super().resolve_command(ctx, args)
 
 

@@ -1,12 +1,13 @@
 """delete, update, truncate, drop-partitions."""
 
+from datetime import timedelta
 from typing import Final
 
 import click
 
 from lakehouse_core.cli.arguments import table_argument
 from lakehouse_core.cli.help import Verb
-from lakehouse_core.cli.options import json_option, parse_age
+from lakehouse_core.cli.options import AGE, json_option
 from lakehouse_core.cli.output import print_report
 from lakehouse_core.cli.session import is_json, open_table, parse_assignments, progress_bar
 from lakehouse_core.errors import InvalidRequest
@@ -110,7 +111,7 @@ def drop_partitions(context: click.Context, *, table: str, partitions: tuple[str
 @table_argument
 @click.option(
     "--older-than",
-    metavar="AGE",
+    type=AGE,
     help="How long ago the time of a partition is, as in 90d. Default: the table's option.",
 )
 @click.option("--pattern", metavar="TEXT", help="The parts of the time, as in '$day $hour:00:00'.")
@@ -123,16 +124,15 @@ def expire_partitions(
     context: click.Context,
     *,
     table: str,
-    older_than: str | None,
+    older_than: timedelta | None,
     pattern: str | None,
     formatter: str | None,
     at_most: int | None,
     dry_run: bool,
 ) -> None:
     """Delete the rows of partitions of TABLE whose values are a time that is too long ago, in one commit."""
-    age = None if older_than is None else parse_age(older_than, "--older-than")
     report = open_table(context, table).expire_partitions(
-        age, pattern=pattern, formatter=formatter, at_most=at_most, dry_run=dry_run
+        older_than, pattern=pattern, formatter=formatter, at_most=at_most, dry_run=dry_run
     )
     print_report(report, as_json=is_json(context))
 

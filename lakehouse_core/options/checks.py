@@ -3,11 +3,10 @@
 Source: docs/semantics/tables.md#constraints; the treatment of each option is in `known`.
 """
 
-import difflib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
-from lakehouse_core.errors import InvalidRequest, UnsupportedFeature, shown, written_as
+from lakehouse_core.errors import InvalidRequest, UnsupportedFeature, near_names, shown, written_as
 from lakehouse_core.options.expiry import check_retention
 from lakehouse_core.options.files import check_name_part
 from lakehouse_core.options.keys import FORMER_NAMES, WRITABLE, known_key, under_current_names
@@ -119,9 +118,9 @@ def about_option(table: str) -> str:
 
 def one_of(text: str, words: Sequence[str]) -> str:
     """Return advice for a text that is not one of the words: the nearest word, and all words."""
-    near = difflib.get_close_matches(text.strip().lower(), words, n=1)
     choices = f"{', '.join(words[:-1])} or {words[-1]}" if len(words) > 1 else words[0]
-    return f"did you mean {near[0]}? Set {choices}" if near else f"set {choices}"
+    near = near_names(text.strip().lower(), words, most=1)
+    return f"did you mean {near}? Set {choices}" if near else f"set {choices}"
 
 
 def _unsupported(table: str, key: str, value: str) -> UnsupportedFeature:

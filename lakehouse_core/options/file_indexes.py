@@ -3,13 +3,12 @@
 Source: docs/semantics/options.md#treatment, docs/format/file-index.md#container.
 """
 
-import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from lakehouse_core.errors import InvalidRequest, UnsupportedFeature, shown
+from lakehouse_core.errors import InvalidRequest, UnsupportedFeature, near_names, shown
 from lakehouse_core.options.units import parse_float, parse_int, parse_names, parse_size
 
 _PREFIX: Final = "file-index."
@@ -165,5 +164,5 @@ def _rate(key: str, text: str) -> float:
 
 
 def _near(word: str, known: tuple[str, ...]) -> str:
-    near = difflib.get_close_matches(word, known, n=1, cutoff=0.5)
-    return f": did you mean {near[0]}?" if near else f": there are {', '.join(known) or 'none'}."
+    near = near_names(word, known, most=1)
+    return f": did you mean {near}?" if near else f": there are {', '.join(known) or 'none'}."

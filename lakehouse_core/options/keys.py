@@ -1,10 +1,9 @@
 """Option keys: current and former names of options."""
 
-import difflib
 from collections.abc import Mapping
 from typing import Final
 
-from lakehouse_core.errors import InvalidRequest
+from lakehouse_core.errors import InvalidRequest, near_names
 from lakehouse_core.options.known import KNOWN, OptionKey, Treatment
 
 # The supported values of options that are supported for some values only.
@@ -96,6 +95,6 @@ def known_key(key: str) -> OptionKey:
         return known
     if key in CATALOG_KEYS or key.startswith(_CATALOG_PREFIXES):
         raise InvalidRequest(f"Option {key} is an option of a catalog, not of a table. Pass it to connect.")
-    near = difflib.get_close_matches(key, [*KNOWN, *FORMER_NAMES], n=1, cutoff=0.7)
-    hint = f"did you mean {near[0]}?" if near else "remove it, or look its name up in Paimon's documentation."
+    near = near_names(key, [*KNOWN, *FORMER_NAMES], most=1, cutoff=0.7)
+    hint = f"did you mean {near}?" if near else "remove it, or look its name up in Paimon's documentation."
     raise InvalidRequest(f"Option {key} is not known: {hint}")

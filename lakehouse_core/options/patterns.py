@@ -4,11 +4,10 @@ format's writer.
 Source: docs/semantics/options.md#treatment.
 """
 
-import difflib
 from collections.abc import Sequence
 from typing import Final
 
-from lakehouse_core.errors import InvalidRequest, shown
+from lakehouse_core.errors import InvalidRequest, near_names, shown
 from lakehouse_core.options.file_indexes import check_index_option, has_known_kind, is_index_option
 from lakehouse_core.options.keys import FIELD_ENDINGS, FORMER_NAMES, known_key
 from lakehouse_core.options.known import KNOWN, Treatment
@@ -40,9 +39,9 @@ def check_field_key(key: str, columns: Sequence[str]) -> None:
         column, dot, word = key.removeprefix("fields.").rpartition(".")
         if not dot:
             known_key(key)
-        near = difflib.get_close_matches(word, FIELD_ENDINGS, n=1, cutoff=0.5)
         endings = [ending for ending, treatment in FIELD_ENDINGS.items() if treatment is Treatment.HONOURED]
-        advice = f"did you mean fields.{column}.{near[0]}?" if near else f"it may end in .{', .'.join(endings)}."
+        near = near_names(word, FIELD_ENDINGS, most=1)
+        advice = f"did you mean fields.{column}.{near}?" if near else f"it may end in .{', .'.join(endings)}."
         unknown = [
             f" Column {shown(name)} does not exist: {_existing(name, columns)}"
             for name in column.split(",")
@@ -65,8 +64,8 @@ def _check_column(key: str, column: str, columns: Sequence[str]) -> None:
 
 
 def _existing(column: str, columns: Sequence[str]) -> str:
-    near = difflib.get_close_matches(column, columns, n=1)
-    return f"did you mean {near[0]}?" if near else f"take one of {', '.join(columns)}."
+    near = near_names(column, columns, most=1)
+    return f"did you mean {near}?" if near else f"take one of {', '.join(columns)}."
 
 
 def field_ending(key: str) -> str | None:

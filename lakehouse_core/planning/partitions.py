@@ -1,10 +1,9 @@
 """Partitions as users name them: values by column, for some or all partition keys."""
 
-import difflib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from lakehouse_core.errors import InvalidRequest, shown
+from lakehouse_core.errors import InvalidRequest, near_hint, shown
 from lakehouse_core.format.binary_row import deserialize_row
 from lakehouse_core.format.data_types import DataField, to_internal
 from lakehouse_core.format.partition_path import partition_spec_text
@@ -73,8 +72,8 @@ def _partition_field(name: str, schema: TableSchema) -> DataField:
         return schema.field(name)
     if not schema.partition_keys:
         raise InvalidRequest(f"Partition column {shown(name)}: the table is not partitioned. Leave the partition out.")
-    near = difflib.get_close_matches(name, schema.partition_keys, n=1, cutoff=0.5)
-    hint = f"Did you mean {shown(near[0])}?" if near else f"It is partitioned by {', '.join(schema.partition_keys)}."
+    keys = schema.partition_keys
+    hint = near_hint(name, keys, f"It is partitioned by {', '.join(keys)}.", most=1)
     raise InvalidRequest(f"Partition column {shown(name)}: the table is not partitioned by it. {hint}")
 
 

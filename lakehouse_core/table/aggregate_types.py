@@ -5,12 +5,11 @@ BOOLEAN and nested types fail. Here a wrong type fails when the table is created
 Source: docs/semantics/merge-engines.md#aggregate-functions; the factories of Java 2.0.0.
 """
 
-import difflib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from lakehouse_core.errors import InvalidRequest
+from lakehouse_core.errors import InvalidRequest, near_names
 from lakehouse_core.format.data_types import (
     INTEGER_BITS,
     MAX_LENGTH,
@@ -100,8 +99,8 @@ def function_named(option: str, name: str) -> str:
     """Return the function that the option's value means. Raises InvalidRequest with near matches for an unknown one."""
     if (meant := ALIASES.get(name, name)) in FUNCTIONS:
         return meant
-    near = difflib.get_close_matches(name.strip().lower(), [*FUNCTIONS, *ALIASES], n=3)
-    hint = f"did you mean {' or '.join(near)}?" if near else f"take one of {', '.join(FUNCTIONS)}."
+    near = near_names(name.strip().lower(), [*FUNCTIONS, *ALIASES], cutoff=0.6)
+    hint = f"did you mean {near}?" if near else f"take one of {', '.join(FUNCTIONS)}."
     raise InvalidRequest(f"Option {option} is {name!r}, which is not an aggregate function: {hint}")
 
 

@@ -105,7 +105,7 @@ def test_the_help_of_every_verb_ends_with_an_example_that_parses(shell, words):
             2,
             "Give only one of --snapshot, --tag and --as-of.",
         ),
-        (["read", "sales.order"], 2, "Table 'sales.order' does not exist. Did you mean 'orders'?"),
+        (["read", "sales.order"], 2, "Table 'sales.order' does not exist. Did you mean orders?"),
         (["read", "sales.orders", "--where", "id >"], 2, "is not SQL at character 4"),
         (["read", "sales.orders", "-o", "rows.txt"], 2, "rows.txt: expected a name that ends with one of .parquet"),
         (["-w", "gs://bucket/wh", "tables"], 6, "stores of gs: are not supported yet"),

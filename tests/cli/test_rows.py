@@ -289,7 +289,7 @@ def test_system_tables_are_read_by_their_names(shell, orders):
     told = shell("describe", f"{orders}$files").err
     assert "is a system table, which only `read` and `count` take. Name 'sales.orders'." in told
     assert "takes only --option, --limit and -o" in shell("read", f"{orders}$files", "--where", "bucket = 1").err
-    assert "Did you mean 'snapshots'?" in shell("read", f"{orders}$snapshot").err
+    assert "Did you mean snapshots?" in shell("read", f"{orders}$snapshot").err
 
 
 def test_a_diff_is_told_between_snapshots_or_tags(shell, orders, home):

@@ -169,7 +169,7 @@ def test_a_table_that_is_not_there_is_told_before_anything_is_asked(shell, order
     answer = shell("drop", "sales.order")
 
     assert answer.code == 2
-    assert "Did you mean 'orders'?" in answer.err
+    assert "Did you mean orders?" in answer.err
     assert "for good?" not in answer.err
 
 

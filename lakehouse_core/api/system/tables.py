@@ -4,7 +4,6 @@ rows.
 Rule: times are in UTC, while Java shows the clock of its own zone. Source: docs/semantics/reading.md#system-tables.
 """
 
-import difflib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -31,7 +30,7 @@ from lakehouse_core.api.system.rows import (
     tag_rows,
 )
 from lakehouse_core.display import line, page
-from lakehouse_core.errors import InvalidRequest, NotFound, UnsupportedFeature, shown
+from lakehouse_core.errors import InvalidRequest, NotFound, UnsupportedFeature, near_hint, shown
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.execution.read.lineage import load_lineage
 from lakehouse_core.execution.read.scan import ReadRequest, explain_missing_files, plan_read, read_point, read_tasks
@@ -118,8 +117,7 @@ def system_table(name: str, source: SystemSource) -> SystemTable:
     Raises InvalidRequest for options of a system table that does not depend on the state.
     """
     if not isinstance(name, str) or name not in SYSTEM_TABLES:
-        near = difflib.get_close_matches(name if isinstance(name, str) else "", SYSTEM_TABLES, n=3, cutoff=0.5)
-        hint = f"Did you mean {' or '.join(map(repr, near))}?" if near else f"There are: {', '.join(SYSTEM_TABLES)}."
+        hint = near_hint(name, SYSTEM_TABLES, f"There are: {', '.join(SYSTEM_TABLES)}.")
         raise NotFound(f"{source.table.name}: system table {shown(name)} does not exist. {hint}")
     full_name = f"{source.table.name}${name}"
     if name in _OF_ROWS:

@@ -4,7 +4,6 @@ Rule: a password is in no address, text or pickle. It stays in the process to wh
 Source: docs/decisions/0023-sql-catalogs.md.
 """
 
-import difflib
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ from typing import Any, Final
 from sqlalchemy import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
-from lakehouse_core.errors import InvalidRequest, UnsupportedFeature, shown
+from lakehouse_core.errors import InvalidRequest, UnsupportedFeature, near_hint, shown
 from lakehouse_core.options import parse_duration
 from lakehouse_core.storage import home_expanded
 
@@ -186,8 +185,7 @@ def _without_password(url: URL) -> str:
 def _checked(settings: Mapping[str, Any]) -> Mapping[str, str]:
     for name, value in settings.items():
         if name not in _SETTINGS:
-            near = difflib.get_close_matches(str(name), _SETTINGS, n=1)
-            hint = f"Did you mean {near[0]}?" if near else f"Expected {', '.join(_SETTINGS)}."
+            hint = near_hint(name, _SETTINGS, f"Expected {', '.join(_SETTINGS)}.", most=1)
             raise InvalidRequest(f"metastore_options: there is no option {shown(name)} of a SQL catalog. {hint}")
         if not isinstance(value, str):
             found = "a value that is not text" if "password" in name else shown(value)

@@ -3,7 +3,6 @@
 Rule: columns are matched by position, as in Spark, or by name where the statement says so; OVERWRITE is static.
 """
 
-import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -16,9 +15,10 @@ from lakehouse_core.api.table import Table
 from lakehouse_core.catalog.statements.names import StatementCall
 from lakehouse_core.catalog.statements.queries import engine_query, plan_query, session_of
 from lakehouse_core.display import count_text
-from lakehouse_core.errors import LakehouseError, shown
+from lakehouse_core.errors import LakehouseError, near_hint, shown
 from lakehouse_core.format.data_types import AtomicType, DataField, TypeRoot, arrow_type, to_internal
 from lakehouse_core.interchange.arrow_rows import ArrowRows
+from lakehouse_core.planning.sql.expressions import without_case
 from lakehouse_core.planning.sql.statement import Insert
 from lakehouse_core.table.predicate import scalar
 
@@ -88,11 +88,9 @@ def _targets(
 
 def _column(call: StatementCall, statement: Insert, table: Table, name: str) -> str:
     known = table.schema.column_names
-    matches = [one for one in known if one == name] or [one for one in known if one.casefold() == name.casefold()]
-    if len(matches) == 1:
-        return str(matches[0])
-    near = difflib.get_close_matches(name, known, n=2, cutoff=0.5)
-    hint = f"Did you mean {' or '.join(near)}?" if near else f"Columns: {', '.join(known)}."
+    if len(found := without_case(name, known)) == 1:
+        return found[0]
+    hint = near_hint(name, known, f"Columns: {', '.join(known)}.")
     raise call.sql.invalid(statement.table.start, f"{table.name} has no column {shown(name)}. {hint}")
 
 

@@ -3,7 +3,6 @@
 Rule: a procedure or an argument that has no counterpart is refused by name, never left out.
 """
 
-import difflib
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -26,7 +25,7 @@ from lakehouse_core.catalog.statements.procedure_arguments import (
 )
 from lakehouse_core.catalog.statements.rollback_procedures import ROLLBACK_PROCEDURES
 from lakehouse_core.catalog.statements.tag_procedures import CONSUMER_PROCEDURES, DONE, TAG_PROCEDURES
-from lakehouse_core.errors import InvalidRequest, LakehouseError, UnsupportedFeature, shown
+from lakehouse_core.errors import InvalidRequest, LakehouseError, UnsupportedFeature, near_hint, shown
 from lakehouse_core.planning.read.where import parse_where
 from lakehouse_core.planning.sql.statement import CallProcedure
 from lakehouse_core.planning.sql.tokens import Name
@@ -115,8 +114,7 @@ def _procedure(statement: CallProcedure) -> str:
         return found
     if found in _REFUSED:
         raise statement.sql.unsupported(name.start, f"the procedure sys.{found} {_REFUSED[found]}")
-    near = difflib.get_close_matches(found, [*_ARGUMENTS, *_REFUSED], n=2, cutoff=0.6)
-    hint = f"Did you mean {' or '.join(near)}?" if near else f"Procedures: {', '.join(_ARGUMENTS)}."
+    hint = near_hint(found, [*_ARGUMENTS, *_REFUSED], f"Procedures: {', '.join(_ARGUMENTS)}.", most=2, cutoff=0.6)
     raise statement.sql.invalid(name.start, f"there is no procedure sys.{found}. {hint}")
 
 
@@ -130,8 +128,7 @@ def _arguments(statement: CallProcedure, procedure: str) -> dict[str, Any]:
         if name is None:
             raise statement.sql.invalid(argument.start, f"sys.{procedure} takes {len(names)} arguments at most")
         if name not in names:
-            near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
-            hint = f"Did you mean {near[0]}?" if near else f"Arguments: {', '.join(names)}."
+            hint = near_hint(name, names, f"Arguments: {', '.join(names)}.", most=1)
             raise statement.sql.invalid(argument.start, f"sys.{procedure} has no argument {name}. {hint}")
         if name in found:
             raise statement.sql.invalid(argument.start, f"argument {name} is given twice. Give it once")

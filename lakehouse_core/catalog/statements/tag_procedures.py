@@ -28,12 +28,8 @@ _SNAPSHOT: Final = "the id of a snapshot"
 
 
 def _create_tag(call: StatementCall, table: Table, arguments: Mapping[str, Any]) -> Answer:
-    report = table.create_tag(
-        text_of("create_tag", "tag", arguments),
-        at=whole_of("create_tag", "snapshot", arguments, _SNAPSHOT),
-        retention=duration_of("create_tag", "time_retained", arguments),
-    )
-    return answer_of(call.sql.text, DONE, [report])
+    tag, named = _named_snapshot("create_tag", arguments)
+    return answer_of(call.sql.text, DONE, [table.create_tag(tag, **named)])
 
 
 def _create_tag_from_timestamp(call: StatementCall, table: Table, arguments: Mapping[str, Any]) -> Answer:
@@ -70,12 +66,15 @@ def _first_from(table: Table, millis: int) -> tuple[int, int]:
 
 
 def _replace_tag(call: StatementCall, table: Table, arguments: Mapping[str, Any]) -> Answer:
-    report = table.replace_tag(
-        text_of("replace_tag", "tag", arguments),
-        at=whole_of("replace_tag", "snapshot", arguments, _SNAPSHOT),
-        retention=duration_of("replace_tag", "time_retained", arguments),
-    )
-    return answer_of(call.sql.text, DONE, [report])
+    tag, named = _named_snapshot("replace_tag", arguments)
+    return answer_of(call.sql.text, DONE, [table.replace_tag(tag, **named)])
+
+
+def _named_snapshot(procedure: str, arguments: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Return the tag of a procedure, and the snapshot that it names and for how long, as arguments of a verb."""
+    tag = text_of(procedure, "tag", arguments)
+    snapshot = whole_of(procedure, "snapshot", arguments, _SNAPSHOT)
+    return tag, {"at": snapshot, "retention": duration_of(procedure, "time_retained", arguments)}
 
 
 def _rename_tag(call: StatementCall, table: Table, arguments: Mapping[str, Any]) -> Answer:

@@ -22,9 +22,10 @@ from lakehouse_core.execution.tasks.merge_scan import (
     CHUNK_ROWS,
     BucketFiles,
     batch_rows,
+    split_files,
     with_merge_columns,
 )
-from lakehouse_core.execution.tasks.write.python_values import arrow_value
+from lakehouse_core.execution.tasks.python_values import arrow_value
 from lakehouse_core.format.data_types import DataField, arrow_type
 from lakehouse_core.format.deletion_vector import Positions
 from lakehouse_core.format.rows import Rows, take_all
@@ -208,13 +209,7 @@ class BucketLookup:
 
     def _records(self, split: Split, file: DataFile, sought: _LookupKeys) -> Iterator[pa.RecordBatch]:
         """Yield the records of the keys that the file holds."""
-        source = BucketFiles(
-            store=self._read.store,
-            folder=split.folder,
-            schemas={self._schema.id: self._schema, **self._read.file_schemas},
-            verify=self._schema.table_options.read_verify,
-            deletions=split.deletions,
-        )
+        source = split_files(split, self._schema, self._read.file_schemas, self._read.store)
         local = self._local(file)
         if local is None:
             condition = key_condition(sought.columns, self._schema.key_fields)

@@ -4,7 +4,6 @@ Rule: a plan is pinned to its snapshot. If expiry deleted files meanwhile, the r
 leaves rows out.
 """
 
-import difflib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
@@ -13,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from lakehouse_core.display import line, page
-from lakehouse_core.errors import CorruptTable, InvalidRequest, NotFound, UnsupportedFeature, shown
+from lakehouse_core.errors import CorruptTable, InvalidRequest, NotFound, UnsupportedFeature, near_hint, shown
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.execution.read.increments import (
     Increment,
@@ -307,12 +306,7 @@ def _tasks(plan: ScanPlan) -> Iterator[ReadTask]:
 def _chosen(schema: TableSchema, columns: Sequence[str] | None, table: str) -> tuple[str, ...]:
     for name in () if columns is None else columns:
         if not schema.has_field(name):
-            near = difflib.get_close_matches(name, schema.column_names, n=3, cutoff=0.5)
-            hint = (
-                f"Did you mean {' or '.join(map(repr, near))}?"
-                if near
-                else f"Columns: {', '.join(schema.column_names)}."
-            )
+            hint = near_hint(name, schema.column_names, f"Columns: {', '.join(schema.column_names)}.")
             raise InvalidRequest(f"{table}: there is no column {shown(name)}. {hint}")
     return schema.column_names if columns is None else tuple(columns)
 

@@ -32,6 +32,7 @@ from lakehouse_core.table.record_expiry import RecordExpiry, expired_rows
 from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.sections import Section, oldest_first
 from lakehouse_core.table.sorted_run import SortedRun
+from lakehouse_core.table.split import Split
 
 # Larger chunks exceed the processor's cache and need memory; smaller ones pay the fixed cost of a chunk more often.
 CHUNK_ROWS: Final = 128 * 1024
@@ -74,6 +75,19 @@ class BucketFiles:
                 "Restore schema files from a copy of the table."
             )
         return open_data_file(self.store, self.folder, file, schema, verify=self.verify)
+
+
+def split_files(
+    split: Split, schema: TableSchema, file_schemas: Mapping[int, TableSchema], store: FileOpener
+) -> BucketFiles:
+    """Return the files of a split for a reader with this schema; `file_schemas`: those of the files, by id."""
+    return BucketFiles(
+        store=store,
+        folder=split.folder,
+        schemas={schema.id: schema, **file_schemas},
+        verify=schema.table_options.read_verify,
+        deletions=split.deletions,
+    )
 
 
 def objects_of(folder: str, files: Iterable[DataFile]) -> Iterator[tuple[str, int]]:

@@ -21,6 +21,7 @@ from lakehouse_core.execution.tasks.merge_scan import (
     batch_rows,
     merged_records,
     objects_of,
+    split_files,
 )
 from lakehouse_core.execution.tasks.runtime import TaskRuntime
 from lakehouse_core.execution.tasks.write.rows import ROW_KINDS
@@ -82,13 +83,7 @@ def split_objects(splits: Iterable[Split]) -> Iterator[tuple[str, int]]:
 
 def split_rows(task: ReadTask, store: FileOpener) -> Iterator[pa.RecordBatch]:
     """Yield the rows as `read_split` does; `store` opens the files."""
-    files = BucketFiles(
-        store=store,
-        folder=task.split.folder,
-        schemas={task.schema.id: task.schema, **task.file_schemas},
-        verify=task.schema.table_options.read_verify,
-        deletions=task.split.deletions,
-    )
+    files = split_files(task.split, task.schema, task.file_schemas, store)
     fields = _read_fields(task)
     if task.split.before is not None:
         batches = _differing(task, files, task.split.before)

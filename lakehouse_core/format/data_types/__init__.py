@@ -15,6 +15,7 @@ from lakehouse_core.format.data_types.literals import parse_literal
 from lakehouse_core.format.data_types.text import (
     field_from_json,
     field_to_json,
+    in_backquotes,
     parse_type,
     type_to_json,
     type_to_sql,
@@ -82,6 +83,7 @@ __all__ = [
     "field_to_json",
     "from_internal",
     "has_same_kind",
+    "in_backquotes",
     "nanosecond_columns",
     "nested_fields",
     "parse_literal",

@@ -101,8 +101,13 @@ def _bare_sql(data_type: DataType) -> str:
             return f"ROW<{', '.join(_field_sql(field) for field in fields)}>"
 
 
+def in_backquotes(name: str) -> str:
+    """Return a name as SQL takes it, whatever its characters."""
+    return f"`{name.replace('`', '``')}`"
+
+
 def _field_sql(field: DataField) -> str:
-    text = f"`{field.name.replace('`', '``')}` {type_to_sql(field.type)}"
+    text = f"{in_backquotes(field.name)} {type_to_sql(field.type)}"
     if field.description is not None:
         text += " '" + field.description.replace("'", "''") + "'"
     return text

@@ -4,13 +4,12 @@ Rule: field ids are never reused. An added field gets the next id, and files are
 Source: docs/semantics/tables.md#schema-changes.
 """
 
-import difflib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import assert_never
 
-from lakehouse_core.errors import InvalidRequest, UnsupportedFeature, shown
+from lakehouse_core.errors import InvalidRequest, UnsupportedFeature, near_hint, shown
 from lakehouse_core.format.cast_rules import can_cast
 from lakehouse_core.format.data_types import (
     STRING_ROOTS,
@@ -174,8 +173,7 @@ def _edit_field(schema: TableSchema, path: Sequence[str], edit: Callable[[DataFi
 def _index(fields: Sequence[DataField], name: str, path: Sequence[str]) -> int:
     names = [field.name for field in fields]
     if name not in names:
-        near = difflib.get_close_matches(name, names, n=1)
-        hint = f"Did you mean {shown(near[0])}?" if near else f"Columns: {', '.join(names)}."
+        hint = near_hint(name, names, f"Columns: {', '.join(names)}.", most=1)
         raise InvalidRequest(f"There is no column {_named((*path[:-1], name))}. {hint}")
     return names.index(name)
 

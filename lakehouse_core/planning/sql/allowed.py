@@ -3,8 +3,9 @@
 Rule: this list is closed. A function of an engine that could reach files, settings or the network is not in it.
 """
 
-import difflib
 from typing import Final
+
+from lakehouse_core.errors import near_names
 
 _CLAUSE_WORDS: Final = """
 Select From Where Group Having Order Ordered Limit Offset Join With CTE TableAlias Table Subquery Values Tuple
@@ -49,6 +50,7 @@ explode explode_outer posexplode sequence md5 sha sha2 hex unhex base64 unbase64
 
 def refusal(name: str) -> str:
     """Return why a function or a clause is refused, with the nearest names."""
-    near = difflib.get_close_matches(name.lower(), _KNOWN_WORDS.split(), n=2, cutoff=0.6)
-    hint = f". Did you mean {' or '.join(near)}?" if near and name.lower() not in near else ""
+    known = _KNOWN_WORDS.split()
+    near = "" if name.lower() in known else near_names(name.lower(), known, most=2, cutoff=0.6)
+    hint = f". Did you mean {near}?" if near else ""
     return f"{name} is not carried out{hint}"

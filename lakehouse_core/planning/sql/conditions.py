@@ -37,6 +37,11 @@ def translated_condition(node: Any, fields: Sequence[DataField], *, in_utc: bool
     return _Translation(fields, in_utc=in_utc).bound(node)
 
 
+def is_utc(zone: str) -> bool:
+    """Return whether a time zone of a session, by its name, is UTC."""
+    return zone in ("UTC", "Etc/UTC", "Z", "GMT")
+
+
 def holds_for_nulls(condition: Predicate) -> bool | None:
     """Return whether a row of nulls satisfies the condition; None: unknown."""
     match condition:

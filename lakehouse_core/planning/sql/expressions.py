@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from sqlglot import exp
 
+from lakehouse_core.format.data_types import in_backquotes
 from lakehouse_core.planning.sql.query import parse_query
 from lakehouse_core.planning.sql.statement import Part, QueryText
 from lakehouse_core.planning.sql.tokens import SqlText
@@ -93,10 +94,14 @@ def _start(node: Any) -> int:
     return len(_BEFORE)
 
 
+def without_case(name: str, known: Sequence[str]) -> list[str]:
+    """Return the known names that a name of SQL may mean: itself, else those that differ from it by case alone."""
+    return [one for one in known if one == name] or [one for one in known if one.casefold() == name.casefold()]
+
+
 def check_column(sql: SqlText, start: int, name: str, known: Sequence[str]) -> str:
     """Return the column that a name means, without case where exactly one fits. Raises InvalidRequest."""
-    found = [one for one in known if one == name] or [one for one in known if one.casefold() == name.casefold()]
-    if len(found) == 1:
+    if len(found := without_case(name, known)) == 1:
         return found[0]
     raise sql.no_column(start, name, known)
 
@@ -117,7 +122,7 @@ def qualified_text(part: Part, tables: Mapping[str, Sequence[str]], parameters: 
             start, end = database.meta["start"], column.this.meta["start"]
         if database is not None or not column.table:
             _resolve(text, column, tables)
-            found.append((start - len(_BEFORE), end - len(_BEFORE), f"`{str(column.table).replace('`', '``')}`."))
+            found.append((start - len(_BEFORE), end - len(_BEFORE), f"{in_backquotes(str(column.table))}."))
     result = part.text
     for start, end, prefix in sorted(found, reverse=True):
         result = result[:start] + prefix + result[end:]

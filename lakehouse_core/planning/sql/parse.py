@@ -3,11 +3,10 @@
 Rule: a part of the text that no value holds is refused by name and place; nothing is skipped.
 """
 
-import difflib
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from lakehouse_core.errors import LakehouseError
+from lakehouse_core.errors import LakehouseError, near_hint
 from lakehouse_core.planning.alter.schema_change import (
     UpdateComment,
 )
@@ -94,8 +93,8 @@ def _unknown(cursor: TokenCursor) -> LakehouseError:
     if word in _REFUSED:
         return cursor.sql.unsupported(cursor.start, f"{word} is not carried out by sql(). Instead: {_REFUSED[word]}")
     known = [*QUERIES[:-1], *_STATEMENTS]
-    near = difflib.get_close_matches(word, [*known, *_REFUSED], n=2, cutoff=0.6)
-    hint = f"Did you mean {' or '.join(near)}?" if near else f"Statements begin with {', '.join(known)}."
+    otherwise = f"Statements begin with {', '.join(known)}."
+    hint = near_hint(word, [*known, *_REFUSED], otherwise, most=2, cutoff=0.6)
     return cursor.sql.invalid(cursor.start, f"{cursor.found()} does not begin a statement. {hint}")
 
 

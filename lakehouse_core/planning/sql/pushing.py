@@ -187,7 +187,7 @@ def _pushable(select: Any) -> Iterator[tuple[str, Any, str]]:
         if join.this.args.get("joins"):
             return
         inner = not side and kind in ("", "INNER", "CROSS")
-        for node in _conjuncts(join.args.get("on")):
+        for node in conjuncts(join.args.get("on")):
             alias = _only_alias(node)
             if alias is None:
                 continue
@@ -201,20 +201,21 @@ def _pushable(select: Any) -> Iterator[tuple[str, Any, str]]:
             fates = {alias: _NULLED if side == "RIGHT" and fate != _FULL else _FULL for alias, fate in fates.items()}
         fates[right] = {"LEFT": _NULLED, "FULL": _FULL}.get(side, _KEPT)
     where = select.args.get("where")
-    for node in _conjuncts(None if where is None else where.this):
+    for node in conjuncts(None if where is None else where.this):
         alias = _only_alias(node)
         if alias is not None and fates.get(alias, _FULL) != _FULL:
             yield alias, node, fates[alias]
 
 
-def _conjuncts(node: Any) -> Iterator[Any]:
+def conjuncts(node: Any) -> Iterator[Any]:
+    """Yield the conditions that an expression joins by AND. None: there is none."""
     if node is None:
         return
     if isinstance(node, exp.Paren):
-        yield from _conjuncts(node.this)
+        yield from conjuncts(node.this)
     elif isinstance(node, exp.And):
-        yield from _conjuncts(node.this)
-        yield from _conjuncts(node.expression)
+        yield from conjuncts(node.this)
+        yield from conjuncts(node.expression)
     else:
         yield node
 

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 
 from sqlglot import exp
 
+from lakehouse_core.format.data_types import in_backquotes
 from lakehouse_core.planning.sql.pushing import QueryTable
 from lakehouse_core.planning.sql.query import Query
-from lakehouse_core.planning.sql.types import quoted
 
 
 def spark_query(query: Query, tables: Mapping[int, QueryTable]) -> str:
@@ -19,7 +19,7 @@ def spark_query(query: Query, tables: Mapping[int, QueryTable]) -> str:
         reference = query.references[start]
         text = table.view
         if reference.alias is None:
-            text += f" AS {_always_quoted(reference.title)}"
+            text += f" AS {in_backquotes(reference.title)}"
         spans.append((start, reference.end, text))
     for column in query.tree.find_all(exp.Column):
         first = column.args.get("catalog") or column.args.get("db")
@@ -30,8 +30,3 @@ def spark_query(query: Query, tables: Mapping[int, QueryTable]) -> str:
     for start, end, instead in sorted(spans, reverse=True):
         text = text[:start] + instead + text[end + 1 :]
     return text.strip()
-
-
-def _always_quoted(name: str) -> str:
-    found = quoted(name)
-    return found if found.startswith("`") else f"`{found}`"

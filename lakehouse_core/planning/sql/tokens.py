@@ -3,7 +3,6 @@
 Rule: strings, names and comments end where the parser of queries says, because both use its tokenizer.
 """
 
-import difflib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
@@ -14,7 +13,7 @@ from sqlglot.dialects.databricks import Databricks
 from sqlglot.errors import SqlglotError
 from sqlglot.tokens import Token, TokenType
 
-from lakehouse_core.errors import InvalidRequest, UnsupportedFeature, shown
+from lakehouse_core.errors import InvalidRequest, UnsupportedFeature, near_hint, shown
 
 # Spark 4 is ANSI, and so is this dialect: a cast that fails and a division by zero are errors.
 DIALECT: Final = "databricks"
@@ -81,8 +80,7 @@ class SqlText:
 
     def no_column(self, start: int, name: str, known: Sequence[str]) -> InvalidRequest:
         """Return the error for an unknown column, with the nearest of the known ones."""
-        near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
-        hint = f"Did you mean {' or '.join(dict.fromkeys(near))}?" if near else f"Columns: {', '.join(known[:20])}."
+        hint = near_hint(name, known, f"Columns: {', '.join(known[:20])}.")
         return self.invalid(start, f"there is no column {name}. {hint}")
 
     def _refuse_hints(self, token: Token) -> None:

@@ -17,6 +17,7 @@ from lakehouse_core.format.data_types import (
     MultisetType,
     RowType,
     TypeRoot,
+    in_backquotes,
     parse_type,
     with_nullable,
 )
@@ -146,4 +147,4 @@ def quoted(name: str) -> str:
     """Return a name in backquotes where SQL needs them."""
     if name.isascii() and name.isidentifier():
         return name
-    return f"`{name.replace('`', '``')}`"
+    return in_backquotes(name)

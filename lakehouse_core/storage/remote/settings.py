@@ -4,7 +4,6 @@ Rule: a secret is in no specification, text or pickle. Keys stay in the process 
 Source: docs/decisions/0022-s3-stores.md.
 """
 
-import difflib
 import ipaddress
 import os
 from abc import ABC, abstractmethod
@@ -13,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Final, Literal
 from urllib.parse import urlsplit
 
-from lakehouse_core.errors import CredentialsMissing, InvalidRequest, shown
+from lakehouse_core.errors import CredentialsMissing, InvalidRequest, near_hint, shown
 from lakehouse_core.storage.object_store import StoreSpec
 
 # false: the service has none, and the database of a SQL catalog decides which writer wins.
@@ -159,8 +158,7 @@ def _given(kind: type[RemoteSettings], storage: Mapping[str, str]) -> dict[str, 
     for name, value in storage.items():
         known = kind.aliases.get(name, name)
         if known not in expected:
-            near = difflib.get_close_matches(name, expected, n=1)
-            hint = f"Did you mean {near[0]}?" if near else f"Expected {', '.join(expected)}."
+            hint = near_hint(name, expected, f"Expected {', '.join(expected)}.", most=1)
             raise InvalidRequest(f"storage: there is no setting {shown(name)} of {kind.store}. {hint}")
         if found.get(known, value) != value:
             raise InvalidRequest(f"storage: {known} is given twice, with two values. Give it once.")

@@ -5,13 +5,12 @@ of SQL; any other literal that does not fit is refused. For users NaN is greater
 a bound condition compares by IEEE 754 and has no NaN literals, so that code that tests it needs no rule for NaN.
 """
 
-import difflib
 import math
 from collections.abc import Mapping, Sequence
 from decimal import ROUND_FLOOR, Context, Decimal
 from typing import Any, Final, assert_never
 
-from lakehouse_core.errors import InvalidRequest, shown
+from lakehouse_core.errors import InvalidRequest, near_hint, shown
 from lakehouse_core.format.data_types import (
     INTEGER_BITS,
     STRING_ROOTS,
@@ -76,8 +75,7 @@ def _bind(predicate: Predicate, fields: Mapping[str, DataField], numbers: frozen
 def _field(column: str, fields: Mapping[str, DataField]) -> DataField:
     if column in fields:
         return fields[column]
-    near = difflib.get_close_matches(column, fields, n=3, cutoff=0.5)
-    hint = f"Did you mean {' or '.join(map(repr, near))}?" if near else f"Columns: {', '.join(fields)}."
+    hint = near_hint(column, fields, f"Columns: {', '.join(fields)}.")
     raise InvalidRequest(f"Condition on column {shown(column)}, which the table does not have. {hint}")
 
 

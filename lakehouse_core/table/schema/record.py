@@ -4,7 +4,6 @@ Rule: a schema file is never changed, but each alteration writes a new one from 
 kept. Source: docs/format/schema.md#schema-file.
 """
 
-import difflib
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final, TypeVar
 
-from lakehouse_core.errors import CorruptTable, InvalidRequest, UnsupportedFeature, shown
+from lakehouse_core.errors import CorruptTable, InvalidRequest, UnsupportedFeature, near_names, shown
 from lakehouse_core.format.data_types import DataField, field_from_json, field_ids, field_to_json
 from lakehouse_core.format.strict_json import json_with_checksum, strict_json
 from lakehouse_core.options import TableOptions
@@ -101,8 +100,8 @@ class TableSchema:
             raise InvalidRequest(f"Column {shown(name)}: expected the name of a column.")
         if (found := self._by_name.get(name)) is not None:
             return found
-        near = difflib.get_close_matches(name, self._by_name, n=3)
-        hint = f"did you mean {' or '.join(near)}?" if near else f"the table has {', '.join(self._by_name)}."
+        near = near_names(name, self._by_name)
+        hint = f"did you mean {near}?" if near else f"the table has {', '.join(self._by_name)}."
         raise InvalidRequest(f"There is no column {name!r}: {hint}")
 
     def has_field(self, name: str) -> bool:

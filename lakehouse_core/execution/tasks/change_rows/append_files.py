@@ -18,7 +18,14 @@ from lakehouse_core.data_files.writer import DataFileWriter, FileNames, FileOutp
 from lakehouse_core.execution.tasks.change_rows.matching import matching_rows
 from lakehouse_core.execution.tasks.change_rows.new_values import with_new_values
 from lakehouse_core.execution.tasks.change_rows.values import Changed, ChangeTask, writing_schema
-from lakehouse_core.execution.tasks.merge_scan import CHUNK_BYTES, CHUNK_ROWS, BucketFiles, batch_rows, objects_of
+from lakehouse_core.execution.tasks.merge_scan import (
+    CHUNK_BYTES,
+    CHUNK_ROWS,
+    BucketFiles,
+    batch_rows,
+    objects_of,
+    split_files,
+)
 from lakehouse_core.execution.tasks.runtime import TaskRuntime
 from lakehouse_core.execution.tasks.write.rows import checked_rows
 from lakehouse_core.execution.tasks.write.task import WriteTask, write_batches
@@ -39,13 +46,7 @@ def changed_files(task: ChangeTask, runtime: TaskRuntime) -> Changed:
     """Find the matching rows of each file of the split; mark them, or write the touched files anew."""
     store, split = runtime.open_store(task.store), task.split
     with reading_ahead(store, objects_of(split.folder, split.files)) as opener, closing_behind(store) as sinks:
-        files = BucketFiles(
-            store=opener,
-            folder=split.folder,
-            schemas={task.schema.id: task.schema, **task.file_schemas},
-            verify=task.schema.table_options.read_verify,
-            deletions=split.deletions,
-        )
+        files = split_files(split, task.schema, task.file_schemas, opener)
         output = FileOutput(
             store=sinks,
             encoding=Encoding(task.schema),

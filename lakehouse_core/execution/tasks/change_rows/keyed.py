@@ -15,7 +15,7 @@ from lakehouse_core.execution.tasks.change_rows.effects import check_effect
 from lakehouse_core.execution.tasks.change_rows.matching import matching_rows
 from lakehouse_core.execution.tasks.change_rows.new_values import with_new_values
 from lakehouse_core.execution.tasks.change_rows.values import Changed, ChangeTask, writing_schema
-from lakehouse_core.execution.tasks.merge_scan import BucketFiles, merged_records, objects_of
+from lakehouse_core.execution.tasks.merge_scan import merged_records, objects_of, split_files
 from lakehouse_core.execution.tasks.read import ReadTask, read_split
 from lakehouse_core.execution.tasks.runtime import TaskRuntime
 from lakehouse_core.execution.tasks.write.bucket_index import KeyIndex
@@ -101,13 +101,7 @@ def _rewritten(task: ChangeTask, runtime: TaskRuntime) -> tuple[DataFile, ...]:
     store, clock, split, schema = runtime.open_store(task.store), runtime.clock, task.split, task.schema
     made: tuple[DataFile, ...] = ()
     with reading_ahead(store, objects_of(split.folder, split.files)) as opener, closing_behind(store) as sinks:
-        files = BucketFiles(
-            store=opener,
-            folder=split.folder,
-            schemas={schema.id: schema, **task.file_schemas},
-            verify=schema.table_options.read_verify,
-            deletions=split.deletions,
-        )
+        files = split_files(split, schema, task.file_schemas, opener)
         records = merged_records(
             files,
             sections(keyed_files(split.files, [each.type for each in schema.key_fields])),

@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse_core.errors import InvalidRequest, shown
+from lakehouse_core.execution.tasks.python_values import column_of
 from lakehouse_core.execution.tasks.write.input import input_batches
-from lakehouse_core.execution.tasks.write.python_values import column_of
 from lakehouse_core.format.data_types import AtomicType, DataField, arrow_type, parse_literal
 from lakehouse_core.planning.row_changes.expressions import (
     ColumnValue,

@@ -11,7 +11,13 @@ import numpy as np
 import pyarrow as pa
 
 from lakehouse_core.execution.tasks.change_rows.matching import matching_rows
-from lakehouse_core.execution.tasks.merge_scan import CHUNK_BYTES, CHUNK_ROWS, BucketFiles, batch_rows, objects_of
+from lakehouse_core.execution.tasks.merge_scan import (
+    CHUNK_BYTES,
+    CHUNK_ROWS,
+    batch_rows,
+    objects_of,
+    split_files,
+)
 from lakehouse_core.execution.tasks.read import ReadTask, read_split
 from lakehouse_core.execution.tasks.runtime import TaskRuntime
 from lakehouse_core.format.data_types import arrow_type
@@ -84,13 +90,7 @@ def _of_files(task: TargetTask, runtime: TaskRuntime) -> Iterator[tuple[list[pa.
 def _of_file(
     task: TargetTask, opener: FileOpener, file: DataFile, number: int
 ) -> Iterator[tuple[list[pa.Array], np.ndarray]]:
-    files = BucketFiles(
-        store=opener,
-        folder=task.split.folder,
-        schemas={task.schema.id: task.schema, **task.file_schemas},
-        verify=task.schema.table_options.read_verify,
-        deletions=task.split.deletions,
-    )
+    files = split_files(task.split, task.schema, task.file_schemas, opener)
     asked = set(task.columns) | (set() if task.predicate is None else set(columns_of(task.predicate)))
     fields = [each for each in task.schema.fields if each.name in asked]
     stays = np.ones(file.row_count, np.bool_)

@@ -4,17 +4,16 @@ Columns are matched by name, a missing nullable column is null, and no value is 
 fit is refused with its row. The write task handles nulls in NOT NULL columns, defaults and row kinds.
 """
 
-import difflib
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import replace
 from typing import Any, Final, TypeGuard
 
 import pyarrow as pa
 
-from lakehouse_core.errors import InvalidRequest, shown
+from lakehouse_core.errors import InvalidRequest, near_hint, shown
+from lakehouse_core.execution.tasks.python_values import column_of
 from lakehouse_core.execution.tasks.write.arrow_casts import Misfits, lossless_cast, misfit_row, refused_type
 from lakehouse_core.execution.tasks.write.arrow_input import arrow_source, bounded, normalized
-from lakehouse_core.execution.tasks.write.python_values import column_of
 from lakehouse_core.format.data_types import (
     AtomicType,
     DataField,
@@ -280,9 +279,8 @@ def _check_columns(names: Sequence[str], fields: Sequence[DataField], rowkind_co
         raise InvalidRequest(f"The data has two columns {shown(twice)}: rename or drop one.")
     for name in names:
         if name not in known and name != rowkind_column:
-            near = difflib.get_close_matches(str(name), known, n=1, cutoff=0.5)
-            hint = f" Did you mean {shown(near[0])}?" if near else f" Columns: {', '.join(known)}."
-            raise InvalidRequest(f"The data has a column {shown(name)}, which the table does not have.{hint}")
+            hint = near_hint(name, known, f"Columns: {', '.join(known)}.", most=1)
+            raise InvalidRequest(f"The data has a column {shown(name)}, which the table does not have. {hint}")
     if rowkind_column is not None and rowkind_column not in names:
         raise InvalidRequest(f"The data has no column {shown(rowkind_column)}, the column of row kinds: add it.")
     for field in fields:

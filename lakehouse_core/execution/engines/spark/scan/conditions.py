@@ -14,8 +14,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as sf
 
 from lakehouse_core.execution.engines.spark.types import spark_type
-from lakehouse_core.execution.engines.spark.write.routing import quoted
-from lakehouse_core.format.data_types import MILLIS_PER_DAY, AtomicType, DataType, TypeRoot
+from lakehouse_core.format.data_types import MILLIS_PER_DAY, AtomicType, DataType, TypeRoot, in_backquotes
 from lakehouse_core.table.predicate import And, Compare, Comparison, In, IsNull, Not, Or, Predicate, StartsWith
 
 _APPROXIMATE: Final = frozenset({TypeRoot.FLOAT, TypeRoot.DOUBLE})
@@ -29,11 +28,11 @@ def condition(predicate: Predicate, types: Mapping[str, DataType]) -> Column:
         case In(column, values):
             kind = _atomic(types, column)
             options = [_literal(value, kind) for value in values if not _is_nan(value)]
-            return sf.col(quoted(column)).isin(options) if options else _unless_null(column, False)
+            return sf.col(in_backquotes(column)).isin(options) if options else _unless_null(column, False)
         case IsNull(column):
-            return sf.col(quoted(column)).isNull()
+            return sf.col(in_backquotes(column)).isNull()
         case StartsWith(column, prefix):
-            return sf.col(quoted(column)).startswith(prefix)
+            return sf.col(in_backquotes(column)).startswith(prefix)
         case Not(part):
             return ~condition(part, types)
         case And(parts):
@@ -45,7 +44,7 @@ def condition(predicate: Predicate, types: Mapping[str, DataType]) -> Column:
 
 
 def _comparison(name: str, comparison: Comparison, value: Any, kind: AtomicType) -> Column:
-    column = sf.col(quoted(name))
+    column = sf.col(in_backquotes(name))
     if _is_nan(value):
         return _unless_null(name, comparison is Comparison.NOT_EQUAL)
     literal = _literal(value, kind)
@@ -68,7 +67,7 @@ def _comparison(name: str, comparison: Comparison, value: Any, kind: AtomicType)
 
 
 def _unless_null(name: str, answer: bool) -> Column:
-    return sf.when(sf.col(quoted(name)).isNotNull(), sf.lit(answer))
+    return sf.when(sf.col(in_backquotes(name)).isNotNull(), sf.lit(answer))
 
 
 def _is_nan(value: Any) -> bool:

@@ -23,13 +23,12 @@ from lakehouse_core.execution.engines.spark.scan.conditions import condition
 from lakehouse_core.execution.engines.spark.scan.native import native_frame, native_tasks
 from lakehouse_core.execution.engines.spark.session import core_count
 from lakehouse_core.execution.engines.spark.types import exchange_schema, spark_schema
-from lakehouse_core.execution.engines.spark.write.routing import quoted
 from lakehouse_core.execution.read.incremental_scan import IncrementalPlan, task_changes
 from lakehouse_core.execution.read.scan import ScanPlan, read_tasks
 from lakehouse_core.execution.tasks.binlog import binlog_batches, by_bucket
 from lakehouse_core.execution.tasks.read import ROW_KIND_COLUMN, ReadTask, read_split
 from lakehouse_core.execution.tasks.runtime import TaskRuntime
-from lakehouse_core.format.data_types import UNASSIGNED, ArrayType, DataField, parse_type
+from lakehouse_core.format.data_types import UNASSIGNED, ArrayType, DataField, in_backquotes, parse_type
 from lakehouse_core.metadata.snapshot_log import SnapshotLog
 from lakehouse_core.planning.read.packing import pack
 from lakehouse_core.table.layout import MAIN
@@ -71,7 +70,7 @@ def read_frame(session: SparkSession, plan: ScanPlan) -> DataFrame:
             frame = native_frame(session, native, needed)
             if predicate is not None:
                 frame = frame.where(condition(predicate, {field.name: field.type for field in needed}))
-            branches.append(frame.select(*map(quoted, plan.columns)))
+            branches.append(frame.select(*map(in_backquotes, plan.columns)))
         if others or not native:
             told = [ROW_KIND_FIELD, *fields] if plan.with_row_kinds else fields
             groups = packed_groups([[task] for task in largest_first(others)], core_count(session))

@@ -17,13 +17,13 @@ from lakehouse_core.execution.engines.spark.scan.frame import task_frame
 from lakehouse_core.execution.engines.spark.session import core_count
 from lakehouse_core.execution.engines.spark.sql.query import SparkQuery
 from lakehouse_core.execution.engines.spark.types import fields_from_spark
-from lakehouse_core.execution.engines.spark.write.routing import quoted
 from lakehouse_core.execution.row_changes.base import ReadAt
 from lakehouse_core.execution.sql.relation import Relation
 from lakehouse_core.execution.tasks.change_rows.target import TargetTask, target_rows
 from lakehouse_core.execution.tasks.write.input import source_rows
-from lakehouse_core.format.data_types import UNASSIGNED, DataField, parse_type
+from lakehouse_core.format.data_types import UNASSIGNED, DataField, in_backquotes, parse_type
 from lakehouse_core.planning.row_changes.merge_plan import ADDRESS, SOURCE_VIEW, TARGET_VIEW, MergePlan
+from lakehouse_core.planning.sql.conditions import is_utc
 from lakehouse_core.planning.sql.joining import query_over
 from lakehouse_core.planning.sql.spark_text import spark_query
 from lakehouse_core.table.schema import TableSchema
@@ -46,12 +46,12 @@ class SparkMerge:
 
     @property
     def in_utc(self) -> bool:
-        return self._session.conf.get("spark.sql.session.timeZone") in ("UTC", "Etc/UTC", "Z", "GMT")
+        return is_utc(self._session.conf.get("spark.sql.session.timeZone"))
 
     def bounds(self, columns: Sequence[str]) -> Mapping[str, tuple[Any, Any]]:
         if not columns:
             return {}
-        asked = [part(self._source[quoted(name)]) for name in columns for part in (F.min, F.max)]
+        asked = [part(self._source[in_backquotes(name)]) for name in columns for part in (F.min, F.max)]
         with translated(self._session, "Reading the source of a MERGE"):
             row = self._source.agg(*asked).collect()[0]
         pairs = {name: (row[2 * number], row[2 * number + 1]) for number, name in enumerate(columns)}

@@ -30,10 +30,9 @@ from lakehouse_core.execution.engines.spark.failures import translated
 from lakehouse_core.execution.engines.spark.scan.frame import read_frame
 from lakehouse_core.execution.engines.spark.scan.native import native_tasks
 from lakehouse_core.execution.engines.spark.types import spark_type
-from lakehouse_core.execution.engines.spark.write.routing import quoted
 from lakehouse_core.execution.read.scan import ScanPlan, read_tasks
 from lakehouse_core.execution.sql.relation import Relation
-from lakehouse_core.format.data_types import AtomicType, DataField, TypeRoot
+from lakehouse_core.format.data_types import AtomicType, DataField, TypeRoot, in_backquotes
 from lakehouse_core.table.predicate import columns_of
 
 R = TypeVar("R")
@@ -84,7 +83,7 @@ def named_frame(frame: DataFrame, fields: Sequence[DataField], constants: Mappin
     named = frame.toDF(*(field.name for field in fields))
     columns = []
     for field, stored in zip(fields, named.schema, strict=True):
-        column = named[quoted(field.name)]
+        column = named[in_backquotes(field.name)]
         is_floating = isinstance(field.type, AtomicType) and field.type.root in (TypeRoot.FLOAT, TypeRoot.DOUBLE)
         # As Spark stores a number in a floating-point column.
         cast = is_floating and isinstance(stored.dataType, NumericType)

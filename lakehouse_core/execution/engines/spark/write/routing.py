@@ -17,7 +17,7 @@ from lakehouse_core.execution.engines.spark.session import core_count, settings
 from lakehouse_core.execution.engines.spark.types import spark_type
 from lakehouse_core.execution.engines.spark.write.bucket_sql import can_hash, sql_hash
 from lakehouse_core.format.bucket_hash import buckets
-from lakehouse_core.format.data_types import DataField, arrow_type
+from lakehouse_core.format.data_types import DataField, arrow_type, in_backquotes
 from lakehouse_core.options import BucketFunction
 from lakehouse_core.planning.bucket_assignment import Assigners
 from lakehouse_core.table.bucketing import Dynamic, Fixed, Postpone, Unaware
@@ -69,11 +69,6 @@ def bucketed(frame: DataFrame, schema: TableSchema, fixed: Fixed) -> DataFrame:
         return _bucketed(frame, schema, fixed)
 
 
-def quoted(name: str) -> str:
-    """Return the column's name quoted for Spark SQL."""
-    return f"`{name.replace('`', '``')}`"
-
-
 def _routed(frame: DataFrame, schema: TableSchema, fixed: Fixed) -> DataFrame:
     task_count = _task_count(frame.sparkSession, schema, fixed)
     task = f"{BUCKET_COLUMN} % {task_count}"
@@ -84,7 +79,7 @@ def _routed(frame: DataFrame, schema: TableSchema, fixed: Fixed) -> DataFrame:
     placed = (
         bucketed(frame, schema, fixed).selectExpr("*", f"{task} as {_TASK}").repartitionById(task_count, sf.col(_TASK))
     )
-    return placed.select(*map(quoted, frame.columns))
+    return placed.select(*map(in_backquotes, frame.columns))
 
 
 def _bucketed(frame: DataFrame, schema: TableSchema, fixed: Fixed) -> DataFrame:
@@ -130,8 +125,8 @@ def _typed(frame: DataFrame, field: DataField) -> str:
         value = "null" if field.default_value is None else _literal(field.default_value)
         return f"cast({value} as {wanted.simpleString()})"
     if frame.schema[field.name].dataType == wanted:
-        return quoted(field.name)
-    return f"try_cast({quoted(field.name)} as {wanted.simpleString()})"
+        return in_backquotes(field.name)
+    return f"try_cast({in_backquotes(field.name)} as {wanted.simpleString()})"
 
 
 def _literal(text: str) -> str:
