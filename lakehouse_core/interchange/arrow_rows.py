@@ -94,6 +94,20 @@ class ArrowRows:
             raise InvalidRequest(f"The rows do not fit the requested schema: {error}") from error
 
 
+class RowsInMemory(ArrowRows):
+    """The rows of an Arrow table."""
+
+    def __init__(self, table: pa.Table) -> None:
+        self._table = table
+
+    def schema(self) -> pa.Schema:
+        schema: pa.Schema = self._table.schema
+        return schema
+
+    def to_batches(self) -> Iterator[pa.RecordBatch]:
+        yield from self._table.to_batches()
+
+
 def extra(package: str, what: str) -> ModuleType:
     """Import and return an optional package. Raises InvalidRequest with the install command."""
     try:

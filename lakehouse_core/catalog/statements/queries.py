@@ -15,8 +15,9 @@ from lakehouse_core.execution.read.scan import ScanPlan
 from lakehouse_core.execution.sql.pinning import PinnedTable, pin
 from lakehouse_core.execution.sql.relation import Relation
 from lakehouse_core.format.data_types import DataField, field_from_arrow
-from lakehouse_core.interchange.arrow_rows import ArrowRows
+from lakehouse_core.interchange.arrow_rows import ArrowRows, RowsInMemory
 from lakehouse_core.planning.read.read_point import AsOf, AtVersion, ReadPoint
+from lakehouse_core.planning.sql.conditions import is_utc
 from lakehouse_core.planning.sql.pushing import AnalysedQuery, QueryTable, analyse
 from lakehouse_core.planning.sql.query import Query, TableReference, parse_query
 from lakehouse_core.planning.sql.spark_text import spark_query
@@ -111,6 +112,13 @@ def engine_query(planned: PlannedQuery, call: StatementCall) -> Any:
     return DuckdbQuery(planned.text, relations, planned.analysed.names)
 
 
+def rows_at_once(planned: PlannedQuery) -> ArrowRows:
+    """Return all rows of a query of DuckDB, which is bound and read in one connection. Raises as `engine_query`."""
+    from lakehouse_core.execution.engines.duckdb.query import read_at_once  # noqa: PLC0415
+
+    return RowsInMemory(read_at_once(planned.text, list(planned.relations.values()), planned.analysed.names))
+
+
 def session_of(call: StatementCall) -> Any:
     """Return the Spark session of the catalog, None for a catalog whose tasks run in this process."""
     engine: Any = call.engine()
@@ -124,7 +132,7 @@ def _duckdb_text(analysed: AnalysedQuery) -> str:
 
 
 def is_in_utc(session: Any) -> bool:
-    return session is None or session.conf.get("spark.sql.session.timeZone") in ("UTC", "Etc/UTC", "Z", "GMT")
+    return session is None or is_utc(session.conf.get("spark.sql.session.timeZone"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,14 +178,14 @@ def _system_options(point: ReadPoint | None) -> dict[str, str]:
 def _foreign(key: str, data: Any, session: Any) -> _Source:
     if type(data).__module__.startswith("pyspark."):
         if session is None:
-            rows: ArrowRows = _Table(data.toArrow())
+            rows: ArrowRows = RowsInMemory(data.toArrow())
             return _Source(title=key, fields=_fields(rows.schema()), rows=rows)
         from lakehouse_core.execution.engines.spark.types import fields_from_spark  # noqa: PLC0415
 
         return _Source(title=key, fields=fields_from_spark(data.schema), frame=data)
     if isinstance(data, ArrowRows):
         return _Source(title=key, fields=_fields(data.schema()), rows=data)
-    rows = _Table(_arrow_table(key, data))
+    rows = RowsInMemory(_arrow_table(key, data))
     return _Source(title=key, fields=_fields(rows.schema()), rows=rows)
 
 
@@ -193,20 +201,6 @@ def _arrow_table(key: str, data: Any) -> pa.Table:
             f"tables={{{key!r}: {shown(data)}}}: expected an object with an Arrow stream, a pandas frame, a list of "
             f"dicts, or a Spark frame ({error})."
         ) from error
-
-
-class _Table(ArrowRows):
-    """Rows that are in memory."""
-
-    def __init__(self, table: pa.Table) -> None:
-        self._table = table
-
-    def schema(self) -> pa.Schema:
-        schema: pa.Schema = self._table.schema
-        return schema
-
-    def to_batches(self) -> Iterator[pa.RecordBatch]:
-        yield from self._table.to_batches()
 
 
 def _fields(schema: pa.Schema) -> tuple[DataField, ...]:

@@ -18,7 +18,7 @@ from lakehouse_core.api.arguments import CallOptions
 from lakehouse_core.api.reports import RowChangeReport
 from lakehouse_core.api.table import Table
 from lakehouse_core.catalog.statements.names import StatementCall
-from lakehouse_core.catalog.statements.queries import engine_query, is_in_utc, plan_query, session_of
+from lakehouse_core.catalog.statements.queries import engine_query, is_in_utc, plan_query, rows_at_once, session_of
 from lakehouse_core.errors import InvalidRequest, LakehouseError
 from lakehouse_core.execution.row_changes.base import ReadAt
 from lakehouse_core.planning.row_changes.expression_text import expression_of
@@ -140,16 +140,16 @@ def _merged(call: StatementCall, statement: MergeRows, table: Table) -> RowChang
 def _source(call: StatementCall, table: Table) -> table_row_changes.MergeSource:
     """Return the rows of USING. If they are rows of the table itself, the MERGE changes the same snapshot."""
     query = plan_query(call, QueryText(call.sql, 0, 0))
-    found = engine_query(query, call)
-    rows = Answer(call.sql.text, found.schema, found.batches, frame=getattr(found, "frame", None))
+    if query.session is None:
+        rows: Any = rows_at_once(query)
+    else:
+        rows = engine_query(query, call).frame
     own = {
         relation.plan.snapshot_id
         for start, relation in query.relations.items()
         if relation.plan is not None and relation.title == table.name and query.references[start].point is None
     }
-    return table_row_changes.MergeSource(
-        rows if query.session is None else rows.to_spark(), ReadAt(own.pop()) if own else None
-    )
+    return table_row_changes.MergeSource(rows, ReadAt(own.pop()) if own else None)
 
 
 def _clause(call: StatementCall, statement: MergeRows, branch: MergeBranch, table: Table) -> Clause:

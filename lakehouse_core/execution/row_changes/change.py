@@ -7,6 +7,7 @@ Source: docs/semantics/row-changes.md#conflicts.
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -185,20 +186,35 @@ def _changed(
     """
     tasks = _tasks(table, base, only_counts=only_counts)
     messages: list[CommitMessage] = []
-    results: list[Changed] = []
+    with discarded_on_failure(table, base, messages):
+        results = run_changes(table, tasks, messages, watch)
+        for message in index_messages(table, base, results):
+            messages.append(message)
+    return messages, results
+
+
+@contextmanager
+def discarded_on_failure(table: TableContext, base: ChangeBase, messages: Sequence[CommitMessage]) -> Iterator[None]:
+    """If the statement fails meanwhile, delete the files of the messages that it has by then."""
     try:
-        done = watch.counting("changing rows", len(tasks), "tasks")
         with named_by_nobody():
-            for text in table.engine().run(run_change, tasks) if tasks else ():
-                done(1)
-                results.append(changed_from_text(text))
-                messages += results[-1].messages
-            for message in index_messages(table, base, results):
-                messages.append(message)
+            yield
     except BaseException:
         discard(table.store, base.schema, messages, named_by="the statement")
         raise
-    return messages, results
+
+
+def run_changes(
+    table: TableContext, tasks: Sequence[ChangeTask], messages: list[CommitMessage], watch: Watch
+) -> list[Changed]:
+    """Run the tasks and return their results; add the messages of each to `messages` as it ends."""
+    results: list[Changed] = []
+    done = watch.counting("changing rows", len(tasks), "tasks")
+    for text in table.engine().run(run_change, tasks) if tasks else ():
+        done(1)
+        results.append(changed_from_text(text))
+        messages += results[-1].messages
+    return results
 
 
 def _tasks(table: TableContext, base: ChangeBase, *, only_counts: bool) -> list[ChangeTask]:

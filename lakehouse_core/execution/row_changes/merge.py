@@ -7,64 +7,42 @@ Source: docs/semantics/row-changes.md#merge.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import accumulate
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse_core.errors import CommitConflict, InvalidRequest, shown
-from lakehouse_core.execution.commit.staged_files import discard
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.execution.row_changes.base import ChangeBase, FixedAt, ReadAt, change_base
-from lakehouse_core.execution.row_changes.change import RowChangeResult, committed, index_messages, until_committed
-from lakehouse_core.execution.tasks.change_rows.effects import check_effect
-from lakehouse_core.execution.tasks.change_rows.new_values import default_values
+from lakehouse_core.execution.row_changes.bounds import arrow_bounds, ranged_columns, ranged_pairs, within
+from lakehouse_core.execution.row_changes.change import RowChangeResult, committed, until_committed
+from lakehouse_core.execution.row_changes.clause_rows import ClauseRows, clause_rows
+from lakehouse_core.execution.row_changes.merge_write import write_merge
 from lakehouse_core.execution.tasks.change_rows.target import TargetTask, target_rows
-from lakehouse_core.execution.tasks.change_rows.task import run_change
-from lakehouse_core.execution.tasks.change_rows.values import Changed, ChangeTask, changed_from_text
 from lakehouse_core.execution.tasks.runtime import local_runtime
-from lakehouse_core.execution.tasks.write.bucket_index import KeyIndex
-from lakehouse_core.execution.tasks.write.input import input_batches
-from lakehouse_core.execution.tasks.write.task import WriteTask
-from lakehouse_core.execution.write.stage import check_bucket_counts, check_partition_times, has_order
-from lakehouse_core.format.data_types import AtomicType, DataField, TypeRoot, arrow_type
+from lakehouse_core.format.data_types import DataField
 from lakehouse_core.format.deletion_vector import Positions
 from lakehouse_core.merge.compact import POSITION_BITS
-from lakehouse_core.planning.commit.hash_indexes import known_indexes
 from lakehouse_core.planning.commit.read_scope import ReadScope
-from lakehouse_core.planning.row_changes.expressions import Default
 from lakehouse_core.planning.row_changes.merge_clauses import MergeRequest
 from lakehouse_core.planning.row_changes.merge_plan import (
     ACTION,
     ADDRESS,
     SOURCE,
     MergePlan,
-    PlannedClause,
     plan_merge,
 )
-from lakehouse_core.planning.row_changes.methods import Method
 from lakehouse_core.planning.row_changes.statements import Isolation, SourceMerge
-from lakehouse_core.planning.write_base import NOTHING_WRITTEN, write_base
 from lakehouse_core.progress import Watch
-from lakehouse_core.storage.outcomes import named_by_nobody
 from lakehouse_core.table.commit_message import CommitMessage
 from lakehouse_core.table.data_file import DataFile
-from lakehouse_core.table.predicate import Compare, Comparison, Predicate, all_of, bind, only_columns
-from lakehouse_core.table.schema import RESERVED_PREFIX, TableSchema
+from lakehouse_core.table.predicate import Predicate, all_of, only_columns
+from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.split import Split
-
-_KIND: Final = f"{RESERVED_PREFIX}ROW_KIND"
-_KINDS: Final = {"insert": "+I", "update": "+U", "delete": "-D"}
-_ADVICE: Final = "Assign a value that fits the column."
-# Types whose values a range compares as a join does.
-_RANGED: Final = (
-    {TypeRoot.TINYINT, TypeRoot.SMALLINT, TypeRoot.INT, TypeRoot.BIGINT},
-    {TypeRoot.CHAR, TypeRoot.VARCHAR},
-    {TypeRoot.DATE},
-)
 
 
 class MergeSide(Protocol):
@@ -120,7 +98,7 @@ def merge_rows(
         def make(schema: TableSchema) -> SourceMerge:
             plan = plan_merge(request, schema, side.fields, in_utc=side.in_utc)
             plans.append((plan, side))
-            parts = [plan.condition, _range(plan, schema, side)] if plan.is_pruned else []
+            parts = [plan.condition, _matchable(plan, schema, side)] if plan.is_pruned else []
             condition = all_of([part for part in parts if part is not None])
             return SourceMerge(condition=condition, operation=request.operation)
 
@@ -147,52 +125,11 @@ def _fixed(table: TableContext, read_at: ReadAt | None) -> FixedAt | None:
     return FixedAt(snapshot)
 
 
-def _range(plan: MergePlan, schema: TableSchema, side: MergeSide) -> Predicate | None:
+def _matchable(plan: MergePlan, schema: TableSchema, side: MergeSide) -> Predicate | None:
     """Return what each row of the table that ON can match satisfies, by the values of the source."""
-    kinds = {each.name: _root(each) for each in side.fields}
-    ranged = [
-        (column, source)
-        for column, source in plan.equated
-        if any(_root(schema.field(column)) in group and kinds[source] in group for group in _RANGED)
-    ]
-    bounds = side.bounds([source for _, source in ranged])
-    return _between({column: bounds[source] for column, source in ranged if source in bounds}, schema)
-
-
-def _between(bounds: Mapping[str, tuple[Any, Any]], schema: TableSchema) -> Predicate | None:
-    """Return that each column is within its bounds; None if nothing is said."""
-    found: list[Predicate] = []
-    for column, (low, high) in bounds.items():
-        found.append(Compare(column, Comparison.GREATER_OR_EQUAL, low))
-        found.append(Compare(column, Comparison.LESS_OR_EQUAL, high))
-    try:
-        whole = all_of(found)
-        return None if whole is None else bind(whole, schema.fields)
-    except InvalidRequest:
-        # A value that the column cannot hold matches no row; what is not left out is joined.
-        return None
-
-
-def arrow_bounds(rows: pa.Table, columns: Sequence[str]) -> Mapping[str, tuple[Any, Any]]:
-    """Return the least and the greatest value of columns; none for a column of nulls."""
-    found = {}
-    for name in columns:
-        bounds = pc.min_max(rows.column(name)).as_py()
-        if bounds["min"] is not None:
-            found[name] = (bounds["min"], bounds["max"])
-    return found
-
-
-def _root(field: DataField) -> TypeRoot | None:
-    return field.type.root if isinstance(field.type, AtomicType) else None
-
-
-@dataclass(frozen=True, slots=True)
-class _Part:
-    """The rows of a clause, with the columns and types of the table. `kind`: their row kind."""
-
-    clause: PlannedClause
-    rows: pa.Table
+    pairs = ranged_pairs(plan.equated, schema, side.fields)
+    bounds = side.bounds([source for _, source in pairs])
+    return within({column: bounds[source] for column, source in pairs if source in bounds}, schema)
 
 
 class _Merge:
@@ -223,13 +160,13 @@ class _Merge:
             plan, self._tasks(plan.columns, base.splits, base.rest), self._schema, self._parameters
         )
         self._check_matches(joined)
-        parts = [self._part(number, clause, joined) for number, clause in enumerate(plan.clauses)]
+        parts = clause_rows(plan, self._schema, joined)
         self._check_keys(parts)
         hits = self._hits(joined)
         changed = sum(part.rows.num_rows for part in parts)
         messages: Sequence[CommitMessage] = ()
         if changed and not dry_run:
-            messages = self._written(parts, hits, watch)
+            messages = write_merge(self._table, base, parts, hits, watch)
         condition = base.statement.condition
         if self._side.read_at is not None:
             # The query of the source may have read any row.
@@ -246,7 +183,8 @@ class _Merge:
         )
         done = committed(self._table, base, messages, reads, properties=properties, watch=watch)
         counts = {
-            action: sum(part.rows.num_rows for part in parts if part.clause.action == action) for action in _KINDS
+            action: sum(part.rows.num_rows for part in parts if part.clause.action == action)
+            for action in ("insert", "update", "delete")
         }
         return replace(
             done,
@@ -287,35 +225,7 @@ class _Merge:
                 "said. Nothing was changed: make ON more exact, or leave one row for each in the source."
             )
 
-    def _part(self, number: int, clause: PlannedClause, joined: pa.Table) -> _Part:
-        rows = joined.filter(pc.fill_null(pc.equal(joined.column(ACTION), number), False))
-        schema = self._schema
-        if clause.action == "delete" and schema.is_append:
-            return _Part(clause, rows.select([ADDRESS]))
-        old = {name: rows.column(alias) for name, alias in self._plan.kept.items()}
-        if clause.action == "delete":
-            return _Part(clause, self._fitting(old, schema.fields))
-        new = {name: self._value(value, schema.field(name), rows) for name, value in clause.values.items()}
-        if clause.action == "insert":
-            return _Part(clause, self._fitting(new, schema.fields))
-        made = self._fitting({**old, **new}, schema.fields)
-        if not schema.is_append and rows.num_rows:
-            before = self._fitting(old, [field for field in schema.fields if field.name in old])
-            check_effect(_one_batch(before), _one_batch(made), list(clause.values), schema)
-        return _Part(clause, made)
-
-    def _value(self, value: "str | Default", field: DataField, rows: pa.Table) -> pa.ChunkedArray:
-        if isinstance(value, Default):
-            return pa.chunked_array([default_values(field, rows.num_rows)])
-        return rows.column(value)
-
-    def _fitting(self, columns: Mapping[str, pa.ChunkedArray], fields: Sequence[DataField]) -> pa.Table:
-        """Return the columns in the types of the table. Raises InvalidRequest for a value that does not fit."""
-        given = pa.table([_typed(columns[each.name], each) for each in fields], names=[each.name for each in fields])
-        types = pa.schema([pa.field(field.name, arrow_type(field.type)) for field in fields])
-        return pa.Table.from_batches(list(input_batches(given, fields, advice=_ADVICE)), schema=types)
-
-    def _check_keys(self, parts: Sequence[_Part]) -> None:
+    def _check_keys(self, parts: Sequence[ClauseRows]) -> None:
         """Refuse two new rows for one key, and a new row for a key that the table has."""
         keys = list(self._schema.primary_keys)
         inserted = [part.rows.select(keys) for part in parts if part.clause.action == "insert"] if keys else []
@@ -338,9 +248,7 @@ class _Merge:
 
     def _present(self, new: pa.Table, keys: Sequence[str]) -> Iterator[pa.Table]:
         """Yield the keys that the table has already."""
-        schema = self._schema
-        ranged = [key for key in keys if any(_root(schema.field(key)) in group for group in _RANGED)]
-        condition = _between(arrow_bounds(new, ranged), schema)
+        condition = within(arrow_bounds(new, ranged_columns(keys, self._schema)), self._schema)
         whole = change_base(self._table, lambda _: SourceMerge(condition=condition), fixed=FixedAt(self._base.snapshot))
         runtime = local_runtime(self._table.store, self._table.clock)
         for task in self._tasks(keys, whole.splits, None):
@@ -376,93 +284,9 @@ class _Merge:
             len(split.files) for number, split in zip(first, self._base.splits, strict=False) if number in numbers
         )
 
-    def _written(self, parts: Sequence[_Part], hits: Mapping[str, Positions], watch: Watch) -> Sequence[CommitMessage]:
-        """Write the new files; if one fails, delete all."""
-        messages: list[CommitMessage] = []
-        try:
-            with named_by_nobody():
-                changed = self._changed(hits, messages, watch)
-                messages += index_messages(self._table, self._base, changed)
-                for message in self._new_rows(parts, messages, watch):
-                    messages.append(message)
-            return messages
-        except BaseException:
-            discard(self._table.store, self._schema, messages, named_by="the statement")
-            raise
-
-    def _changed(self, hits: Mapping[str, Positions], messages: list[CommitMessage], watch: Watch) -> list[Changed]:
-        if not hits:
-            return []
-        if self._base.method is Method.MARKS:
-            return [Changed(marks=hits)]
-        tasks = [
-            ChangeTask(
-                store=self._table.store.spec,
-                schema=self._schema,
-                split=split,
-                file_schemas=self._base.file_schemas,
-                method=Method.FILES,
-                predicate=None,
-                hits=own,
-            )
-            for split in self._base.splits
-            if (own := {file.file_name: hits[file.file_name] for file in split.files if file.file_name in hits})
-        ]
-        results = []
-        done = watch.counting("changing rows", len(tasks), "tasks")
-        for text in self._table.engine().run(run_change, tasks):
-            done(1)
-            results.append(changed_from_text(text))
-            messages += results[-1].messages
-        return results
-
-    def _new_rows(
-        self, parts: Sequence[_Part], before: Sequence[CommitMessage], watch: Watch
-    ) -> Iterator[CommitMessage]:
-        schema = self._schema
-        told = [
-            part for part in parts if part.rows.num_rows and not (schema.is_append and part.clause.action == "delete")
-        ]
-        if not told:
-            return
-        written, key_index = NOTHING_WRITTEN, KeyIndex()
-        if self._base.snapshot is not None and has_order(schema):
-            manifests = self._table.manifests
-            written = write_base(manifests.columns(manifests.of(self._base.snapshot)))
-            key_index = KeyIndex(known_indexes(self._base.indexes, (), schema))
-        rows = [
-            part.rows
-            if schema.is_append
-            else part.rows.append_column(_KIND, pa.repeat(pa.scalar(_KINDS[part.clause.action]), part.rows.num_rows))
-            for part in told
-        ]
-        # Defaults are filled in, and a null that a clause says stays one.
-        task = WriteTask(
-            store=self._table.store.spec,
-            schema=replace(schema, fields=tuple(replace(each, default_value=None) for each in schema.fields)),
-            next_sequence_numbers=written.after(before).next_numbers,
-            rowkind_column=None if schema.is_append else _KIND,
-            key_index=key_index,
-        )
-        new = list(self._table.engine().write(task, pa.concat_tables(rows), watch))
-        yield from new
-        check_bucket_counts(self._table.name, schema, written.bucket_counts, new)
-        check_partition_times(schema, new)
-
-
-def _typed(column: pa.ChunkedArray, field: DataField) -> pa.ChunkedArray:
-    """Return the column; one without a value in the type of the table, because every engine gives NULL another type."""
-    if column.null_count < len(column):
-        return column
-    return pa.chunked_array([pa.nulls(len(column), arrow_type(field.type))])
-
 
 def _is_matched(joined: pa.Table) -> pa.ChunkedArray:
     return pc.and_(joined.column(ADDRESS).is_valid(), joined.column(SOURCE).is_valid())
-
-
-def _one_batch(table: pa.Table) -> pa.RecordBatch:
-    return table.combine_chunks().to_batches()[0]
 
 
 def _shown_key(keys: pa.Table, names: Sequence[str]) -> str:

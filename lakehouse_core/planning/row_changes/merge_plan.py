@@ -4,17 +4,22 @@ The join is a query in Spark's SQL, which Spark or DuckDB carries out; each join
 Source: docs/semantics/row-changes.md#merge.
 """
 
-import difflib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias
 
 from sqlglot import exp
 
-from lakehouse_core.errors import InvalidRequest, UnsupportedFeature, shown
-from lakehouse_core.format.data_types import DataField
-from lakehouse_core.options import MergeEngine
+from lakehouse_core.errors import InvalidRequest, near_hint, shown
+from lakehouse_core.format.data_types import DataField, in_backquotes
 from lakehouse_core.planning.row_changes.expressions import Default
+from lakehouse_core.planning.row_changes.merge_checks import (
+    check_clauses,
+    check_source,
+    check_takes_deletes,
+    check_takes_updates,
+    words,
+)
 from lakehouse_core.planning.row_changes.merge_clauses import (
     ALL,
     Clause,
@@ -24,7 +29,8 @@ from lakehouse_core.planning.row_changes.merge_clauses import (
     WhenNotMatchedBySource,
 )
 from lakehouse_core.planning.sql.conditions import translated_condition
-from lakehouse_core.planning.sql.expressions import parse_part, qualified_text
+from lakehouse_core.planning.sql.expressions import parse_part, qualified_text, without_case
+from lakehouse_core.planning.sql.pushing import conjuncts
 from lakehouse_core.planning.sql.query import literal
 from lakehouse_core.planning.sql.statement import Part
 from lakehouse_core.planning.sql.tokens import DIALECT, SqlText
@@ -38,12 +44,6 @@ SOURCE: Final = f"{RESERVED_PREFIX}SOURCE"
 ACTION: Final = f"{RESERVED_PREFIX}ACTION"
 TARGET_VIEW: Final = "lakehouse_merge_target"
 SOURCE_VIEW: Final = "lakehouse_merge_source"
-
-_WORDS: Final[Mapping[type, str]] = {
-    WhenMatched: "WHEN MATCHED",
-    WhenNotMatched: "WHEN NOT MATCHED",
-    WhenNotMatchedBySource: "WHEN NOT MATCHED BY SOURCE",
-}
 
 Action: TypeAlias = Literal["update", "delete", "insert"]
 # The value of a column: a column of the joined rows, the column's default, or what `with_new_values` takes.
@@ -102,6 +102,8 @@ def plan_merge(request: MergeRequest, schema: TableSchema, source: Sequence[Data
     """Plan a MERGE. Raises InvalidRequest and UnsupportedFeature with the place of what is wrong, and for what a table
     of this kind does not take.
     """
+    check_source(request, [each.name for each in source])
+    check_clauses(request.clauses)
     return _Planner(request, schema, source, in_utc=in_utc).plan()
 
 
@@ -115,26 +117,12 @@ class _Planner:
         self._in_utc = in_utc
         self._used: set[str] = set()
         self._expressions: list[str] = []
-        if request.target.casefold() == request.source.casefold():
-            raise InvalidRequest(
-                f"MERGE: table and source are both called {shown(request.target)}. Give one of them another name."
-            )
-        seen: set[str] = set()
-        for name in self._source:
-            if name.startswith(RESERVED_PREFIX):
-                raise InvalidRequest(f"MERGE: the source has a column {shown(name)}, a reserved name. Rename it.")
-            if name.casefold() in seen:
-                raise InvalidRequest(
-                    f"MERGE: the source has column {shown(name)} more than once. Rename or leave out one of them."
-                )
-            seen.add(name.casefold())
 
     def plan(self) -> MergePlan:
         request, schema = self._request, self._schema
-        target, source = _quoted(request.target), _quoted(request.source)
+        target, source = in_backquotes(request.target), in_backquotes(request.source)
         on, on_text = self._parsed(_part("on", request.on), self._both())
         equated, rest = self._equated(on)
-        self._check_order()
         cases = {kind: self._case(kind) for kind in (WhenMatched, WhenNotMatched, WhenNotMatchedBySource)}
         action = (
             f"CASE WHEN {target}.`{ADDRESS}` IS NULL THEN {cases[WhenNotMatched]} "
@@ -154,7 +142,7 @@ class _Planner:
             f"{target}.`{ADDRESS}` AS `{ADDRESS}`",
             f"{source}.`{SOURCE}` AS `{SOURCE}`",
             f"{action} AS `{ACTION}`",
-            *(f"{target}.{_quoted(name)} AS `{alias}`" for name, alias in kept.items()),
+            *(f"{target}.{in_backquotes(name)} AS `{alias}`" for name, alias in kept.items()),
             *self._expressions,
         ]
         matches = WhenMatched in kinds
@@ -209,44 +197,11 @@ class _Planner:
                     needed |= {*spec.sequence_fields, *(name for group in spec.groups for name in group.fields)}
         return needed
 
-    def _check_order(self) -> None:
-        if not self._request.clauses:
-            raise InvalidRequest(
-                "MERGE has no clause. Add WHEN MATCHED, WHEN NOT MATCHED or WHEN NOT MATCHED BY SOURCE "
-                "(WhenMatched, WhenNotMatched, WhenNotMatchedBySource)."
-            )
-        last: dict[type, bool] = {}
-        for clause in self._request.clauses:
-            if last.get(type(clause)):
-                raise InvalidRequest(
-                    f"MERGE: a second {_words(clause)} follows one without a condition, so it never counts. "
-                    "Give the first one a condition, or leave one of them out."
-                )
-            last[type(clause)] = clause.where is None
-            if isinstance(clause, WhenNotMatched):
-                self._check_values(clause, clause.insert)
-                continue
-            if (clause.update is None) == (not clause.delete):
-                raise InvalidRequest(
-                    f"MERGE: {_words(clause)} has {'both' if clause.delete else 'none'} of update and delete, "
-                    "expected one of them."
-                )
-            if clause.update is not None:
-                self._check_values(clause, clause.update)
-
-    def _check_values(self, clause: Clause, given: object) -> None:
-        takes_all = not isinstance(clause, WhenNotMatchedBySource)
-        if not (isinstance(given, Mapping) and given) and not (takes_all and given == ALL):
-            raise InvalidRequest(
-                f"MERGE: {_words(clause)} has the values {shown(given)}: expected a dict from columns to values"
-                f"{', or *' if takes_all else ''}."
-            )
-
     def _case(self, kind: type) -> str:
         cases = []
         for number, clause in enumerate(self._request.clauses):
             if isinstance(clause, kind):
-                what = f"where of {_words(clause)}"
+                what = f"where of {words(clause)}"
                 condition = (
                     "TRUE"
                     if clause.where is None
@@ -263,58 +218,53 @@ class _Planner:
             values.update(self._values(number, clause, given, action))
             return PlannedClause(action="insert", values=values)
         if clause.delete:
-            self._check_delete()
+            check_takes_deletes(schema, self._request.operation)
             return PlannedClause(action="delete")
         assert clause.update is not None
-        is_keyed = not schema.is_append
-        keys = schema.primary_keys if is_keyed else ()
+        check_takes_updates(schema)
+        keys = () if schema.is_append else schema.primary_keys
         if clause.update == ALL:
             names = tuple(name for name in schema.column_names if equated.get(name) != name or name not in keys)
             given = self._stars("update", names)
         else:
             given = dict(clause.update)
-        self._check_update(number, clause, given, keys, equated)
+        self._check_key_values(clause, given, keys, equated)
         kept = {name: value for name, value in given.items() if self._spelled(name, clause) not in keys}
         return PlannedClause(action="update", values=self._values(number, clause, kept, action))
 
     def _stars(self, what: str, names: Sequence[str]) -> dict[str, Any]:
         found = {}
         for name in names:
-            matches = [one for one in self._source if one == name] or [
-                one for one in self._source if one.casefold() == name.casefold()
-            ]
+            matches = without_case(name, self._source)
             if len(matches) != 1:
                 raise InvalidRequest(
                     f"MERGE: {what} of all columns, and the source has {'no' if not matches else 'more than one'} "
                     f"column {shown(name)}. Name the columns with their values, or add it to the source."
                 )
-            text = f"{_quoted(self._request.source)}.{_quoted(matches[0])}"
-            found[name] = text
+            found[name] = f"{in_backquotes(self._request.source)}.{in_backquotes(matches[0])}"
         return found
 
     def _spelled(self, name: Any, clause: Clause) -> str:
         if not isinstance(name, str):
-            raise InvalidRequest(f"MERGE: {_words(clause)}: {shown(name)} is not the name of a column.")
+            raise InvalidRequest(f"MERGE: {words(clause)}: {shown(name)} is not the name of a column.")
         known = self._schema.column_names
-        found = [one for one in known if one == name] or [one for one in known if one.casefold() == name.casefold()]
-        if len(found) == 1:
+        if len(found := without_case(name, known)) == 1:
             return found[0]
-        near = difflib.get_close_matches(name, known, n=2, cutoff=0.5)
-        hint = f"Did you mean {' or '.join(near)}?" if near else f"Columns: {', '.join(known)}."
-        raise InvalidRequest(f"MERGE: {_words(clause)}: the table has no column {shown(name)}. {hint}")
+        hint = near_hint(name, known, f"Columns: {', '.join(known)}.")
+        raise InvalidRequest(f"MERGE: {words(clause)}: the table has no column {shown(name)}. {hint}")
 
     def _values(self, number: int, clause: Clause, given: Mapping[str, Any], action: str) -> dict[str, Value]:
         found: dict[str, Value] = {}
         for name, value in given.items():
             column = self._spelled(name, clause)
             if column in found:
-                raise InvalidRequest(f"MERGE: {_words(clause)} sets column {shown(column)} twice. Set it once.")
+                raise InvalidRequest(f"MERGE: {words(clause)} sets column {shown(column)} twice. Set it once.")
             text = value.text if isinstance(value, Part) else value
             if isinstance(text, Default) or (isinstance(text, str) and text.strip().upper() == "DEFAULT"):
                 found[column] = Default()
                 continue
             if isinstance(value, Part | str):
-                part = _part(f"value of {shown(column)} in {_words(clause)}", value)
+                part = _part(f"value of {shown(column)} in {words(clause)}", value)
                 tree, text = self._parsed(part, self._reach(clause))
                 is_plain = isinstance(tree, exp.Column | exp.Literal)
                 text = f"({text}\n)"
@@ -327,43 +277,10 @@ class _Planner:
             found[column] = alias
         return found
 
-    def _check_delete(self) -> None:
-        schema = self._schema
-        if schema.is_append:
-            return
-        engine, options = schema.table_options.merge_engine, schema.table_options
-        removes = engine is MergeEngine.DEDUPLICATE or (
-            engine is not MergeEngine.FIRST_ROW and merge_spec(schema).removes_on_delete
-        )
-        if options.ignore_delete or not removes:
-            why = "ignore-delete = true" if options.ignore_delete else f"merge-engine = {engine}"
-            if self._request.operation == "DELETE":
-                raise UnsupportedFeature(
-                    f"The table has {why}, which takes no deletes, so its buckets are rewritten. For that, compare "
-                    "columns with literals in the condition, by =, <, IN, IS NULL and the like."
-                )
-            raise UnsupportedFeature(
-                f"MERGE with DELETE: the table has {why}, which takes no deletes. Delete the rows with delete, which "
-                "rewrites the buckets."
-            )
-
-    def _check_update(
-        self, number: int, clause: Clause, given: Mapping[str, Any], keys: Sequence[str], equated: Mapping[str, str]
+    def _check_key_values(
+        self, clause: Clause, given: Mapping[str, Any], keys: Sequence[str], equated: Mapping[str, str]
     ) -> None:
-        schema = self._schema
-        if schema.is_append:
-            return
-        engine = schema.table_options.merge_engine
-        if engine in (MergeEngine.AGGREGATION, MergeEngine.FIRST_ROW):
-            raise UnsupportedFeature(
-                f"MERGE with UPDATE: the table has merge-engine = {engine}, in which an update has no effect of its "
-                "own. Insert new rows only, or delete the rows and write them anew."
-            )
-        if engine is MergeEngine.PARTIAL_UPDATE and (functions := merge_spec(schema).functions):
-            raise UnsupportedFeature(
-                f"MERGE with UPDATE: column {shown(next(iter(functions)))} has an aggregate function, so an update "
-                "would be combined with the old row. Write the row instead."
-            )
+        """Refuse an update of a key, except to the value that ON says it has already."""
         for name, value in given.items():
             column = self._spelled(name, clause)
             if column in keys and not self._is_equated(column, value, clause, equated):
@@ -385,7 +302,7 @@ class _Planner:
         """Return the columns of the table that ON says are equal to columns of the source, and the other conjuncts."""
         found: dict[str, str] = {}
         rest = []
-        for node in _conjuncts(on):
+        for node in conjuncts(on):
             sides = (node.this, node.expression) if isinstance(node, exp.EQ) else ()
             names = {str(each.table): str(each.name) for each in sides if isinstance(each, exp.Column)}
             if len(names) == 2 and names[self._request.target] not in found:
@@ -396,7 +313,7 @@ class _Planner:
 
     def _condition(self, on: Any) -> Predicate | None:
         found = []
-        for node in _conjuncts(on):
+        for node in conjuncts(on):
             tables = {str(each.table) for each in node.find_all(exp.Column)}
             if tables == {self._request.target}:
                 condition = translated_condition(node, self._schema.fields, in_utc=self._in_utc)
@@ -424,28 +341,8 @@ class _Planner:
         return True
 
 
-def _conjuncts(node: Any) -> Iterator[Any]:
-    match node:
-        case exp.Paren():
-            yield from _conjuncts(node.this)
-        case exp.And():
-            yield from _conjuncts(node.this)
-            yield from _conjuncts(node.expression)
-        case _:
-            yield node
-
-
 def _part(what: str, given: Any) -> Part:
     if isinstance(given, Part):
         return given
     text = ArgumentText(what, given)
     return Part(text, 0, len(text.text))
-
-
-def _words(clause: Clause) -> str:
-    """Return what SQL calls the clause."""
-    return _WORDS[type(clause)]
-
-
-def _quoted(name: str) -> str:
-    return f"`{name.replace('`', '``')}`"

@@ -7,14 +7,14 @@ import pyarrow as pa
 
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.execution.engines.duckdb.dialect import duckdb_text
-from lakehouse_core.execution.engines.duckdb.query import DuckdbQuery
+from lakehouse_core.execution.engines.duckdb.query import read_at_once
 from lakehouse_core.execution.row_changes.base import ReadAt
-from lakehouse_core.execution.row_changes.merge import arrow_bounds
+from lakehouse_core.execution.row_changes.bounds import arrow_bounds
 from lakehouse_core.execution.sql.relation import Relation
 from lakehouse_core.execution.tasks.change_rows.target import TargetTask, target_rows, target_schema
 from lakehouse_core.execution.tasks.runtime import TaskRuntime, local_runtime
 from lakehouse_core.format.data_types import DataField, field_from_arrow
-from lakehouse_core.interchange.arrow_rows import ArrowRows
+from lakehouse_core.interchange.arrow_rows import ArrowRows, RowsInMemory
 from lakehouse_core.planning.row_changes.merge_plan import ADDRESS, SOURCE_VIEW, TARGET_VIEW, MergePlan
 from lakehouse_core.planning.sql.joining import query_over
 from lakehouse_core.table.schema import TableSchema
@@ -42,10 +42,9 @@ class LocalMerge:
         _, _, analysed, views = query_over(plan.text, fields, parameters, in_utc=True)
         relations = [
             Relation(view=views[TARGET_VIEW], title="target", rows=target),
-            Relation(view=views[SOURCE_VIEW], title="source", rows=_Kept(self._source)),
+            Relation(view=views[SOURCE_VIEW], title="source", rows=RowsInMemory(self._source)),
         ]
-        query = DuckdbQuery(duckdb_text(analysed.tree, analysed.schema), relations, analysed.names)
-        return pa.Table.from_batches(query.batches(), schema=query.schema)
+        return read_at_once(duckdb_text(analysed.tree, analysed.schema), relations, analysed.names)
 
 
 class _TargetRows(ArrowRows):
@@ -60,15 +59,3 @@ class _TargetRows(ArrowRows):
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         for task in self._tasks:
             yield from target_rows(task, self._runtime)
-
-
-class _Kept(ArrowRows):
-    def __init__(self, table: pa.Table) -> None:
-        self._table = table
-
-    def schema(self) -> pa.Schema:
-        schema: pa.Schema = self._table.schema
-        return schema
-
-    def to_batches(self) -> Iterator[pa.RecordBatch]:
-        yield from self._table.to_batches()

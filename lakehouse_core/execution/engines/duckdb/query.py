@@ -41,48 +41,60 @@ class DuckdbQuery:
     """
 
     def __init__(self, text: str, relations: Sequence[Relation], names: Sequence[str]) -> None:
-        self._duckdb = _duckdb()
         self._text = text
         self._relations = tuple(relations)
-        with self._connection() as (connection, _):
-            schema = connection.sql(text).limit(0).to_arrow_table().schema
-        if len(names) == len(schema):
-            schema = pa.schema([field.with_name(name) for field, name in zip(schema, names, strict=True)])
-        self.schema: pa.Schema = schema
+        with _connection(self._relations) as connection:
+            self.schema: pa.Schema = _named(connection.sql(text).limit(0).to_arrow_table(), names).schema
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the rows; no batch is empty. Raises the errors of the tables' reads, InvalidRequest for a value that
         the query cannot compute.
         """
-        with self._connection() as (connection, _):
+        with _connection(self._relations) as connection:
             for batch in connection.sql(self._text).to_arrow_reader(_BATCH_ROWS):
                 if batch.num_rows:
                     yield pa.RecordBatch.from_arrays(batch.columns, schema=self.schema)
 
-    @contextmanager
-    def _connection(self) -> Iterator[tuple[Any, Sequence["_Source"]]]:
-        sources = [_Source(relation) for relation in self._relations]
-        try:
-            connection = boxed_connection(self._duckdb)
-            try:
-                for relation, source in zip(self._relations, sources, strict=True):
-                    connection.register(relation.view, source)
-                yield connection, sources
-            finally:
-                connection.close()
-        except (self._duckdb.Error, pa.ArrowException, OSError) as error:
-            raise self._translated(error, sources) from error
 
-    def _translated(self, error: Exception, sources: Sequence["_Source"]) -> BaseException:
-        for source in sources:
-            if source.error is not None:
-                return source.error
-        message = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        if isinstance(error, self._duckdb.OutOfMemoryException):
-            return StorageFull(f"SQL: {message}. Ask for fewer rows or columns, or run the query on Spark.")
-        if isinstance(error, self._duckdb.NotImplementedException):
-            return UnsupportedFeature(f"SQL: {message}.")
-        return InvalidRequest(f"SQL: {message.rstrip('.')}.")
+def read_at_once(text: str, relations: Sequence[Relation], names: Sequence[str]) -> pa.Table:
+    """Bind and read a query in one connection, and return all rows. Takes the arguments of DuckdbQuery, and raises as
+    it and its `batches` do.
+    """
+    with _connection(relations) as connection:
+        return _named(connection.sql(text).to_arrow_reader(_BATCH_ROWS).read_all(), names)
+
+
+def _named(table: pa.Table, names: Sequence[str]) -> pa.Table:
+    return table.rename_columns(list(names)) if len(names) == table.num_columns else table
+
+
+@contextmanager
+def _connection(relations: Sequence[Relation]) -> Iterator[Any]:
+    """Yield a connection in which the relations are registered. An error of a relation's rows leaves it as it was."""
+    duckdb = _duckdb()
+    sources = [_Source(relation) for relation in relations]
+    try:
+        connection = boxed_connection(duckdb)
+        try:
+            for relation, source in zip(relations, sources, strict=True):
+                connection.register(relation.view, source)
+            yield connection
+        finally:
+            connection.close()
+    except (duckdb.Error, pa.ArrowException, OSError) as error:
+        raise _translated(duckdb, error, sources) from error
+
+
+def _translated(duckdb: Any, error: Exception, sources: Sequence["_Source"]) -> BaseException:
+    for source in sources:
+        if source.error is not None:
+            return source.error
+    message = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+    if isinstance(error, duckdb.OutOfMemoryException):
+        return StorageFull(f"SQL: {message}. Ask for fewer rows or columns, or run the query on Spark.")
+    if isinstance(error, duckdb.NotImplementedException):
+        return UnsupportedFeature(f"SQL: {message}.")
+    return InvalidRequest(f"SQL: {message.rstrip('.')}.")
 
 
 class _Source(ArrowRows):
