@@ -1,23 +1,21 @@
 """A store whose conditional writes a SQL database decides, for services that have none.
 
 Rule: the row of a key is its object; the file is a copy of it, which any process that meets an unwritten row may
-write. A deleted key keeps a row, so that a writer that was overtaken finds that out.
+write.
 Source: docs/decisions/0024-commits-by-a-database.md.
 """
 
-import builtins
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
-from dataclasses import dataclass
-from typing import IO, Any, Final, TypeVar
-from urllib.parse import quote, unquote
+from dataclasses import replace
+from typing import IO, Any, Final
 
 import pyarrow as pa
-import sqlalchemy as sa
 
 from lakehouse_core.catalog.sql.address import sql_address
 from lakehouse_core.catalog.sql.claim import Claim
-from lakehouse_core.catalog.sql.database import RowExists, SqlDatabase
+from lakehouse_core.catalog.sql.commit_rows import CommitRow, CommitRows
+from lakehouse_core.catalog.sql.database import SqlDatabase
 from lakehouse_core.catalog.sql.tables import COMMITS
 from lakehouse_core.clock import Clock
 from lakehouse_core.errors import InvalidRequest, NotFound, StorageUnavailable
@@ -26,26 +24,12 @@ from lakehouse_core.storage.decider_marks import MARKS_FOLDER
 from lakehouse_core.storage.keys import joined, key_parts
 from lakehouse_core.storage.outcomes import begun
 
-R = TypeVar("R")
-
 # Folders of data files and manifests, whose names are used once, and files that are hints: no row is asked for them.
 _BULK_FOLDERS: Final = ("manifest", "index", "statistics")
 _BULK_PREFIX: Final = "bucket-"
 _HINTS: Final = ("LATEST", "EARLIEST")
 _LONGEST_KEY: Final = 1024
-_KEYS_AT_ONCE: Final = 200
 _MOST_OVERTAKEN: Final = 20
-# How long a writer that was overtaken may sleep before the row that tells it so is removed.
-_KEPT_MILLIS: Final = 7 * 24 * 3600 * 1000
-
-
-@dataclass(frozen=True, slots=True)
-class _Row:
-    """What the database says of a key. `content` None: deleted. `is_written`: the file says the same."""
-
-    nonce: str
-    content: bytes | None
-    is_written: bool
 
 
 def decided_store(metastore: str, options: Mapping[str, str], inner: ObjectStore, clock: Clock) -> "DecidedStore":
@@ -75,6 +59,7 @@ class DecidedStore:
         self._clock = clock
         self._prefix = prefix
         self._claim = claim or Claim(inner, database, clock)
+        self._rows = CommitRows(database, clock, prefix)
 
     @property
     def spec(self) -> StoreSpec:
@@ -159,7 +144,7 @@ class DecidedStore:
     def create_new(self, key: str, data: bytes) -> bool:
         self._check_decidable(key)
         self._claim.check()
-        row = self._rows([key]).get(key)
+        row = self._row(key)
         if row is None and self._inner.infos([key]):
             return False
         if row is not None and row.content is not None:
@@ -171,7 +156,7 @@ class DecidedStore:
             return self.create_new(key, data)
         self._check_decidable(key)
         self._claim.check()
-        row = self._rows([key]).get(key)
+        row = self._row(key)
         if row is None:
             # A file that came here without the database.
             found = self._inner.read_versioned(key)
@@ -182,7 +167,7 @@ class DecidedStore:
         key_parts(key)
         self._claim.check()
         for _ in range(_MOST_OVERTAKEN):
-            row = self._rows([key]).get(key)
+            row = self._row(key)
             if row is None:
                 self._inner.write(key, data, durable=durable)
                 return
@@ -205,23 +190,23 @@ class DecidedStore:
 
     def make_last(self, keys: Iterable[str]) -> None:
         asked = list(keys)
-        for key, row in self._rows(asked).items():
+        for key, row in self._rows_of(asked).items():
             self._settle(key, row)
         self._inner.make_last(asked)
 
     def delete(self, keys: Iterable[str]) -> Sequence[str]:
         asked = list(keys)
-        rows = self._rows(asked)
+        rows = self._rows_of(asked)
         if asked:
             self._claim.check()
         live = [key for key, row in rows.items() if row.content is not None]
         # A row that was deleted before may have a file that an overtaken writer left.
         nonces = {row.nonce for row in rows.values() if row.content is None and not row.is_written}
         if live:
-            nonces.add(self._delete_rows(live))
+            nonces.add(self._rows.delete(live))
         left = self._inner.delete(asked)
         if nonces:
-            self._mark_deleted([key for key in rows if key not in left], nonces)
+            self._rows.mark_deleted([key for key in rows if key not in left], nonces)
         return left
 
     def delete_folder(self, prefix: str) -> Sequence[str]:
@@ -231,35 +216,19 @@ class DecidedStore:
     def now_millis(self) -> int:
         return self._inner.now_millis()
 
-    def _decided(self, key: str, data: bytes, *, over: _Row | None) -> bool:
+    def _decided(self, key: str, data: bytes, *, over: CommitRow | None) -> bool:
         """Let the database decide: the key gets this content if its row is still `over`. Then write the file.
 
         Raises WriteOutcomeUnknown where the row or the file may not be written; the next reader of the key finishes it.
         """
-        row = _Row(self._clock.uuid(), data, is_written=False)
-        columns = COMMITS.c
-        values = {"nonce": row.nonce, "content": data, "is_written": 0, "changed_millis": self._clock.now_millis()}
-
-        def change(connection: sa.Connection) -> bool:
-            if over is None:
-                connection.execute(sa.insert(COMMITS).values({**self._identity(key), **values}))
-                return True
-            update = sa.update(COMMITS).where(*self._is(key), columns.nonce == over.nonce).values(values)
-            return connection.execute(update).rowcount == 1
-
-        try:
-            is_ours = self._database.change(
-                change, is_done=lambda connection: self._nonce(connection, key) == row.nonce
-            )
-        except RowExists:
-            return False
-        if is_ours is False:
+        row = self._rows.decide(key, data, over=over)
+        if row is None:
             return False
         with begun(f"The database has the content of {self.uri(key)}; its next reader writes the file."):
             self._settle(key, row)
         return True
 
-    def _settle(self, key: str, row: _Row) -> None:
+    def _settle(self, key: str, row: CommitRow) -> None:
         """Make the file say what the row says. Another one may have changed the row meanwhile: then what that says."""
         for _ in range(_MOST_OVERTAKEN):
             if row.is_written:
@@ -270,122 +239,35 @@ class DecidedStore:
                     raise StorageUnavailable(f"{self.uri(left[0])}: the store did not delete it. Try again.")
             else:
                 self._inner.write(key, row.content)
-            if self._mark(key, row):
+            if self._rows.mark_written(key, row):
                 return
             # The file may be ours now, and the row another's, who wrote the file before us.
-            found = self._rows([key]).get(key)
+            found = self._row(key)
             if found is None:
                 return
-            row = _Row(found.nonce, found.content, is_written=False)
+            row = replace(found, is_written=False)
         raise self._restless(key)
 
-    def _mark(self, key: str, row: _Row) -> bool:
-        """Say that the file is as the row says; return False if the row has changed."""
-
-        def mark(connection: sa.Connection) -> bool:
-            update = sa.update(COMMITS).where(*self._is(key), COMMITS.c.nonce == row.nonce).values(is_written=1)
-            return connection.execute(update).rowcount == 1
-
-        marked = self._database.change(mark, is_done=lambda connection: self._nonce(connection, key) == row.nonce)
-        return marked is not False
-
-    def _delete_rows(self, keys: Sequence[str]) -> str:
-        """Empty the rows of keys, which deletes their objects for readers. Return the nonce that the rows then have."""
-        nonce = self._clock.uuid()
-        values = {"nonce": nonce, "content": None, "is_written": 0, "changed_millis": self._clock.now_millis()}
-
-        def change(connection: sa.Connection) -> None:
-            for some in self._in_parts(keys):
-                connection.execute(sa.update(COMMITS).where(self._in_catalog(), some).values(values))
-
-        self._database.change(change, is_done=lambda connection: self._nonce(connection, keys[-1]) == nonce)
-        return nonce
-
-    def _mark_deleted(self, keys: Sequence[str], nonces: Iterable[str]) -> None:
-        """Say that the files of these rows are gone, where no writer changed the row since; remove rows of objects that
-        were deleted long ago.
-        """
-        columns = COMMITS.c
-        are_ours = columns.nonce.in_(builtins.list(nonces))
-        old = sa.delete(COMMITS).where(
-            self._in_catalog(),
-            columns.content.is_(None),
-            columns.is_written == 1,
-            columns.changed_millis < self._clock.now_millis() - _KEPT_MILLIS,
-        )
-
-        def change(connection: sa.Connection) -> None:
-            for some in self._in_parts(keys):
-                connection.execute(sa.update(COMMITS).where(self._in_catalog(), some, are_ours).values(is_written=1))
-            connection.execute(old)
-
-        # The files are gone; who meets a row that does not say so deletes them again.
-        with suppress(StorageUnavailable):
-            self._database.change(change, is_done=lambda _: True)
-
-    def _in_parts(self, keys: Sequence[str]) -> Iterator[sa.ColumnElement[bool]]:
-        """Yield conditions that together hold for the rows of these keys."""
-        names = [self._row_key(key) for key in keys]
-        for first in range(0, len(names), _KEYS_AT_ONCE):
-            yield COMMITS.c.object_key.in_(names[first : first + _KEYS_AT_ONCE])
-
-    def _found(self, keys: Sequence[str]) -> Mapping[str, _Row]:
+    def _found(self, keys: Sequence[str]) -> Mapping[str, CommitRow]:
         """Return the rows of keys, after a try to finish what their writers did not."""
-        rows = self._rows(keys)
+        rows = self._rows_of(keys)
         for key, row in rows.items():
             # The row is what counts; who may not write the file can still read.
             with suppress(StorageUnavailable):
                 self._settle(key, row)
         return rows
 
-    def _rows(self, keys: Iterable[str]) -> dict[str, _Row]:
-        asked = {self._row_key(key): key for key in keys if not self._is_bulk(key)}
-        columns = COMMITS.c
-        found: dict[str, _Row] = {}
-        for some in self._in_parts(builtins.list(asked.values())):
-            query = sa.select(columns.object_key, columns.nonce, columns.content, columns.is_written).where(
-                self._in_catalog(), some
-            )
-            for name, nonce, content, is_written in self._ask(query):
-                found[asked[name]] = _Row(nonce, None if content is None else bytes(content), bool(is_written))
-        return found
+    def _rows_of(self, keys: Iterable[str]) -> Mapping[str, CommitRow]:
+        return self._rows.of(key for key in keys if not self._is_bulk(key))
+
+    def _row(self, key: str) -> CommitRow | None:
+        return self._rows_of([key]).get(key)
 
     def _gone_below(self, prefix: str) -> set[str]:
         """Return the deleted keys below a prefix, after files are written that their writers did not write."""
-        columns = COMMITS.c
-        folder = self._row_key(prefix) if joined(self._prefix, prefix) else ""
-        # "0" follows "/".
-        below = [columns.object_key >= f"{folder}/", columns.object_key < f"{folder}0"] if folder else []
-        query = sa.select(columns.object_key, columns.content.is_(None), columns.is_written).where(
-            self._in_catalog(), sa.or_(columns.content.is_(None), columns.is_written == 0), *below
-        )
-        root = f"{self._prefix}/" if self._prefix else ""
-        rows = [
-            (unquote(name, errors="surrogateescape").removeprefix(root), gone, is_written)
-            for name, gone, is_written in self._ask(query)
-        ]
-        self._found([key for key, _, is_written in rows if not is_written])
-        return {key for key, gone, _ in rows if gone}
-
-    def _ask(self, query: sa.Select[Any]) -> Sequence[Any]:
-        empty: Sequence[Any] = []
-        return self._database.read(lambda connection: connection.execute(query).all(), empty=empty)
-
-    def _nonce(self, connection: sa.Connection, key: str) -> str | None:
-        return connection.execute(sa.select(COMMITS.c.nonce).where(*self._is(key))).scalar()
-
-    def _is(self, key: str) -> tuple[sa.ColumnElement[bool], ...]:
-        return (self._in_catalog(), COMMITS.c.object_key == self._row_key(key))
-
-    def _in_catalog(self) -> sa.ColumnElement[bool]:
-        return COMMITS.c.catalog_key == self._database.address.catalog_key
-
-    def _identity(self, key: str) -> dict[str, str]:
-        return {"catalog_key": self._database.address.catalog_key, "object_key": self._row_key(key)}
-
-    def _row_key(self, key: str) -> str:
-        """Return the key below the warehouse in ASCII, which every database orders alike."""
-        return quote(joined(self._prefix, key), safe="/", errors="surrogateescape")
+        gone, unwritten = self._rows.unsettled_below(prefix)
+        self._found(unwritten)
+        return gone
 
     def _is_bulk(self, key: str) -> bool:
         parts = joined(self._prefix, key).split("/")
@@ -395,9 +277,9 @@ class DecidedStore:
     def _check_decidable(self, key: str) -> None:
         if self._is_bulk(key):
             raise InvalidRequest(f"{self.uri(key)}: data files, manifests and hints are not written by condition.")
-        if len(self._row_key(key)) > _LONGEST_KEY:
+        if (length := len(self._rows.name(key))) > _LONGEST_KEY:
             raise InvalidRequest(
-                f"{self.uri(key)}: the name has {len(self._row_key(key))} letters in the database, at most "
+                f"{self.uri(key)}: the name has {length} letters in the database, at most "
                 f"{_LONGEST_KEY} can be stored. Choose a shorter name."
             )
 

@@ -7,16 +7,17 @@ Source: docs/format/catalogs.md#jdbc-catalog, docs/decisions/0023-sql-catalogs.m
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from typing import Any, Final
+from typing import Final
 
 import sqlalchemy as sa
 
 from lakehouse_core.catalog.metastore import TableName, TablePlace
 from lakehouse_core.catalog.names import twins
 from lakehouse_core.catalog.sql.address import sql_address
+from lakehouse_core.catalog.sql.catalog_rows import DROPPED, LONGEST_NAME, CatalogRows
 from lakehouse_core.catalog.sql.database import RowExists, SqlDatabase
 from lakehouse_core.catalog.sql.lock import SqlLock
-from lakehouse_core.catalog.sql.tables import DATABASE_PROPERTIES, LONGEST_VALUE, TABLE_PROPERTIES, TABLES, VIEWS, same
+from lakehouse_core.catalog.sql.tables import LONGEST_VALUE, TABLE_PROPERTIES, TABLES, VIEWS
 from lakehouse_core.catalog.warehouse_files import WarehouseFiles
 from lakehouse_core.clock import Clock
 from lakehouse_core.errors import (
@@ -37,9 +38,6 @@ from lakehouse_core.table.schema import TableSchema
 # Rows that each database has. Users do not see the first, which keeps an empty database.
 _EXISTS: Final = "exists"
 _LOCATION: Final = "location"
-# A property of a table that is dropped and whose files are being removed. Other engines do not list the table.
-_DROPPED: Final = "lakehouse.dropped"
-_LONGEST_NAME: Final = 255
 
 
 def sql_metastore(metastore: str, options: Mapping[str, str], files: WarehouseFiles, clock: Clock) -> "SqlMetastore":
@@ -58,13 +56,13 @@ class SqlMetastore:
         self._clock = clock
         self._database = database
         self._files = files
-        self._key = database.address.catalog_key
+        self._rows = CatalogRows(database)
 
     def describe(self) -> Mapping[str, str]:
         return {"metastore": str(self._database)}
 
     def databases(self) -> list[str]:
-        return self._database.read(self._databases, empty=[])
+        return self._database.read(self._rows.databases, empty=[])
 
     def create_database(self, name: str, properties: Mapping[str, str]) -> None:
         for key, value in properties.items():
@@ -72,16 +70,16 @@ class SqlMetastore:
                 raise InvalidRequest(
                     f"Database {shown(name)}: the property {shown(key)} is kept by the catalog. Choose another name."
                 )
-            if len(key) > _LONGEST_NAME or len(value) > LONGEST_VALUE:
+            if len(key) > LONGEST_NAME or len(value) > LONGEST_VALUE:
                 raise InvalidRequest(
                     f"Database {shown(name)}: the property {shown(key)} is too long. Expected a name of at most "
-                    f"{_LONGEST_NAME} and a value of at most {LONGEST_VALUE} characters."
+                    f"{LONGEST_NAME} and a value of at most {LONGEST_VALUE} characters."
                 )
         rows = {**properties, _EXISTS: "true", _LOCATION: self._files.database_location(name)}
         try:
             self._database.change(
-                lambda connection: self._insert_properties(connection, name, rows),
-                is_done=lambda connection: name in self._databases(connection),
+                lambda connection: self._rows.insert_database(connection, name, rows),
+                is_done=lambda connection: name in self._rows.databases(connection),
             )
         except RowExists:
             # A concurrent call has created the same database.
@@ -92,12 +90,8 @@ class SqlMetastore:
                 ) from None
 
     def database_properties(self, name: str) -> Mapping[str, str]:
-        columns = DATABASE_PROPERTIES.c
-        query = sa.select(columns.property_key, columns.property_value).where(*self._rows_in(DATABASE_PROPERTIES, name))
         empty: dict[str, str] = {}
-        rows = self._database.read(
-            lambda connection: {row[0]: row[1] for row in connection.execute(query)}, empty=empty
-        )
+        rows = self._database.read(lambda connection: self._rows.database_properties(connection, name), empty=empty)
         return {key: rows[key] for key in sorted(rows) if key != _EXISTS}
 
     def check(self, database: str) -> list[str]:
@@ -109,7 +103,7 @@ class SqlMetastore:
         ]
 
     def drop_database(self, name: str) -> None:
-        for table in self._read_names(name, TABLE_PROPERTIES.c.table_name, TABLE_PROPERTIES.c.property_key == _DROPPED):
+        for table in self._read_names(name, TABLE_PROPERTIES.c.table_name, TABLE_PROPERTIES.c.property_key == DROPPED):
             # An earlier call was interrupted.
             dropped = TableName(name, table)
             self.drop_table(dropped, self.place(dropped).schemas())
@@ -122,13 +116,13 @@ class SqlMetastore:
             )
 
         def drop(connection: sa.Connection) -> None:
-            if tables := self._names(connection, name, TABLES.c.table_name):
+            if tables := self._rows.names(connection, name, TABLES.c.table_name):
                 raise InvalidRequest(
                     f"Database {shown(name)}: the table {shown(tables[0])} was created meanwhile. Drop it again."
                 )
-            connection.execute(sa.delete(DATABASE_PROPERTIES).where(*self._rows_in(DATABASE_PROPERTIES, name)))
+            self._rows.delete_database(connection, name)
 
-        self._database.change(drop, is_done=lambda connection: name not in self._databases(connection))
+        self._database.change(drop, is_done=lambda connection: name not in self._rows.databases(connection))
         # Files of no table stay: the database is dropped without them.
         self._files.drop_database(name)
 
@@ -171,7 +165,7 @@ class SqlMetastore:
         try:
             self._database.change(
                 lambda connection: self._insert_table(connection, name, schema),
-                is_done=lambda connection: self._has_table(connection, name),
+                is_done=lambda connection: self._rows.has_table(connection, name),
             )
         except RowExists:
             # Another process listed it.
@@ -194,7 +188,7 @@ class SqlMetastore:
     def _check_new(self, name: TableName) -> None:
         """Raise InvalidRequest if a view has the name, or a dropped table whose files are not removed yet."""
         is_view, is_dropped = self._database.read(
-            lambda connection: (self._has_view(connection, name), self._is_dropped(connection, name)),
+            lambda connection: (self._rows.has_view(connection, name), self._rows.is_dropped(connection, name)),
             empty=(False, False),
         )
         if is_view:
@@ -211,15 +205,10 @@ class SqlMetastore:
 
     def drop_table(self, name: TableName, schemas: SchemaLog) -> bool:
         ids = schemas.ids()
-
-        def drop(connection: sa.Connection) -> bool:
-            if not connection.execute(sa.delete(TABLES).where(*self._rows_of(TABLES, name))).rowcount:
-                return self._is_dropped(connection, name)
-            connection.execute(sa.delete(TABLE_PROPERTIES).where(*self._rows_of(TABLE_PROPERTIES, name)))
-            connection.execute(sa.insert(TABLE_PROPERTIES), [self._property(name, _DROPPED, "true")])
-            return True
-
-        is_dropped = self._database.change(drop, is_done=lambda connection: not self._has_table(connection, name))
+        is_dropped = self._database.change(
+            lambda connection: self._rows.drop_table(connection, name),
+            is_done=lambda connection: not self._rows.has_table(connection, name),
+        )
         if is_dropped is False:
             return self._files.drop_unfinished(name)
         with begun(
@@ -236,14 +225,9 @@ class SqlMetastore:
         return True
 
     def _forget_dropped(self, name: TableName) -> None:
-        is_row = TABLE_PROPERTIES.c.property_key == _DROPPED
         self._database.change(
-            lambda connection: (
-                connection.execute(
-                    sa.delete(TABLE_PROPERTIES).where(*self._rows_of(TABLE_PROPERTIES, name), is_row)
-                ).rowcount
-            ),
-            is_done=lambda connection: not self._is_dropped(connection, name),
+            lambda connection: self._rows.forget_dropped(connection, name),
+            is_done=lambda connection: not self._rows.is_dropped(connection, name),
         )
 
     def rename_table(self, source: TableName, target: TableName, witness: str) -> bool:
@@ -253,12 +237,9 @@ class SqlMetastore:
 
         def rename(connection: sa.Connection) -> None:
             nonlocal moved
-            if self._has_table(connection, target) or self._has_view(connection, target):
+            if self._rows.has_table(connection, target) or self._rows.has_view(connection, target):
                 raise _TargetExists
-            new = {"database_name": target.database, "table_name": target.table}
-            for table in (TABLE_PROPERTIES, TABLES):
-                renamed = connection.execute(sa.update(table).where(*self._rows_of(table, source)).values(new))
-            if not renamed.rowcount:
+            if not self._rows.rename_table(connection, source, target):
                 raise NotFound(f"Table {shown(str(source))} was dropped or renamed meanwhile. Nothing was changed.")
             # The rows are committed only when the folder has moved.
             moved = self._files.move_table(source, target, witness)
@@ -267,7 +248,7 @@ class SqlMetastore:
 
         try:
             with self._locked(source, target):
-                self._database.change(rename, is_done=lambda connection: self._has_table(connection, target))
+                self._database.change(rename, is_done=lambda connection: self._rows.has_table(connection, target))
         except (_TargetExists, RowExists):
             return False
         except StorageUnavailable as error:
@@ -284,7 +265,7 @@ class SqlMetastore:
         return self._lock(name) if self._database.address.takes_lock else CREATE_IF_ABSENT
 
     def _lock(self, name: TableName) -> SqlLock:
-        return SqlLock(self._database, f"{self._key}.{name}", self._clock)
+        return SqlLock(self._database, f"{self._database.address.catalog_key}.{name}", self._clock)
 
     @contextmanager
     def _locked(self, *names: TableName) -> Iterator[None]:
@@ -295,97 +276,28 @@ class SqlMetastore:
                     stack.enter_context(self._lock(name).held())
             yield
 
-    def _databases(self, connection: sa.Connection) -> list[str]:
-        queries = [
-            sa.select(table.c.database_name).distinct().where(self._same(table.c.catalog_key, self._key))
-            for table in (TABLES, DATABASE_PROPERTIES, VIEWS)
-            if self._database.has(table)
-        ]
-        return sorted(set(connection.execute(sa.union_all(*queries)).scalars()))
-
     def _read_names(self, database: str, column: sa.Column[str], *where: sa.ColumnElement[bool]) -> list[str]:
         empty: list[str] = []
-        return self._database.read(lambda connection: self._names(connection, database, column, *where), empty=empty)
-
-    def _names(
-        self, connection: sa.Connection, database: str, column: sa.Column[str], *where: sa.ColumnElement[bool]
-    ) -> list[str]:
-        if not self._database.has(column.table):
-            return []
-        query = sa.select(column).where(*self._rows_in(column.table, database), *where)
-        return sorted(connection.execute(query).scalars())
+        return self._database.read(
+            lambda connection: self._rows.names(connection, database, column, *where), empty=empty
+        )
 
     def _is_listed(self, name: TableName) -> bool:
-        return self._database.read(lambda connection: self._has_table(connection, name), empty=False)
-
-    def _has_table(self, connection: sa.Connection, name: TableName) -> bool:
-        return connection.execute(sa.select(TABLES).where(*self._rows_of(TABLES, name))).first() is not None
-
-    def _has_view(self, connection: sa.Connection, name: TableName) -> bool:
-        return name.table in self._names(connection, name.database, VIEWS.c.view_name)
-
-    def _is_dropped(self, connection: sa.Connection, name: TableName) -> bool:
-        query = sa.select(TABLE_PROPERTIES).where(
-            *self._rows_of(TABLE_PROPERTIES, name), TABLE_PROPERTIES.c.property_key == _DROPPED
-        )
-        return connection.execute(query).first() is not None
-
-    def _rows_of(self, table: sa.Table, name: TableName) -> tuple[sa.ColumnElement[bool], ...]:
-        return (*self._rows_in(table, name.database), self._same(table.c.table_name, name.table))
-
-    def _rows_in(self, table: Any, database: str) -> tuple[sa.ColumnElement[bool], ...]:
-        return (self._same(table.c.catalog_key, self._key), self._same(table.c.database_name, database))
-
-    def _same(self, column: sa.Column[str], value: str) -> sa.ColumnElement[bool]:
-        return same(column, value, self._database.address.dialect)
-
-    def _insert_properties(self, connection: sa.Connection, database: str, properties: Mapping[str, str]) -> None:
-        connection.execute(
-            sa.insert(DATABASE_PROPERTIES),
-            [
-                {
-                    "catalog_key": self._key,
-                    "database_name": database,
-                    "property_key": key,
-                    "property_value": value,
-                }
-                for key, value in properties.items()
-            ],
-        )
+        return self._database.read(lambda connection: self._rows.has_table(connection, name), empty=False)
 
     def _insert_table(self, connection: sa.Connection, name: TableName, schema: TableSchema) -> None:
-        columns = DATABASE_PROPERTIES.c
-        # Where rows can be locked, a concurrent drop of the database waits.
-        database = (
-            sa.select(columns.property_key).where(*self._rows_in(DATABASE_PROPERTIES, name.database)).with_for_update()
-        )
-        connection.execute(database).all()
-        if name.database not in self._databases(connection):
+        self._rows.lock_database(connection, name.database)
+        if name.database not in self._rows.databases(connection):
             raise NotFound(
                 f"Database {shown(name.database)} was dropped meanwhile. Files of table {shown(str(name))} remain at "
                 f"{self._files.at(name).uri('')}."
             )
-        if self._has_view(connection, name):
+        if self._rows.has_view(connection, name):
             raise InvalidRequest(
                 f"Table {shown(str(name))}: a view of another engine got that name meanwhile. Drop the view, then "
                 "create the table with exist_ok=True."
             )
-        connection.execute(sa.insert(TABLES), self._row(name))
-        properties = [
-            self._property(name, key, value)
-            for key, value in _table_properties(schema).items()
-            if len(key) <= _LONGEST_NAME and len(value) <= LONGEST_VALUE
-        ]
-        # Rows of a table that Java dropped in the middle.
-        connection.execute(sa.delete(TABLE_PROPERTIES).where(*self._rows_of(TABLE_PROPERTIES, name)))
-        if properties:
-            connection.execute(sa.insert(TABLE_PROPERTIES), properties)
-
-    def _row(self, name: TableName) -> dict[str, str]:
-        return {"catalog_key": self._key, "database_name": name.database, "table_name": name.table}
-
-    def _property(self, name: TableName, key: str, value: str) -> dict[str, str]:
-        return {**self._row(name), "property_key": key, "property_value": value}
+        self._rows.insert_table(connection, name, schema)
 
     def _without_files(self, name: TableName) -> str:
         return (
@@ -402,13 +314,3 @@ class SqlMetastore:
 
 class _TargetExists(Exception):
     """The new name of a table is taken; the transaction is rolled back."""
-
-
-def _table_properties(schema: TableSchema) -> dict[str, str]:
-    """Return what Java keeps in rows of a table: its options, and its keys."""
-    keys = {
-        "primary-key": schema.primary_keys,
-        "partition": schema.partition_keys,
-        "bucket-key": schema.bucket_keys,
-    }
-    return {**schema.options, **{key: ",".join(names) for key, names in keys.items() if names}}
