@@ -46,7 +46,7 @@ def roll_back(
 ) -> RollbackResult:
     """Publish a snapshot with the files of the state that `point` means, unless the latest snapshot has them.
 
-    `properties` go into the snapshot. Changes for followers are not made: a follower of the changes sees none.
+    `properties` go into the snapshot. It has no changelog: a reader that follows the changes does not see it.
     Raises NotFound, SnapshotExpired, InvalidRequest for the point; the errors of a commit.
     """
     check_properties(properties or {})

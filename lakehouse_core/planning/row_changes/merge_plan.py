@@ -73,9 +73,9 @@ class PlannedClause:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergePlan:
-    """`text`: the query of the joined rows, over the relations TARGET_VIEW and SOURCE_VIEW. Its columns: ADDRESS of the
-    table's row, SOURCE (true, null without a row of the source), ACTION (the number of the clause), the columns of the
-    table by `kept`, and those that the clauses name.
+    """`text`: the query of the joined rows, over the relations TARGET_VIEW and SOURCE_VIEW. Its columns are ADDRESS of
+    the table's row, SOURCE (true, or null without a row of the source) and ACTION, the number of the clause. Columns of
+    the table follow by the names in `kept`, then the values of the clauses.
 
     `columns`: those of the table that the join reads. `is_pruned`: rows of the table without a match do not matter;
     `condition`: what the others satisfy, None if nothing is known. `equated`: pairs of columns of table and source that

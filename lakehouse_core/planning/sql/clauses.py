@@ -26,8 +26,8 @@ def is_query(cursor: TokenCursor, ahead: int, word: str) -> bool:
 
 
 def read_part(cursor: TokenCursor, what: str, *stops: str) -> Part:
-    """Read an expression up to one of the words or marks in `stops` that is in no parentheses and in no CASE, or to the
-    end of the text.
+    """Read an expression to the end of the text, or up to one of the words or marks in `stops`. Inside parentheses and
+    inside CASE they do not stop it.
     """
     start, depth = cursor.start, 0
     while not cursor.is_done:
