@@ -71,7 +71,7 @@ def written(opened: bytes, *batches: pa.RecordBatch) -> str:
 @pytest.mark.parametrize(
     ("use", "given", "said"),
     [
-        (Use.BATCH_READ, {"collumns": "id"}, "Option 'collumns': there is no such option. Did you mean 'columns'?"),
+        (Use.BATCH_READ, {"collumns": "id"}, "Option 'collumns': there is no such option. Did you mean columns?"),
         (Use.BATCH_READ, {"consumer-id": "me"}, "Option consumer-id is for stream reads, not for batch reads"),
         (Use.STREAM_READ, {"incremental-between": "1,2"}, "incremental-between is for batch reads, not for stream"),
         (
@@ -173,8 +173,8 @@ def test_a_table_with_a_key_is_read_merged_and_partitions_are_splits(
 @pytest.mark.parametrize(
     ("given", "error", "said"),
     [
-        ({"path": "db.tt"}, lc.NotFound, "Did you mean 't'?"),
-        ({"columns": "idd"}, lc.InvalidRequest, "there is no column 'idd'. Did you mean 'id'?"),
+        ({"path": "db.tt"}, lc.NotFound, "Did you mean t?"),
+        ({"columns": "idd"}, lc.InvalidRequest, "there is no column 'idd'. Did you mean id?"),
         ({"where": "idd = 1"}, lc.InvalidRequest, "idd"),
         ({"scan.snapshot-id": "1", "scan.tag-name": "a"}, lc.InvalidRequest, "expected exactly one of"),
         ({"scan.snapshot-id": "9"}, lc.NotFound, "Snapshot 9"),

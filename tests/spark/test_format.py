@@ -85,12 +85,10 @@ def test_a_table_with_a_key_is_merged_and_joined(known, catalog):
 
 def test_an_error_ends_with_our_line_and_the_state_of_sql(known, catalog, table):
     with pytest.raises(
-        Exception, match=r"InvalidRequest: Option 'collumns': .* Did you mean 'columns'\?\n SQLSTATE: \w+$"
+        Exception, match=r"InvalidRequest: Option 'collumns': .* Did you mean columns\?\n SQLSTATE: \w+$"
     ):
         load(known, catalog, collumns="id")
-    with pytest.raises(
-        Exception, match=r"NotFound: Table 'db.tt' does not exist\. Did you mean 't'\?\n SQLSTATE: \w+$"
-    ):
+    with pytest.raises(Exception, match=r"NotFound: Table 'db.tt' does not exist\. Did you mean t\?\n SQLSTATE: \w+$"):
         load(known, catalog, "db.tt")
 
 
