@@ -17,7 +17,7 @@ from lakehouse_dagster.failures import retry_transient
 from lakehouse_dagster.feed import Batch
 from lakehouse_dagster.frames import Read, Values, is_spark, loader_of, parted, rows_of
 from lakehouse_dagster.instance.dagster_internals import add_input_metadata
-from lakehouse_dagster.lineage import Dataset, StepAttempt, StepLineage, emitted_lineage, table_dataset
+from lakehouse_dagster.lineage import Dataset, StepLineage, attempt_in, emitted_lineage, table_dataset
 from lakehouse_dagster.metadata import Metadata, batch_metadata, commit_metadata, read_metadata, state_metadata
 from lakehouse_dagster.partition_maps import (
     PartitionMap,
@@ -132,13 +132,10 @@ class LakehouseIOManager(dg.ConfigurableIOManager):
         return table_dataset(self.lakehouse.uri, catalog.table(name), snapshot_id)
 
     def _told(self, context: dg.OutputContext, table: lc.Table) -> AbstractContextManager[StepLineage]:
-        run = context.step_context.dagster_run
-        step = StepAttempt(
+        step = attempt_in(
+            context.step_context.dagster_run,
             namespace=self.lakehouse.name,
             job=f"{table.name}.write",
-            run_id=run.run_id,
-            root_run_id=root_run_id(run.root_run_id or run.run_id, run.tags),
-            run_job=run.job_name,
             attempt=context.step_context.previous_attempt_count,
         )
         return emitted_lineage(

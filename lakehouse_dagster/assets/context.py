@@ -19,11 +19,11 @@ from lakehouse_dagster.feed import Batch
 from lakehouse_dagster.instance.dagster_internals import NO_EVENT
 from lakehouse_dagster.lake import Lake
 from lakehouse_dagster.lateness import freshness_policy
-from lakehouse_dagster.lineage import Dataset, StepAttempt, StepLineage, emitted_lineage, table_dataset
+from lakehouse_dagster.lineage import Dataset, StepLineage, attempt_in, emitted_lineage, table_dataset
 from lakehouse_dagster.metadata import batch_metadata, input_snapshots
 from lakehouse_dagster.pipeline import CommittedBatch, Staged, TableState
 from lakehouse_dagster.resources import LakehouseResource, spark_job
-from lakehouse_dagster.run_tags import root_run_id, table_tags
+from lakehouse_dagster.run_tags import table_tags
 from lakehouse_dagster.sources import Delivery, RowSource, row_source
 from lakehouse_dagster.specs import TableSpec
 
@@ -137,15 +137,8 @@ class TableAssets:
 
     def lineage(self, context: dg.AssetExecutionContext, operation: str) -> AbstractContextManager[StepLineage]:
         """Tell of the lineage of an operation of the table."""
-        run, lakehouse = context.run, self.lakehouse(context)
-        step = StepAttempt(
-            namespace=self.lake.name,
-            job=f"{self.spec.identifier}.{operation}",
-            run_id=run.run_id,
-            root_run_id=root_run_id(run.root_run_id or run.run_id, run.tags),
-            run_job=run.job_name,
-            attempt=context.retry_number,
-        )
+        lakehouse, job = self.lakehouse(context), f"{self.spec.identifier}.{operation}"
+        step = attempt_in(context.run, namespace=self.lake.name, job=job, attempt=context.retry_number)
         return emitted_lineage(
             step, lakehouse.lineage, lakehouse.lineage_api_key, context.log.warning, context.instance
         )

@@ -1,6 +1,6 @@
 """Lineage: what the steps of tables read and wrote, as events of OpenLineage."""
 
-from lakehouse_dagster.lineage.emission import emitted_lineage, note_end, send_event, unended_steps
+from lakehouse_dagster.lineage.emission import attempt_in, emitted_lineage, note_end, send_event, unended_steps
 from lakehouse_dagster.lineage.steps import Dataset, State, StepAttempt, StepLineage, table_dataset
 
 __all__ = [
@@ -8,6 +8,7 @@ __all__ = [
     "State",
     "StepAttempt",
     "StepLineage",
+    "attempt_in",
     "emitted_lineage",
     "note_end",
     "send_event",

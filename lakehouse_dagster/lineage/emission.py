@@ -16,9 +16,22 @@ import dagster as dg
 import lakehouse_core as lc
 from lakehouse_dagster.instance.dagster_internals import note_in_log, notes_in_log
 from lakehouse_dagster.lineage.steps import State, StepAttempt, StepLineage
+from lakehouse_dagster.run_tags import root_run_id
 
 _BEGAN: Final = "lakehouse/lineage_began"
 _ENDED: Final = "lakehouse/lineage_ended"
+
+
+def attempt_in(run: dg.DagsterRun, *, namespace: str, job: str, attempt: int) -> StepAttempt:
+    """Return an attempt of a step in a run. `job`: what the step does, as lineage names it."""
+    return StepAttempt(
+        namespace=namespace,
+        job=job,
+        run_id=run.run_id,
+        root_run_id=root_run_id(run.root_run_id or run.run_id, run.tags),
+        run_job=run.job_name,
+        attempt=attempt,
+    )
 
 
 @contextmanager
