@@ -4,18 +4,23 @@ Rule: where requests are fastest one by one (`requests_at_once` is 1, as on a di
 calls, same order. The same holds for writing where `sinks_at_once` is 1. Source: docs/decisions/0021-round-trips.md.
 """
 
+import os
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import partial
+from inspect import GEN_RUNNING, getgeneratorstate
 from threading import Lock
-from typing import IO, Final, Protocol, cast
+from typing import IO, Any, Final, Generic, Protocol, TypeVar, cast
 
 import pyarrow as pa
 
+from lakehouse_core.errors import StorageUnavailable
 from lakehouse_core.storage.held_sink import HeldSink
 from lakehouse_core.storage.object_store import FileOpener, ObjectStore
+
+T = TypeVar("T")
 
 # Larger objects are read in ranges when they are needed. Only their ends are fetched ahead, where formats keep what
 # readers ask for first.
@@ -50,7 +55,7 @@ def reading_ahead(store: FileOpener, objects: Iterable[tuple[str, int]]) -> Iter
 
 
 class _Ahead:
-    """Opens objects of `store`, the listed ones before they are asked for."""
+    """Opens objects of `store`, the listed ones before they are asked for. Several threads may ask."""
 
     def __init__(self, store: FileOpener, pool: ThreadPoolExecutor, objects: Iterable[tuple[str, int]]) -> None:
         self._store = store
@@ -61,6 +66,7 @@ class _Ahead:
         self._opened: set[str] = set()
         self._running: dict[str, tuple[Future[pa.NativeFile], int]] = {}
         self._bytes = 0
+        self._lock = Lock()
 
     @property
     def requests_at_once(self) -> int:
@@ -70,14 +76,20 @@ class _Ahead:
         return self._store.uri(key)
 
     def open_read(self, key: str, size: int | None = None) -> pa.NativeFile:
-        self._start()
+        with self._lock:
+            self._start()
+            opened = self._taken(key)
+            self._start()
+        return self._store.open_read(key, size) if opened is None else opened.result()
+
+    def _taken(self, key: str) -> Future[pa.NativeFile] | None:
+        """Return the object that is being opened, None if it is not, and will not be."""
         if key not in self._running:
             self._opened.add(key)
-            return self._store.open_read(key, size)
+            return None
         opened, held_bytes = self._running.pop(key)
         self._bytes -= held_bytes
-        self._start()
-        return opened.result()
+        return opened
 
     def _open(self, key: str, size: int) -> pa.NativeFile:
         opened = self._store.open_read(key, size)
@@ -94,8 +106,9 @@ class _Ahead:
     def close(self) -> None:
         """Close what was opened ahead and not asked for."""
         self._next = None
+        _end(self._pool)
         for opened, _ in self._running.values():
-            if not opened.cancel() and opened.exception() is None:
+            if opened.done() and not opened.cancelled() and opened.exception() is None:
                 opened.result().close()
         self._running.clear()
 
@@ -109,6 +122,63 @@ class _Ahead:
                 self._running[key] = self._pool.submit(self._open, key, size), held_bytes
                 self._bytes += held_bytes
             self._next = next(self._objects, None)
+
+
+@contextmanager
+def drawing_ahead(
+    store: FileOpener, sources: Sequence[Generator[T, None, None]], *, object_bytes: int
+) -> Iterator[Sequence[Iterator[T]]]:
+    """Draw the first items of all sources at once in the block, and the next item of each while the one before is used.
+
+    `sources` read objects of this store, the largest of `object_bytes`: only of large ones is more to be fetched once
+    they are open. One item of each source is kept in memory. At the end of the block all sources are closed, and no
+    thread draws any more. No item may be None.
+    """
+    if store.requests_at_once == 1 or object_bytes <= _LARGEST_AHEAD:
+        yield sources
+        return
+    with ExitStack() as stack:
+        for source in sources:
+            stack.callback(_close, source)
+        pool = ThreadPoolExecutor(min(len(sources), store.requests_at_once), thread_name_prefix="drawing")
+        stack.callback(_end, pool)
+        yield [_Drawn(source, pool) for source in sources]
+
+
+def _end(pool: ThreadPoolExecutor) -> None:
+    """Begin nothing more, and wait for the threads. In a forked process they are gone, and what they did never ends."""
+    pool.shutdown(cancel_futures=True)
+
+
+def _close(source: Generator[Any, None, None]) -> None:
+    """Close a source that no thread draws from; in a forked process it may be in the middle of an item for ever."""
+    if getgeneratorstate(source) != GEN_RUNNING:
+        source.close()
+
+
+class _Drawn(Generic[T]):
+    """The items of `source`, each drawn by a thread of `pool` before it is asked for."""
+
+    def __init__(self, source: Generator[T, None, None], pool: ThreadPoolExecutor) -> None:
+        self._source = source
+        self._pool = pool
+        self._process = os.getpid()
+        self._next = pool.submit(next, source, None)
+
+    def __iter__(self) -> Iterator[T]:
+        return self
+
+    def __next__(self) -> T:
+        if os.getpid() != self._process:
+            raise StorageUnavailable(
+                "Rows of an object store: this process was forked in the middle of the read, and has no threads to go "
+                "on with it. Start processes by spawn, and read there from the beginning."
+            )
+        item = self._next.result()
+        if item is None:
+            raise StopIteration
+        self._next = self._pool.submit(next, self._source, None)
+        return item
 
 
 class Sinks(Protocol):

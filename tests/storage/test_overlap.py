@@ -1,9 +1,10 @@
 """Requests of one task at once: objects are read ahead and closed behind, and fail as they do one by one."""
 
 import io
+import multiprocessing
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from typing import IO, Any
 
 import pyarrow as pa
@@ -12,9 +13,9 @@ import pytest
 import lakehouse_core as lc
 from lakehouse_core.catalog.catalog import Catalog
 from lakehouse_core.clock import VirtualClock
-from lakehouse_core.errors import NotFound, StorageFull, StorageUnavailable
+from lakehouse_core.errors import CorruptTable, NotFound, StorageFull, StorageUnavailable
 from lakehouse_core.storage import MemoryStore, overlap
-from lakehouse_core.storage.overlap import Sinks, closing_behind, reading_ahead
+from lakehouse_core.storage.overlap import Sinks, closing_behind, drawing_ahead, reading_ahead
 from tests.limits import HANGS_AFTER_SECONDS
 
 AT_ONCE = 4
@@ -178,8 +179,15 @@ def table_on(store: MemoryStore, **options: str) -> lc.Table:
     return catalog.create_table("db.t", columns, primary_keys=["k"], options={**OPTIONS, **options})
 
 
-@pytest.mark.parametrize("producer", ["none", "lookup", "full-compaction"])
-def test_a_table_has_the_same_life_where_requests_run_at_once(producer: str) -> None:
+@pytest.mark.parametrize(
+    ("producer", "largest_ahead"),
+    [("none", 32 << 20), ("lookup", 32 << 20), ("full-compaction", 32 << 20), ("lookup", 0)],
+)
+def test_a_table_has_the_same_life_where_requests_run_at_once(
+    producer: str, largest_ahead: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(overlap, "_LARGEST_AHEAD", largest_ahead)
+
     def life(store: MemoryStore) -> object:
         table = table_on(store, **{"changelog-producer": producer})
         for version in range(4):
@@ -244,3 +252,124 @@ def test_of_a_large_object_the_end_is_read_before_it_is_asked_for(monkeypatch: p
 
         assert (read, opened.tell()) == ([(200, 8)], 0)
         assert opened.read(4) == bytes(4)
+
+
+LARGE = 1 << 30
+
+
+def test_sources_of_large_objects_begin_together_and_keep_their_order() -> None:
+    together = threading.Barrier(AT_ONCE, timeout=HANGS_AFTER_SECONDS)
+
+    def source(number: int) -> Generator[str, None, None]:
+        for item in range(3):
+            together.wait()
+            yield f"{number}-{item}"
+
+    with drawing_ahead(Wide(), [source(number) for number in range(AT_ONCE)], object_bytes=LARGE) as drawn:
+        assert [list(items) for items in zip(*drawn, strict=True)] == [
+            [f"{number}-{item}" for number in range(AT_ONCE)] for item in range(3)
+        ]
+
+
+@pytest.mark.parametrize("store", [Wide(), MemoryStore()], ids=["many at once", "one by one"])
+def test_a_block_that_ends_early_closes_its_sources_and_draws_one_item_more_at_most(store: MemoryStore) -> None:
+    seen: list[str] = []
+
+    def source(name: str) -> Generator[str, None, None]:
+        try:
+            for item in range(9):
+                seen.append(f"{name}{item}")
+                yield f"{name}{item}"
+        finally:
+            seen.append(f"{name} closed")
+
+    sources = [source("a"), source("b")]
+    with drawing_ahead(store, sources, object_bytes=LARGE) as (first, second):
+        assert (next(first), next(second), next(first)) == ("a0", "b0", "a1")
+    for each in sources:
+        each.close()
+
+    assert {"a closed", "b closed"} <= set(seen)
+    assert {"a3", "b2"}.isdisjoint(seen)
+
+
+def test_an_error_of_a_source_is_raised_where_its_item_is_asked_for() -> None:
+    def source() -> Generator[int, None, None]:
+        yield 1
+        raise StorageFull("no space left.")
+
+    with drawing_ahead(Wide(), [source()], object_bytes=LARGE) as (items,):
+        assert next(items) == 1
+        with pytest.raises(StorageFull):
+            next(items)
+
+
+def drawing_threads() -> list[str]:
+    return [thread.name for thread in threading.enumerate() if thread.name.startswith("drawing")]
+
+
+def test_where_a_source_fails_or_rows_are_no_longer_asked_for_no_thread_stays() -> None:
+    def source() -> Generator[int, None, None]:
+        yield 1
+        raise StorageFull("no space left.")
+
+    kept = None
+    with drawing_ahead(Wide(), [source(), source()], object_bytes=LARGE) as drawn:
+        assert [next(items) for items in drawn] == [1, 1]
+        try:
+            next(drawn[1])
+        except StorageFull as error:
+            kept = error
+    assert (str(kept), drawing_threads()) == ("no space left.", [])
+
+
+@pytest.mark.parametrize("consumed", [0, 1, 2])
+def test_a_scan_that_is_given_up_or_fails_ends_its_threads(consumed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(overlap, "_LARGEST_AHEAD", 0)
+    store = Wide()
+    table = table_on(store)
+    for _ in range(3):
+        table.write(ROWS)
+    batches = table.scan().to_batches()
+    for _ in range(consumed):
+        next(batches)
+    batches.close()
+    assert drawing_threads() == []
+
+    lost = next(info.key for info in store.list("") if info.key.endswith(".parquet"))
+    store.delete([lost])
+    with pytest.raises(CorruptTable, match="missing") as kept:
+        list(table.scan().to_batches())
+    assert (lost in str(kept.value), drawing_threads()) == (True, [])
+
+
+def _go_on(items: Iterator[int], block: ExitStack, answers: Any) -> None:
+    try:
+        next(items)
+    except StorageUnavailable as error:
+        answers.put(str(error))
+    block.close()
+    answers.put("ended")
+
+
+def test_a_forked_process_says_to_use_spawn_and_can_end_the_block() -> None:
+    goes_on = threading.Event()
+
+    def source() -> Generator[int, None, None]:
+        yield 1
+        goes_on.wait(HANGS_AFTER_SECONDS)
+        yield 2
+
+    context = multiprocessing.get_context("fork")
+    answers = context.Queue()
+    with ExitStack() as block:
+        (items,) = block.enter_context(drawing_ahead(Wide(), [source()], object_bytes=LARGE))
+        assert next(items) == 1
+        child = context.Process(target=_go_on, args=(items, block, answers))
+        child.start()
+        told = [answers.get(timeout=HANGS_AFTER_SECONDS) for _ in range(2)]
+        child.join(HANGS_AFTER_SECONDS)
+        goes_on.set()
+        assert (next(items), list(items)) == (2, [])
+    assert "spawn" in told[0]
+    assert told[1] == "ended"

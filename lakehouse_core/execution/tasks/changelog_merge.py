@@ -5,6 +5,7 @@ Source: docs/semantics/changelog.md#full-compaction, docs/semantics/changelog.md
 """
 
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -59,10 +60,11 @@ class ChangelogMerge:
     def _into_top(self, section: Section) -> Iterator[Compacted]:
         runs, is_decided = oldest_first(section)
         rule = self._rule(is_decided=is_decided)
-        for chunk in chunks_of([(self._scan(), run) for run in runs], rule.spec):
-            yield merge_full_compaction(
-                chunk, rule, self._names, self._changelog_filter, top_level=self.plan.output_level
-            )
+        with closing(chunks_of([(self._scan(), run) for run in runs], rule.spec)) as chunks:
+            for chunk in chunks:
+                yield merge_full_compaction(
+                    chunk, rule, self._names, self._changelog_filter, top_level=self.plan.output_level
+                )
 
     def _with_lookup(self, section: Section) -> Iterator[Compacted]:
         runs_above = self._looked_up_runs(section)
@@ -83,8 +85,9 @@ class ChangelogMerge:
             outside = replace(outside, read_only=frozenset(rule.spec.key_columns), expiry=None)
         scans = [(outside if index in looked_up else inside, run) for index, run in enumerate(runs)]
         changelog_filter = self._changelog_filter if self.plan.emits_changelog else None
-        for chunk in chunks_of(scans, rule.spec):
-            yield merge_lookup(chunk, rule, self._names, changelog_filter, looked_up=looked_up)
+        with closing(chunks_of(scans, rule.spec)) as chunks:
+            for chunk in chunks:
+                yield merge_lookup(chunk, rule, self._names, changelog_filter, looked_up=looked_up)
 
     def _needs_values(self, runs: Sequence[SortedRun], looked_up: frozenset[int], *, is_decided: bool) -> bool:
         """Return whether the merge needs values of the runs `looked_up`, not only keys and positions.

@@ -5,6 +5,7 @@ Source: docs/semantics/compaction.md#compaction-task, docs/semantics/compaction.
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -223,7 +224,10 @@ def _merged(
         drops_deletes=plan.drops_deletes,
         expiry=task.expiry,
     )
-    with DataFileWriter(output, task.folder, _file_kind(task.schema, level=plan.output_level)) as writer:
+    with (
+        closing(records),
+        DataFileWriter(output, task.folder, _file_kind(task.schema, level=plan.output_level)) as writer,
+    ):
         for batch in records:
             writer.write(_storable(batch, task.schema))
         return writer.close()

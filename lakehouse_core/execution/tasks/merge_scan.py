@@ -3,7 +3,8 @@
 Source: docs/semantics/compaction.md#compaction-task, docs/semantics/reading.md#merge-reads.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -22,6 +23,7 @@ from lakehouse_core.merge.compact import NOWHERE, POSITION_BITS, ROW_ADDRESS
 from lakehouse_core.merge.frontier import RunSlice, frontier_chunks
 from lakehouse_core.merge.reduce import BY_ROW
 from lakehouse_core.storage.object_store import FileOpener
+from lakehouse_core.storage.overlap import drawing_ahead
 from lakehouse_core.table.data_file import DataFile
 from lakehouse_core.table.deletion_file import DeletionFile
 from lakehouse_core.table.file_columns import SEQUENCE_NUMBER, VALUE_KIND
@@ -109,8 +111,9 @@ def merged_records(
     key_filter: Predicate | None = None,
     row_filter: Predicate | None = None,
     expiry: RecordExpiry | None = None,
-) -> Iterator[pa.RecordBatch]:
-    """Yield, for each key, `fields` of the merged record, the sequence number if requested, and the row kind.
+) -> Generator[pa.RecordBatch, None, None]:
+    """Yield, for each key, `fields` of the merged record, the sequence number if requested, and the row kind. Close it,
+    for threads may read for it.
 
     `key_filter` and `row_filter` leave out whole row groups: `key_filter`, on key columns, in all sections;
     `row_filter`, on any column, in sections of one run. `drops_deletes`: deleted keys are left out. `expiry`: expired
@@ -140,25 +143,34 @@ def merged_records(
             with_level=uses_levels,
             expiry=expiry,
         )
-        for chunk in chunks_of([(scan, run) for run in runs], spec):
-            yield from merge_chunk(chunk, rule, output)
+        with closing(chunks_of([(scan, run) for run in runs], spec)) as chunks:
+            for chunk in chunks:
+                yield from merge_chunk(chunk, rule, output)
 
 
-def chunks_of(runs: Sequence[tuple["RunScan", SortedRun]], spec: MergeSpec) -> Iterator[tuple[RunSlice, ...]]:
-    """Yield key-complete chunks of the runs. `runs`: oldest first, all with the same columns."""
-    names = [field.name for field in runs[0][0].fields]
+def chunks_of(
+    runs: Sequence[tuple["RunScan", SortedRun]], spec: MergeSpec
+) -> Generator[tuple[RunSlice, ...], None, None]:
+    """Yield key-complete chunks of the runs; close it, for threads may read for it.
+
+    `runs`: oldest first, all with the same columns.
+    """
+    first, _ = runs[0]
+    names = [field.name for field in first.fields]
     shares = _shares([run.row_count for _, run in runs])
     held_bytes = _HELD_BYTES if len(runs) <= _MOST_HOLDING_RUNS else 0
-    return frontier_chunks(
-        [
-            scan.batches(run, share=share, held_bytes=held_bytes)
-            for (scan, run), share in zip(runs, shares, strict=True)
-        ],
-        [names.index(name) for name in spec.key_columns],
-        chunk_rows=CHUNK_ROWS,
-        chunk_bytes=CHUNK_BYTES,
-        shares=shares,
-    )
+    sources = [
+        scan.batches(run, share=share, held_bytes=held_bytes) for (scan, run), share in zip(runs, shares, strict=True)
+    ]
+    largest = max(file.file_size for _, run in runs for file in run.data_files)
+    with drawing_ahead(first.source.store, sources, object_bytes=largest) as batches:
+        yield from frontier_chunks(
+            batches,
+            [names.index(name) for name in spec.key_columns],
+            chunk_rows=CHUNK_ROWS,
+            chunk_bytes=CHUNK_BYTES,
+            shares=shares,
+        )
 
 
 def _shares(row_counts: Sequence[int]) -> list[float]:
@@ -189,7 +201,7 @@ class RunScan:
     read_only: frozenset[str] | None = None
     keeps_expired: bool = False
 
-    def batches(self, run: SortedRun, *, share: float, held_bytes: int) -> Iterator[pa.RecordBatch]:
+    def batches(self, run: SortedRun, *, share: float, held_bytes: int) -> Generator[pa.RecordBatch, None, None]:
         """Yield the rows of a run in batches of `share` of a chunk; the shares of all runs sum up to 1.
 
         A file is opened after the previous one is read completely. `held_bytes`: see the file readers.

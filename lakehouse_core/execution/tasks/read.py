@@ -4,7 +4,8 @@ Rule: conditions on value columns apply after the merge, because an older versio
 Source: docs/semantics/reading.md#batch-scan, docs/semantics/reading.md#raw-reads.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Final
@@ -95,10 +96,11 @@ def split_rows(task: ReadTask, store: FileOpener) -> Iterator[pa.RecordBatch]:
     schema = read_schema(task)
     types = {field.name: field.type for field in fields}
     expression = None if task.predicate is None else to_expression(task.predicate, types)
-    for batch in batches:
-        kept = batch if expression is None else batch.filter(expression)
-        if kept.num_rows:
-            yield _shaped(kept, task, schema)
+    with closing(batches):
+        for batch in batches:
+            kept = batch if expression is None else batch.filter(expression)
+            if kept.num_rows:
+                yield _shaped(kept, task, schema)
 
 
 def _read_fields(task: ReadTask) -> list[DataField]:
@@ -109,7 +111,7 @@ def _read_fields(task: ReadTask) -> list[DataField]:
     return [task.schema.field(name) for name in asked]
 
 
-def _raw(task: ReadTask, files: BucketFiles, fields: Sequence[DataField]) -> Iterator[pa.RecordBatch]:
+def _raw(task: ReadTask, files: BucketFiles, fields: Sequence[DataField]) -> Generator[pa.RecordBatch, None, None]:
     """Yield the rows of the files in sequence, without a merge."""
     system = () if task.schema.is_append else (VALUE_KIND,)
     for file in task.split.files:
@@ -145,7 +147,7 @@ def _indexed(task: ReadTask, files: BucketFiles, file: DataFile) -> BitMap | Non
     )
 
 
-def _merged(task: ReadTask, files: BucketFiles, fields: Sequence[DataField]) -> Iterator[pa.RecordBatch]:
+def _merged(task: ReadTask, files: BucketFiles, fields: Sequence[DataField]) -> Generator[pa.RecordBatch, None, None]:
     schema = task.schema
     key_types = [field.type for field in schema.key_fields]
     return merged_records(
@@ -160,12 +162,12 @@ def _merged(task: ReadTask, files: BucketFiles, fields: Sequence[DataField]) -> 
     )
 
 
-def _differing(task: ReadTask, files: BucketFiles, before: Sequence[DataFile]) -> Iterator[pa.RecordBatch]:
+def _differing(task: ReadTask, files: BucketFiles, before: Sequence[DataFile]) -> Generator[pa.RecordBatch, None, None]:
     """Yield the differences. Rows are compared in all columns, also in those that were not requested."""
     schema = task.schema
     key_types = [field.type for field in schema.key_fields]
 
-    def state(source: BucketFiles, state_files: Sequence[DataFile]) -> Iterator[pa.RecordBatch]:
+    def state(source: BucketFiles, state_files: Sequence[DataFile]) -> Generator[pa.RecordBatch, None, None]:
         return merged_records(
             source,
             sections(keyed_files(state_files, key_types)),
@@ -175,16 +177,20 @@ def _differing(task: ReadTask, files: BucketFiles, before: Sequence[DataFile]) -
             drops_deletes=not task.with_row_kinds,
         )
 
-    return differences(
-        state(replace(files, deletions=task.split.deletions_before), before),
-        state(files, task.split.files),
-        schema.trimmed_primary_keys,
-        VALUE_KIND,
-        names=(*schema.column_names, VALUE_KIND),
-        keeps_deletes=task.with_row_kinds,
-        chunk_rows=CHUNK_ROWS,
-        chunk_bytes=CHUNK_BYTES,
-    )
+    with (
+        closing(state(replace(files, deletions=task.split.deletions_before), before)) as old,
+        closing(state(files, task.split.files)) as new,
+    ):
+        yield from differences(
+            old,
+            new,
+            schema.trimmed_primary_keys,
+            VALUE_KIND,
+            names=(*schema.column_names, VALUE_KIND),
+            keeps_deletes=task.with_row_kinds,
+            chunk_rows=CHUNK_ROWS,
+            chunk_bytes=CHUNK_BYTES,
+        )
 
 
 def _adds(batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -4,6 +4,7 @@ Source: docs/semantics/row-changes.md#methods.
 """
 
 from collections.abc import Iterator
+from contextlib import closing
 from typing import Final
 
 import numpy as np
@@ -119,7 +120,7 @@ def _rewritten(task: ChangeTask, runtime: TaskRuntime) -> tuple[DataFile, ...]:
             source=FileSource.COMPACT,
         )
         try:
-            with DataFileWriter(output, split.folder, settings) as writer:
+            with closing(records), DataFileWriter(output, split.folder, settings) as writer:
                 for batch in records:
                     kept = np.ones(batch.num_rows, np.bool_)
                     kept[matching_rows(batch, task.predicate, schema.fields)] = False
