@@ -6,6 +6,7 @@ import pickle
 import signal
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from random import Random
 from typing import Any
 
@@ -129,6 +130,23 @@ def test_what_reads_ahead_asks_for_each_byte_once(store: ObjectStore, monkeypatc
 
     assert sum(length for _, length in asked) == 2_050
     assert len(asked) == 21
+
+
+def test_the_first_read_of_a_large_object_asks_at_once_for_what_follows_and_copies_nothing() -> None:
+    asked: list[tuple[int, int]] = []
+    mebibyte = 1 << 20
+
+    def read_range(start: int, length: int) -> memoryview:
+        asked.append((start, length))
+        return memoryview(bytes(length))
+
+    with ThreadPoolExecutor(4) as pool:
+        file = remote_files.RangeFile(read_range, 64 * mebibyte)
+        vars(file)["_pool"] = pool
+        found = file.read(mebibyte)
+
+    assert (len(found), type(found)) == (mebibyte, memoryview)
+    assert sorted(asked) == [(0, 2 * mebibyte), (2 * mebibyte, 2 * mebibyte)]
 
 
 def test_a_large_object_is_sent_in_parts_and_given_up_when_its_block_fails(

@@ -5,11 +5,14 @@ import os
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cached_property
-from typing import Final
+from typing import Final, TypeAlias, cast
 
-# Of a large object that is read on and on: what one request asks for, how much is asked for before it is read, how
-# many requests run at once, and the bytes that may be left out between two reads.
+Buffer: TypeAlias = "bytes | memoryview"
+# Of a large object that is read on and on: what one request asks for, how much is asked for before it is read, at the
+# first read and at most, how many requests run at once, and the bytes that may be left out between two reads. A row
+# group of a data file takes some 4 MiB: its first batch waits once.
 _PIECE_BYTES: Final = 2 << 20
+_FIRST_AHEAD_BYTES: Final = 4 << 20
 _MOST_AHEAD_BYTES: Final = 8 << 20
 _PIECES_AT_ONCE: Final = 4
 _GAP_BYTES: Final = 1 << 20
@@ -22,16 +25,16 @@ class RangeFile(io.RawIOBase):
     on, until one begins elsewhere. `read_range` returns so many bytes from a place on.
     """
 
-    def __init__(self, read_range: Callable[[int, int], bytes], size: int) -> None:
+    def __init__(self, read_range: Callable[[int, int], Buffer], size: int) -> None:
         self._read_range = read_range
         self._size = size
         self._position = 0
-        self._end: bytes | None = None
+        self._end: Buffer | None = None
         # Where the last read ended, None before the first, and the bytes that are asked for beyond a read.
         self._read_end: int | None = None
         self._ahead_bytes = 0
         # The pieces that are asked for, by their starts, without gaps, and where the last of them ends.
-        self._pieces: dict[int, Future[bytes]] = {}
+        self._pieces: dict[int, Future[Buffer]] = {}
         self._asked_end = 0
 
     def readable(self) -> bool:
@@ -49,13 +52,14 @@ class RangeFile(io.RawIOBase):
         return self._position
 
     def read(self, size: int = -1) -> bytes:
+        """Return bytes, or a view of those that are held: a copy would hold the lock of the interpreter."""
         left = max(0, self._size - self._position)
         length = left if size < 0 else min(size, left)
         if not length:
             return b""
         data = self._range(self._position, self._position + length)
         self._position += len(data)
-        return data
+        return cast(bytes, data)
 
     def close(self) -> None:
         """Ask for nothing more."""
@@ -69,21 +73,21 @@ class RangeFile(io.RawIOBase):
     def _pool(self) -> ThreadPoolExecutor:
         return ThreadPoolExecutor(_PIECES_AT_ONCE, thread_name_prefix="read-ahead")
 
-    def _tail(self) -> bytes:
+    def _tail(self) -> Buffer:
         # Not a cached property: the ends of several files are read at once, and that has one lock for all of them.
         if self._end is None:
             length = min(self._size, _TAIL_BYTES)
             self._end = self._read_range(self._size - length, length)
         return self._end
 
-    def _range(self, start: int, end: int) -> bytes:
+    def _range(self, start: int, end: int) -> Buffer:
         if start >= self._size - _TAIL_BYTES and not self._pieces:
             tail = self._tail()
             first = self._size - len(tail)
-            return tail[start - first : end - first]
+            return memoryview(tail)[start - first : end - first]
         follows = self._read_end is None or 0 <= start - self._read_end <= _GAP_BYTES
         self._read_end = end
-        self._ahead_bytes = min(max(2 * self._ahead_bytes, _PIECE_BYTES), _MOST_AHEAD_BYTES) if follows else 0
+        self._ahead_bytes = min(max(2 * self._ahead_bytes, _FIRST_AHEAD_BYTES), _MOST_AHEAD_BYTES) if follows else 0
         if not follows:
             self._pieces = {}
             return self._read_range(start, end - start)
@@ -92,7 +96,7 @@ class RangeFile(io.RawIOBase):
         last = pieces[-1][0]
         self._pieces = {first: piece for first, piece in self._pieces.items() if first >= last}
         parts = [memoryview(data)[max(0, start - first) : end - first] for first, data in pieces]
-        return b"".join(parts)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def _ask(self, start: int, end: int) -> None:
         """Ask for what is not asked for yet of the range and of the bytes beyond it; forget what lies before it."""

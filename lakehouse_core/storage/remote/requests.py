@@ -54,10 +54,10 @@ class Requests:
             version = self.answers.version(key, found.meta)
             return bytes(found.bytes()), version
 
-    def get_range(self, key: str, start: int, length: int) -> bytes:
-        """Return `length` bytes from `start` on."""
+    def get_range(self, key: str, start: int, length: int) -> memoryview:
+        """Return `length` bytes from `start` on, as they came."""
         with self.answers.reading(key):
-            return bytes(obstore.get_range(self._client(), self.path(key), start=start, length=length))
+            return memoryview(obstore.get_range(self._client(), self.path(key), start=start, length=length))
 
     def head(self, key: str) -> ObjectInfo:
         """Return the size and the age of the object."""
