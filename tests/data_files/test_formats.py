@@ -332,3 +332,20 @@ def test_a_small_file_is_written_by_few_calls_and_read_by_one(file_format):
     assert table.read()["k"].to_pylist() == list(range(300))
     assert store.writes <= 4
     assert store.reads == 1
+
+
+def test_a_small_parquet_file_is_opened_once_in_a_merge_of_many_runs(monkeypatch):
+    table = key_table({"k": "INT", "v": "INT"}, write_only="true")
+    for version in range(7):
+        table.write([{"k": k, "v": version} for k in range(version, 20)])
+    opened = []
+
+    class Counted(pq.ParquetFile):
+        def __init__(self, *args, **kwargs):
+            opened.append(self)
+            super().__init__(*args, **kwargs)
+
+    monkeypatch.setattr(pq, "ParquetFile", Counted)
+
+    assert table.read()["v"].to_pylist() == [*range(7), *[6] * 13]
+    assert len(opened) == 7

@@ -19,6 +19,7 @@ from lakehouse_core.data_files.deletion_vectors import remaining_rows
 from lakehouse_core.data_files.file_name import FILE_NAME_KEY, check_file_name
 from lakehouse_core.data_files.parquet.checksum import CHECKSUM_BYTES, fits_checksum
 from lakehouse_core.data_files.reader import (
+    READ_AT_ONCE_BYTES,
     SYSTEM_TYPES,
     WIDE_TEXT,
     as_read,
@@ -44,6 +45,7 @@ _WINDOW_BYTES: Final = 256 << 10
 _HELD_BYTES: Final = 64 << 20
 _DECODED_ROWS: Final = 4096
 _LEAST_WIDE_ROWS: Final = 4096
+_SMALL_BYTES: Final = 1 << 20
 _MAGIC: Final = b"PAR1"
 _TAIL_BYTES: Final = 8  # The footer's length and the magic number.
 # The bytes that 32-bit offsets, which returned text has, can address.
@@ -99,8 +101,10 @@ class ParquetFileReader:
 
     def row_bytes(self, fields: Sequence[DataField]) -> float:
         """Return the decoded size of a row of these columns in bytes, by the footer, for the row group with the widest
-        rows.
+        rows; for a file of few bytes that of a row of all columns.
         """
+        if self._is_small:
+            return self._decoded_bytes / max(1, self._entry.row_count)
         widest = self._widest_group
         names = {*source_columns(self._projections(fields)), *SYSTEM_TYPES}
         decoded_bytes = sum(chunk.decoded_bytes for chunk in widest.chunks if chunk.belongs_to(names))
@@ -201,6 +205,16 @@ class ParquetFileReader:
         if self._projected is None or self._projected[0] is not fields:
             self._projected = fields, file_projection(self._schema, fields)
         return self._projected[1]
+
+    @cached_property
+    def _is_small(self) -> bool:
+        """Whether the file has few bytes, also decoded: then its columns need not be looked at one by one."""
+        return self._entry.file_size <= READ_AT_ONCE_BYTES and self._decoded_bytes <= _SMALL_BYTES
+
+    @cached_property
+    def _decoded_bytes(self) -> int:
+        groups = range(self._footer.num_row_groups)
+        return sum(self._footer.row_group(group).total_byte_size for group in groups)
 
     @cached_property
     def _widest_group(self) -> _Group:
@@ -305,8 +319,7 @@ class ParquetFileReader:
         read = list(names) or [self._arrow_schema.names[0]]
         expected = sum(self._footer.row_group(group).num_rows for group in groups)
         asked = set(read)
-        stored_bytes = sum(chunk.stored_bytes for chunk in self._widest_group.chunks if chunk.belongs_to(asked))
-        file = self._file if stored_bytes <= held_bytes else self._open(self._footer, window_bytes=_WINDOW_BYTES)
+        file = self._file if self._is_held(asked, held_bytes) else self._open(self._footer, window_bytes=_WINDOW_BYTES)
         position = 0
         batches = file.iter_batches(batch_rows, row_groups=groups, columns=read, use_threads=False)
         while True:
@@ -318,6 +331,14 @@ class ParquetFileReader:
             yield batch
         if position != expected:
             raise corrupt_file(self._key, f"it ends after {position} rows, its footer counts {expected}")
+
+    def _is_held(self, names: Set[str], held_bytes: int) -> bool:
+        """Return whether the stored bytes of these columns are held at once."""
+        if self._is_small:
+            # The whole file is in memory.
+            return True
+        stored_bytes = sum(chunk.stored_bytes for chunk in self._widest_group.chunks if chunk.belongs_to(names))
+        return stored_bytes <= held_bytes
 
 
 def _chunks(group: pq.RowGroupMetaData) -> Iterator[_Chunk]:
