@@ -16,9 +16,12 @@ import dagster as dg
 
 
 @contextmanager
-def stored_instance(folder: Path) -> Iterator[dg.DagsterInstance]:
-    """Give an instance that lies in `folder`, with one database for the events of all runs and no logs of steps."""
-    shutil.copytree(_empty(), folder, dirs_exist_ok=True)
+def stored_instance(folder: Path, like: Path | None = None) -> Iterator[dg.DagsterInstance]:
+    """Give an instance that lies in `folder`, with one database for the events of all runs and no logs of steps.
+
+    It has what an instance that lay in the folder `like` had when it was left; without one it is empty.
+    """
+    shutil.copytree(like or _empty(), folder, dirs_exist_ok=True)
     with dg.DagsterInstance.local_temp(str(folder), overrides=_settings(folder)) as instance:
         yield instance
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -38,10 +39,11 @@ def instance() -> Iterator[dg.DagsterInstance]:
         yield made
 
 
-@pytest.fixture
-def warehouse(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two tables with ten sorted runs each, at which writers should wait."""
-    catalog = lc.connect(tmp_path / "lake")
+    folder = tmp_path_factory.mktemp("written") / "lake"
+    catalog = lc.connect(folder)
     catalog.create_database("sales")
     for table in TABLES:
         made = catalog.create_table(
@@ -52,7 +54,12 @@ def warehouse(tmp_path: Path) -> Path:
         )
         for number in range(10):
             made.write([{"id": number}, {"id": 100}])
-    return tmp_path / "lake"
+    return folder
+
+
+@pytest.fixture
+def warehouse(written: Path, tmp_path: Path) -> Path:
+    return shutil.copytree(written, tmp_path / "lake")
 
 
 def definitions(warehouse: Path, **change: Any) -> dg.Definitions:

@@ -16,6 +16,7 @@ from lakehouse_dagster.lateness import content_age_check, duration_text, inputs_
 from lakehouse_dagster.sources import Behind, row_source
 from lakehouse_dagster.specs import FreshnessSpec
 from lakehouse_dagster.testing import ReadyLake, ready_lake
+from tests.lakehouse_dagster.copies import copy_of
 from tests.lakehouse_dagster.page_location import LAKE as DELIVERED
 from tests.lakehouse_dagster.page_location import DailyFeed
 from tests.lakehouse_dagster.shop import ShopFeed, orders, shop_lake
@@ -35,11 +36,17 @@ def followers(**change: Any) -> TableSpec:
     )
 
 
-@pytest.fixture
-def ready() -> Iterator[ReadyLake]:
+@pytest.fixture(scope="module")
+def loaded() -> Iterator[ReadyLake]:
     with ready_lake(shop_lake(FOLLOWED, followers()), resources={"shop": ShopFeed()}) as lake:
         lake.ingest("2013-01-01", "2013-01-02")
         yield lake
+
+
+@pytest.fixture
+def ready(loaded: ReadyLake) -> Iterator[ReadyLake]:
+    with copy_of(loaded, resources={"shop": ShopFeed()}) as own:
+        yield own
 
 
 def tick(ready: ReadyLake, name: str = "state") -> str:

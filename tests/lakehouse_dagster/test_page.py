@@ -13,6 +13,7 @@ import lakehouse_core as lc
 from lakehouse_dagster import commit_asset, ingest_asset
 from lakehouse_dagster.pipeline import TableState, read_state
 from lakehouse_dagster.testing import ReadyLake, ready_lake
+from tests.lakehouse_dagster.copies import copy_of
 from tests.lakehouse_dagster.shop import ShopFeed, orders, shop_lake
 
 pytestmark = pytest.mark.dagster
@@ -21,12 +22,18 @@ KEY = dg.AssetKey(["mine", "sales", "orders"])
 LIMITS = {"max_snapshots": 3, "max_sorted_runs": 2}
 
 
-@pytest.fixture
-def ready():
+@pytest.fixture(scope="module")
+def loaded() -> Iterator[ReadyLake]:
     spec = orders(options={"bucket": "1", "write-only": "true"}, maintenance=LIMITS)
     with ready_lake(shop_lake(spec), resources={"shop": ShopFeed()}) as lake:
         lake.ingest("2013-01-01", "2013-01-04")
         yield lake
+
+
+@pytest.fixture
+def ready(loaded: ReadyLake) -> Iterator[ReadyLake]:
+    with copy_of(loaded, resources={"shop": ShopFeed()}) as own:
+        yield own
 
 
 def operate(ready: ReadyLake, operation: str, **config: Any) -> dg.ExecuteInProcessResult:

@@ -1,5 +1,6 @@
 """What the web server answers about the page of a table, after each thing that happens to the table."""
 
+import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -43,14 +44,24 @@ query Page($path: [String!]!) {
 """
 
 
+@pytest.fixture(scope="module")
+def loaded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Path]]:
+    """The warehouse and the instance after the first two days, for copies of them."""
+    folder = tmp_path_factory.mktemp("instance")
+    with ready_lake(LAKE, resources={"shop": DailyFeed()}) as made:
+        # The web server takes no instance in memory.
+        with stored_instance(folder) as own:
+            FEED.offer(own, DAYS)
+            replace(made, instance=own).ingest(DAYS[0], DAYS[1])
+        yield made.warehouse, folder
+
+
 @pytest.fixture
-def ready(tmp_path: Path) -> Iterator[ReadyLake]:
-    # The web server takes no instance in memory.
-    with ready_lake(LAKE, resources={"shop": DailyFeed()}) as made, stored_instance(tmp_path) as own:
-        stored = replace(made, instance=own)
-        FEED.offer(own, DAYS)
-        stored.ingest(DAYS[0], DAYS[1])
-        yield stored
+def ready(loaded: tuple[Path, Path], tmp_path: Path) -> Iterator[ReadyLake]:
+    warehouse, instance = loaded
+    with ready_lake(LAKE, resources={"shop": DailyFeed()}) as made, stored_instance(tmp_path, like=instance) as own:
+        shutil.copytree(warehouse, made.warehouse)
+        yield replace(made, instance=own)
 
 
 def page(ready: ReadyLake, *path: str) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from lakehouse_dagster.page import report_check
 from lakehouse_dagster.pipeline import open_table
 from lakehouse_dagster.sources import row_source
 from lakehouse_dagster.testing import ReadyLake, ready_lake
+from tests.lakehouse_dagster.copies import copy_of
 from tests.lakehouse_dagster.page_location import FEED, DailyFeed
 from tests.lakehouse_dagster.page_location import LAKE as DELIVERED
 from tests.lakehouse_dagster.shop import ShopFeed, orders, shop_lake, shop_resources
@@ -56,11 +57,17 @@ def stored(lake: Lake, folder: Path, **resources: Any) -> Iterator[ReadyLake]:
         yield replace(made, instance=own)
 
 
-@pytest.fixture
-def ready() -> Iterator[ReadyLake]:
+@pytest.fixture(scope="module")
+def loaded() -> Iterator[ReadyLake]:
     with ready_lake(shop_lake(orders(options=CHANGELOG), follower()), resources={"shop": ShopFeed()}) as lake:
         lake.ingest("2013-01-01", "2013-01-02")
         yield lake
+
+
+@pytest.fixture
+def ready(loaded: ReadyLake) -> Iterator[ReadyLake]:
+    with copy_of(loaded, resources={"shop": ShopFeed()}) as own:
+        yield own
 
 
 def given(ready: ReadyLake, names: Any) -> dict[str, Any]:
