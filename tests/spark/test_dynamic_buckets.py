@@ -32,7 +32,7 @@ def values(table: lc.Table, *keys: str) -> dict[Any, Any]:
         ("BIGINT NOT NULL", "id"),
         # Keys whose hash SQL does not compute.
         ("DECIMAL(25, 2) NOT NULL", "cast(id as decimal(25, 2))"),
-        ("TIMESTAMP(6) NOT NULL", "cast(timestamp_seconds(id) as timestamp_ntz)"),
+        pytest.param("TIMESTAMP(6) NOT NULL", "cast(timestamp_seconds(id) as timestamp_ntz)", marks=pytest.mark.long),
     ],
 )
 def test_both_engines_write_one_table_in_turn(spark: Any, tmp_path: Path, key: str, expression: str) -> None:

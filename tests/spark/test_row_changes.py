@@ -5,6 +5,7 @@ import pytest
 import lakehouse_core as lc
 from tests.catalog.statements.test_row_changes import CASES, catalogs_in, check, check_merges
 from tests.execution.row_changes.layouts import BATCHES, COLUMNS, LAYOUTS, in_order
+from tests.pairs import each_with_one
 
 pytestmark = pytest.mark.spark
 KINDS = ("append, partitions", "append, vectors", "deduplicate", "deduplicate, dynamic", "first-row")
@@ -29,14 +30,6 @@ def changed(folder, session, layout):
         with pytest.raises(lc.InvalidRequest, match=r"[Cc]olumn .n."):
             table.update({"n": "n * 2000000000"}, "k > 5")
     return counts, in_order(table.scan().to_arrow().to_pylist())
-
-
-@pytest.mark.parametrize("name", KINDS)
-def test_rows_changed_on_spark_are_those_changed_in_this_process(spark, tmp_path, name):
-    here = changed(tmp_path / "here", None, LAYOUTS[name])
-
-    assert changed(tmp_path / "spark", spark, LAYOUTS[name]) == here
-    assert here[0][0] > 0
 
 
 def test_a_statement_of_sql_leaves_the_same_rows_on_spark(spark, tmp_path):
@@ -70,11 +63,11 @@ def merged(folder, session, layout):
     return counts, in_order(table.scan().to_arrow().to_pylist())
 
 
-@pytest.mark.parametrize("name", KINDS[:4])
-def test_rows_merged_on_spark_are_those_merged_in_this_process(spark, tmp_path, name):
-    here = merged(tmp_path / "here", None, LAYOUTS[name])
+@pytest.mark.parametrize(("name", "change"), [*each_with_one(KINDS[:4], [merged, changed]), (KINDS[4], changed)])
+def test_rows_changed_or_merged_on_spark_are_those_of_this_process(spark, tmp_path, name, change):
+    here = change(tmp_path / "here", None, LAYOUTS[name])
 
-    assert merged(tmp_path / "spark", spark, LAYOUTS[name]) == here
+    assert change(tmp_path / "spark", spark, LAYOUTS[name]) == here
     assert all(here[0])
 
 

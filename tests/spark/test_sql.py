@@ -9,7 +9,7 @@ from tests.catalog.statements.query_tables import make_tables, queries, rows_of
 
 pytestmark = pytest.mark.spark
 # Every so many queries; `make test-long` runs the others.
-STEP = 5
+STEP = 10
 
 
 @pytest.fixture(scope="module")

@@ -228,12 +228,13 @@ def test_a_column_of_nulls_fits_every_type(tmp_path):
     assert table.scan().to_arrow().to_pylist() == [{"id": 1, "d": None, "m": None, "v": None}]
 
 
-def test_a_merge_of_the_table_with_itself_changes_the_snapshot_that_it_read():
+@pytest.mark.parametrize("step", [12, pytest.param(4, marks=pytest.mark.long)])
+def test_a_merge_of_the_table_with_itself_changes_the_snapshot_that_it_read(step):
     """The source is a query of the table. Another update between the two reads must not be lost."""
     text = (
         "MERGE INTO db.t USING (SELECT k, n + 1 AS n FROM db.t) AS s ON t.k = s.k WHEN MATCHED THEN UPDATE SET n = s.n"
     )
-    for moment in range(1, 200, 4):
+    for moment in range(1, 200, step):
         store = copied(prepared("deduplicate"))
         moved: list[int] = []
 
