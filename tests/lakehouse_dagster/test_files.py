@@ -115,6 +115,20 @@ def test_whether_all_files_are_loaded_is_still_shown_after_maintenance(ready: Re
 
 
 @pytest.mark.dagster
+def test_files_whose_rows_a_rollback_took_away_are_not_loaded_again(ready: ReadyLake, incoming: Path):
+    put(incoming, "a.csv", 1, at=0)
+    ready.ingest()
+    put(incoming, "b.csv", 2, at=1)
+    ready.ingest()
+    ready.table(ORDERS).rollback_to(1)
+    ready.ingest()
+
+    assert ids(ready) == [1]
+    assert {name for name, passed in ready.checks(ORDERS).items() if not passed} == {"source_row_count"}
+    assert latest_evaluation(ready, "source_row_count").description == "1 rows, the source makes 2 through delivery 1"
+
+
+@pytest.mark.dagster
 def test_a_run_that_died_anywhere_before_its_commit_is_continued_with_the_same_files(ready: ReadyLake, incoming: Path):
     put(incoming, "a.csv", 1, at=0)
     ready.ingest()
