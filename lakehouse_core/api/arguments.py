@@ -240,10 +240,10 @@ def idle_millis(partition_idle: timedelta | None) -> int:
     return partition_idle // _MILLISECOND
 
 
-def count_of(name: str, count: int | None) -> int | None:
-    """Return a number of snapshots; `name` is the argument's name."""
+def count_of(name: str, count: int | None, *, of: str = "snapshots") -> int | None:
+    """Return a number of snapshots or of other things; `name` is the argument's name."""
     if count is not None and not is_int64(count):
-        raise InvalidRequest(f"{name}={shown(count)}: expected a number of snapshots.")
+        raise InvalidRequest(f"{name}={shown(count)}: expected a number of {of}.")
     return count
 
 

@@ -9,6 +9,7 @@ from lakehouse_core.api.reports import (
     ExpiryReport,
     ManifestReport,
     Report,
+    RescaleReport,
     RollbackReport,
     RowChangeReport,
     SchemaReport,
@@ -19,10 +20,13 @@ from lakehouse_core.execution.commit.outcome import CommitResult
 from lakehouse_core.execution.compaction.compact import CompactionResult
 from lakehouse_core.execution.compaction.plan import BucketCompaction
 from lakehouse_core.execution.expiry.expire import ExpiryResult
+from lakehouse_core.execution.rescale import RescaleResult
 from lakehouse_core.execution.rollback import RollbackResult
 from lakehouse_core.execution.row_changes.change import RowChangeResult
 from lakehouse_core.execution.write.compact_after_commit import WriteCompaction
+from lakehouse_core.format.binary_row import deserialize_row
 from lakehouse_core.planning.commit.effects import effects_of
+from lakehouse_core.planning.partitions import named_values
 from lakehouse_core.planning.row_changes.statements import SourceMerge
 from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.snapshot import Tag
@@ -123,6 +127,40 @@ def compaction_report(table: str, result: CompactionResult, before: int | None, 
         clock_note=None if made is None else made.clock_note,
         buckets=tuple(_bucket(one) for one in result.buckets[:_MOST_BUCKETS]),
         **asdict(effects),
+    )
+
+
+def rescale_report(table: str, result: RescaleResult, *, dry_run: bool) -> RescaleReport:
+    """Return the report of rescale; for a dry run, the plan."""
+    types = [field.type for field in result.schema.partition_fields]
+    snapshots = [snapshot for commit in result.commits for snapshot in commit.snapshots]
+    last = snapshots[-1] if snapshots else None
+    effects = effects_of(change for commit in result.commits for change in commit.changes)
+    nothing = "the table is empty" if result.snapshot is None else f"every partition has {result.count} buckets"
+    return RescaleReport(
+        table=table,
+        snapshot_id=None if last is None else last.id,
+        snapshot_id_before=None if result.snapshot is None else result.snapshot.id,
+        commit_kind=None if last is None else last.commit_kind.value,
+        noop_reason=None if result.partitions else nothing,
+        attempts=sum(commit.attempts for commit in result.commits),
+        dry_run=dry_run,
+        commit_user=result.commit_user,
+        schema_id=result.schema.id,
+        buckets=result.count,
+        buckets_before=result.count_before,
+        partitions_rescaled=tuple(
+            named_values(deserialize_row(one.partition, types), result.schema) for one in result.partitions
+        ),
+        snapshot_ids=tuple(snapshot.id for snapshot in snapshots),
+        bytes_rewritten=sum(one.size_bytes for one in result.partitions),
+        runs=result.runs,
+        files_added=effects.files_added,
+        files_removed=effects.files_removed,
+        rows_added=effects.rows_added,
+        rows_removed=effects.rows_removed,
+        bytes_added=effects.bytes_added,
+        bytes_removed=effects.bytes_removed,
     )
 
 

@@ -148,6 +148,24 @@ class CompactionReport(Report):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class RescaleReport(Report):
+    """The report of rescale. `partitions_rescaled`: the rewritten ones, their values as readable text.
+
+    `buckets` is the count that they have now, `buckets_before` the former value of the option `bucket`. `snapshot_id`
+    is the last of `snapshot_ids`. `runs`: how often a commit was begun, because others changed what it had read.
+    """
+
+    commit_user: str = ""
+    schema_id: int = 0
+    buckets: int = 0
+    buckets_before: int = 0
+    partitions_rescaled: tuple[Mapping[str, str | None], ...] = ()
+    snapshot_ids: tuple[int, ...] = ()
+    bytes_rewritten: int = 0
+    runs: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class ManifestReport(Report):
     """The report of compact_manifests.
 

@@ -23,6 +23,7 @@ from lakehouse_core.api.reports import (
     CompactionReport,
     ExpiryReport,
     ManifestReport,
+    RescaleReport,
     RollbackReport,
     TagReport,
     VerifyReport,
@@ -39,10 +40,11 @@ from lakehouse_core.execution.expiry.expire import expire
 from lakehouse_core.execution.expiry.tags import create_tag as make_tag
 from lakehouse_core.execution.expiry.tags import delete_tag as drop_tag
 from lakehouse_core.execution.read.state import state_at
+from lakehouse_core.execution.rescale import rescale as rescale_partitions
 from lakehouse_core.execution.rollback import roll_back
 from lakehouse_core.execution.verify.verify import verify as verify_table
 from lakehouse_core.metadata import consumers
-from lakehouse_core.planning.partitions import partition_condition
+from lakehouse_core.planning.partitions import partition_condition, partition_values
 from lakehouse_core.planning.read.read_point import AtSnapshot, AtTag, Latest, ReadPoint, checked_point
 
 
@@ -73,6 +75,22 @@ def compact(
         watch=call.watch("compact", table.name),
     )
     return answers.compaction_report(table.name, result, before, dry_run=call.dry_run)
+
+
+@names_table
+@timed
+def rescale(
+    table: TableContext, call: CallOptions, *, buckets: int | None, partition: Mapping[str, Any] | None
+) -> RescaleReport:
+    result = rescale_partitions(
+        table,
+        count=count_of("buckets", buckets, of="buckets"),
+        values=partition_values(mapping_of("partition", partition) or {}, table.schemas.latest()),
+        dry_run=call.dry_run,
+        properties=call.checked_properties(),
+        watch=call.watch("rescale", table.name),
+    )
+    return answers.rescale_report(table.name, result, dry_run=call.dry_run)
 
 
 @names_table

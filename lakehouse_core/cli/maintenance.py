@@ -1,4 +1,4 @@
-"""compact, compact-manifests, expire, tag, rollback, verify."""
+"""compact, compact-manifests, rescale, expire, tag, rollback, verify."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -77,6 +77,25 @@ def compact(
 def compact_manifests(context: click.Context, *, table: str, dry_run: bool) -> int:
     """Rewrite the manifests of TABLE, or of all tables that match a pattern, into few. Changes no data file."""
     return on_each(context, table, lambda opened: _told(context, opened.compact_manifests(dry_run=dry_run)))
+
+
+@click.command("rescale", cls=Verb, epilog="lakehouse rescale sales.orders --buckets 8 --dry-run")
+@table_argument
+@click.option("--buckets", type=int, metavar="N", help="The new number of buckets; the table's option if left out.")
+@click.option(
+    "--partition", multiple=True, metavar="K=V", help="Only this partition. Repeat for each partition column."
+)
+@_DRY_RUN
+@json_option
+@click.pass_context
+def rescale(
+    context: click.Context, *, table: str, buckets: int | None, partition: tuple[str, ...], dry_run: bool
+) -> None:
+    """Bring TABLE to N buckets: set its option, and rewrite the partitions that have another number of them."""
+    opened = open_table(context, table)
+    with progress_bar(context) as progress:
+        report = opened.rescale(buckets, partition=parse_assignments(partition), dry_run=dry_run, progress=progress)
+    _told(context, report)
 
 
 @click.command("expire", cls=Verb, epilog="lakehouse expire sales.orders --retain-max 20 --older-than 7d --dry-run")
@@ -258,6 +277,7 @@ def _told(context: click.Context, report: Report) -> None:
 COMMANDS: Final = {
     "compact": compact,
     "compact-manifests": compact_manifests,
+    "rescale": rescale,
     "expire": expire,
     "tag": tag,
     "rollback": rollback,

@@ -48,6 +48,7 @@ _VERBS: Final = {
     "fleet": "fleet",
     "compact": "maintenance",
     "compact-manifests": "maintenance",
+    "rescale": "maintenance",
     "expire": "maintenance",
     "tag": "maintenance",
     "rollback": "maintenance",

@@ -29,11 +29,12 @@ class BucketChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotChange:
-    """The file changes of one snapshot."""
+    """The file changes of one snapshot. `rescales`: it brought no rows, but others in the partitions' buckets."""
 
     snapshot_id: int
     kind: CommitKind
     buckets: tuple[BucketChange, ...]
+    rescales: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,8 +42,8 @@ class Origin:
     """Where the rows of a file come from.
 
     `snapshot_id` is the snapshot that made the file, None if that snapshot is not known. `inputs` are the files that a
-    compaction merged into it. `source_ids` are the snapshots that may have brought its rows, rising. `lost` are the
-    files, sorted, at which the trail ends because no known snapshot made them.
+    compaction or a rescale merged into it. `source_ids` are the snapshots that may have brought its rows, rising.
+    `lost` are the files, sorted, at which the trail ends because no known snapshot made them.
     """
 
     file_name: str
@@ -65,7 +66,9 @@ class _Made:
     sources: _Sources
 
 
-def snapshot_change(snapshot_id: int, kind: CommitKind, entries: Iterable[ManifestEntry]) -> SnapshotChange:
+def snapshot_change(
+    snapshot_id: int, kind: CommitKind, entries: Iterable[ManifestEntry], *, rescales: bool = False
+) -> SnapshotChange:
     """Return the change of a snapshot from the entries of its delta."""
     added: dict[tuple[bytes, int], dict[str, None]] = {}
     deleted: dict[tuple[bytes, int], dict[str, None]] = {}
@@ -76,6 +79,7 @@ def snapshot_change(snapshot_id: int, kind: CommitKind, entries: Iterable[Manife
     return SnapshotChange(
         snapshot_id=snapshot_id,
         kind=kind,
+        rescales=rescales,
         buckets=tuple(
             BucketChange(
                 partition=place[0],
@@ -133,7 +137,7 @@ class Lineage:
 
     def _take(self, change: SnapshotChange) -> None:
         for bucket in change.buckets:
-            inputs = self._inputs(change, bucket) if change.kind is CommitKind.COMPACT else ()
+            inputs = self._inputs(change, bucket) if change.kind is CommitKind.COMPACT or change.rescales else ()
             # The files of a compaction share one value: a bucket may have thousands of each.
             made = _Made(change.snapshot_id, inputs, self._sources(inputs) if inputs else _own(change.snapshot_id))
             self._made.update(dict.fromkeys(bucket.made, made))
@@ -141,16 +145,19 @@ class Lineage:
             self._removed.update(bucket.removed)
 
     def _inputs(self, change: SnapshotChange, bucket: BucketChange) -> tuple[str, ...]:
-        """Return the removed files of the bucket, and the removed files of its partition that wait for a bucket."""
+        """Return the removed files of the bucket, and the removed files of its partition that wait for a bucket or, in
+        a rescale, that were in another one.
+        """
         if not bucket.made:
             return ()
-        waiting = (
+        others = (
             name
             for other in change.buckets
-            if other is not bucket and other.partition == bucket.partition and not is_placed(other.bucket)
+            if other is not bucket and other.partition == bucket.partition
+            if change.rescales or not is_placed(other.bucket)
             for name in other.removed
         )
-        return (*bucket.removed, *waiting)
+        return (*bucket.removed, *others)
 
     def _sources(self, inputs: Sequence[str]) -> _Sources:
         known: Mapping[str, _Made] = self._made

@@ -35,6 +35,8 @@ NO_WATERMARK = -(2**63)
 RUN_ID = "lakehouse.run-id"
 # The property with the id of the snapshot whose state a rollback brought back. Stored in snapshots. Never rename.
 ROLLED_BACK_TO = "lakehouse.rolled-back-to"
+# The property with the number of buckets that a rescale brought. Stored in snapshots. Never rename.
+RESCALED_TO = "lakehouse.rescaled-to"
 
 _Count: TypeAlias = Annotated[int, Field(ge=0)]
 

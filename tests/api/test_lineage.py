@@ -88,6 +88,20 @@ def test_a_snapshot_leads_to_the_files_it_made_and_to_what_they_were_made_of(tab
         table.trace_snapshot(60)
 
 
+def test_a_rescale_brings_no_rows_so_the_trail_goes_on_through_it(catalog):
+    table = catalog.create_table(
+        "db.u", {"id": "INT NOT NULL", "w": "INT"}, primary_keys=["id"], options={"bucket": "2", "write-only": "true"}
+    )
+    for number in (1, 2):
+        table.write([{"id": id, "w": number} for id in range(9)], properties={lc.RUN_ID: run(number)})
+    table.rescale(3, properties={lc.RUN_ID: run(3)})
+
+    files = table.files(lineage=True)
+    assert len(files) == 3
+    for file in files:
+        assert (file.run_id, file.source_run_ids, file.is_traced) == (run(3), (run(1), run(2)), True)
+
+
 def test_the_trail_ends_where_snapshots_expired_and_says_so(table):
     table.expire_snapshots(retain_max=2, retain_min=1)
 

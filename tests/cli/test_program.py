@@ -17,7 +17,7 @@ VERBS = [
     *("write", "read", "count", "lookup", "changes", "diff", "sql"),
     *("delete", "update", "truncate", "drop-partitions", "expire-partitions"),
     *("snapshots", "partitions", "files", "manifests", "tags", "schemas", "trace", "report", "fleet"),
-    *("compact", "compact-manifests", "expire", "tag", "rollback", "pending", "verify", "completion"),
+    *("compact", "compact-manifests", "rescale", "expire", "tag", "rollback", "pending", "verify", "completion"),
 ]
 PROGRAM = [sys.executable, "-c", "from lakehouse_core.cli import main; main()"]
 

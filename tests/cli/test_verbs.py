@@ -540,6 +540,16 @@ def test_a_report_of_a_table_or_of_all_is_written_as_a_page(shell, orders, home)
     assert not (home / "x.html").exists()
 
 
+def test_a_table_is_rescaled(shell, orders):
+    before = sorted(shell("read", orders).lines)
+    assert shell("rescale", orders, "--buckets", "3", "--dry-run").code == 0
+    report = json.loads(shell("rescale", orders, "--buckets", "3", "--json").out)
+
+    assert (report["buckets"], report["commit_kind"]) == (3, "OVERWRITE")
+    assert sorted(shell("read", orders).lines) == before
+    assert shell("rescale", orders, "--buckets", "0").code == 2
+
+
 def test_tags_are_replaced_renamed_and_expired_and_a_table_is_rolled_back_to_one(shell, orders):
     before = shell("read", orders).lines
     shell("tag", "create", orders, "eod", "--snapshot", "1")

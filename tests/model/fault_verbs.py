@@ -166,6 +166,7 @@ VERBS = {
         partitions=("v",),
         in_steps=True,
     ),
+    "rescale": _on_table(lambda table: table.rescale(3), in_steps=True),
     "alter": _on_table(lambda table: table.alter(lc.AddColumn("w", "INT"))),
     "create table": Verb(
         lambda catalog: catalog.create_table("db.new", {"a": "INT"}),
@@ -249,6 +250,10 @@ FILE_VERBS = {
     "expire, marked": _on_table(_expire, options={**CHANGELOGS, **MARKED}, prepare=_outdate),
     "copy, altered": Verb(_copy, options=CHANGELOGS, resumes=True, prepare=_change_schema),
     "copy, marked": Verb(_copy, options={**MARKED, **INDEXED}, resumes=True, prepare=_append),
+    "rescale, told": _on_table(
+        lambda table: table.rescale(3), options={**IN_FULL, "write-only": "true"}, prepare=_append, in_steps=True
+    ),
+    "rescale, marked": _on_table(lambda table: table.rescale(3), options=MARKED, prepare=_append, in_steps=True),
     "expire, indexed": _on_table(_expire, options=INDEXED, prepare=_outdate),
     "delete": _on_table(_delete),
     "delete, marked": _on_table(_delete, options={"bucket": "-1", **VECTORS}, keys=()),

@@ -20,6 +20,7 @@ from lakehouse_core.catalog.statements.procedure_arguments import (
 )
 from lakehouse_core.catalog.statements.tag_procedures import DONE, Procedure
 from lakehouse_core.errors import UnsupportedFeature, shown
+from lakehouse_core.table.bucketing import total_buckets
 
 _VALUES_TIME: Final = "values-time"
 
@@ -55,7 +56,24 @@ def _mark_partition_done(call: StatementCall, table: Table, arguments: Mapping[s
     return answer_of(call.sql.text, DONE, [report])
 
 
+def _rescale(call: StatementCall, table: Table, arguments: Mapping[str, Any]) -> Answer:
+    refuse("rescale", arguments, ("where",))
+    buckets = whole_of("rescale", "bucket_num", arguments, "a number of buckets")
+    now = total_buckets(table.schema.bucketing)
+    if "partitions" not in arguments:
+        reports = [table.rescale(buckets)]
+    elif buckets in (None, now):
+        reports = [table.rescale(partition=one) for one in partitions_of("rescale", arguments)]
+    else:
+        raise UnsupportedFeature(
+            f"sys.rescale: bucket_num is {buckets}, and the option bucket is {now}. A partition takes the count of its "
+            "table: leave partitions out, or bucket_num."
+        )
+    return answer_of(call.sql.text, DONE, reports)
+
+
 PARTITION_PROCEDURES: Final[Mapping[str, Procedure]] = {
     "expire_partitions": _expire_partitions,
     "mark_partition_done": _mark_partition_done,
+    "rescale": _rescale,
 }

@@ -67,6 +67,7 @@ _ARGUMENTS: Final[Mapping[str, tuple[str, ...]]] = {
         "options",
     ),
     "mark_partition_done": ("table", "partitions"),
+    "rescale": ("table", "bucket_num", "partitions", "where"),
     "reset_consumer": ("table", "consumerId", "nextSnapshotId"),
     "clear_consumers": ("table", "includingConsumers", "excludingConsumers"),
 }
@@ -78,7 +79,7 @@ _REFUSED: Final[Mapping[str, str]] = {
         (
             *("trigger_tag_automatic_creation", "remove_orphan_files", "remove_unexisting_files"),
             *("create_branch", "delete_branch", "rename_branch", "fast_forward", "merge_branch"),
-            *("rescale", "rewrite_file_index", "materialize_deletion_vectors"),
+            *("rewrite_file_index", "materialize_deletion_vectors"),
         ),
         _NO_VERB,
     ),

@@ -17,6 +17,7 @@ from lakehouse_core.planning.commit.file_changes import FileChanges
 from lakehouse_core.planning.commit.index_files import combined_indexes
 from lakehouse_core.planning.commit.ledger import LEDGER_PROPERTY, Ledger
 from lakehouse_core.planning.commit.manifest_merge import manifests_to_rewrite, replace_inputs
+from lakehouse_core.planning.commit.read_scope import READING
 from lakehouse_core.planning.commit.snapshot import WrittenLists, next_snapshot
 from lakehouse_core.planning.commit.steps import AppendStep, CommitStep, StepPlan
 from lakehouse_core.planning.timestamps import Stamp, is_far, stamp
@@ -111,7 +112,7 @@ class SnapshotFiles:
             commit_identifier=step.staged.commit_identifier,
             properties=step.staged.properties,
             watermark=step.staged.watermark,
-            operation=step.reads.operation if isinstance(step, AppendStep) and step.reads is not None else None,
+            operation=_operation(step),
             uuid=self._table.clock.uuid(),
             nonce=self._table.clock.uuid(),
             now_millis=time.time_millis,
@@ -254,3 +255,10 @@ class _IndexManifest:
             self._name = self._writer.write_index_manifest(entries) if entries else None
             self._written_for = wanted
         return self._name
+
+
+def _operation(step: CommitStep) -> str | None:
+    """Return the name of the statement as other engines know it, None for what they have no name for."""
+    if not isinstance(step, AppendStep) or step.reads is None or step.reads.operation not in READING:
+        return None
+    return step.reads.operation

@@ -14,7 +14,7 @@ from lakehouse_core.metadata.manifest_reader import ManifestReader, Missing
 from lakehouse_core.metadata.read_ahead import in_order
 from lakehouse_core.planning.lineage import Lineage, Origin, SnapshotChange, snapshot_change
 from lakehouse_core.table.manifest import EntryKind
-from lakehouse_core.table.snapshot import Snapshot
+from lakehouse_core.table.snapshot import RESCALED_TO, Snapshot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,4 +135,4 @@ def _change(manifests: ManifestReader, snapshot: Snapshot) -> SnapshotChange:
     if snapshot.rolled_back_to is not None:
         # The files that it brought back were made by earlier snapshots.
         entries = (entry for entry in entries if entry.kind is EntryKind.DELETE)
-    return snapshot_change(snapshot.id, snapshot.commit_kind, entries)
+    return snapshot_change(snapshot.id, snapshot.commit_kind, entries, rescales=RESCALED_TO in snapshot.properties)

@@ -4,7 +4,7 @@ Source: docs/semantics/compaction.md#compaction-task, docs/semantics/compaction.
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 
@@ -226,10 +226,10 @@ def _merged(
     )
     with (
         closing(records),
-        DataFileWriter(output, task.folder, _file_kind(task.schema, level=plan.output_level)) as writer,
+        DataFileWriter(output, task.folder, compacted_kind(task.schema, level=plan.output_level)) as writer,
     ):
         for batch in records:
-            writer.write(_storable(batch, task.schema))
+            writer.write(storable(batch, task.schema))
         return writer.close()
 
 
@@ -238,15 +238,15 @@ def _merged_and_told(
 ) -> tuple[tuple[DataFile, ...], tuple[DataFile, ...]]:
     """Write the merged records and their changelog; return the files of both."""
     with (
-        DataFileWriter(output, task.folder, _file_kind(task.schema, level=merge.plan.output_level)) as records,
+        DataFileWriter(output, task.folder, compacted_kind(task.schema, level=merge.plan.output_level)) as records,
         DataFileWriter(output, task.folder, _changelog_kind(task.schema, level=merge.plan.output_level)) as changelog,
     ):
         for chunk in merge.chunks(step.sections, step.changelog_mode):
-            records.write(_storable(chunk.records, task.schema))
+            records.write(storable(chunk.records, task.schema))
             if chunk.superseded is not None:
                 made.mark(merge.marks(chunk.superseded))
             if chunk.changelog is not None:
-                changelog.write(_storable(chunk.changelog, task.schema))
+                changelog.write(storable(chunk.changelog, task.schema))
         return records.close(), changelog.close()
 
 
@@ -260,7 +260,7 @@ def _told(
             if chunk.superseded is not None:
                 made.mark(merge.marks(chunk.superseded))
             if chunk.changelog is not None:
-                changelog.write(_storable(chunk.changelog, task.schema))
+                changelog.write(storable(chunk.changelog, task.schema))
         return changelog.close()
 
 
@@ -268,15 +268,17 @@ def _packed(
     task: RewriteTask, group: tuple[DataFile, ...], files: BucketFiles, output: FileOutput
 ) -> tuple[DataFile, ...]:
     """Concatenate files: rows keep their order, and sequence numbers begin with that of the first file."""
-    kind = _file_kind(task.schema, level=0)
+    kind = compacted_kind(task.schema, level=0)
     first = group[0].min_sequence_number
     with DataFileWriter(output, task.folder, kind, first_sequence_number=first) as writer:
-        for batch in _copied(task.schema, group, files):
-            writer.write(_storable(batch, task.schema))
+        for batch in copied_rows(task.schema, group, files):
+            writer.write(storable(batch, task.schema))
         return writer.close()
 
 
-def _copied(schema: TableSchema, group: tuple[DataFile, ...], files: BucketFiles) -> Iterator[pa.RecordBatch]:
+def copied_rows(
+    schema: TableSchema, group: tuple[DataFile, ...], files: BucketFiles
+) -> Generator[pa.RecordBatch, None, None]:
     for file in group:
         reader = files.open(file)
         try:
@@ -286,7 +288,7 @@ def _copied(schema: TableSchema, group: tuple[DataFile, ...], files: BucketFiles
             reader.close()
 
 
-def _storable(batch: pa.RecordBatch, schema: TableSchema) -> pa.RecordBatch:
+def storable(batch: pa.RecordBatch, schema: TableSchema) -> pa.RecordBatch:
     """Return the batch unchanged. Raises InvalidRequest for a null in a column that became NOT NULL later."""
     for each in schema.fields:
         if not each.type.nullable and batch.column(each.name).null_count:
@@ -297,7 +299,7 @@ def _storable(batch: pa.RecordBatch, schema: TableSchema) -> pa.RecordBatch:
     return batch
 
 
-def _file_kind(schema: TableSchema, *, level: int) -> FileSettings:
+def compacted_kind(schema: TableSchema, *, level: int) -> FileSettings:
     options = schema.table_options
     return FileSettings(
         prefix=options.data_file_prefix,

@@ -51,7 +51,8 @@ _EQUAL_PART: Final = 1 / 8
 class BucketFiles:
     """The location of a bucket's files, and the schemas that they were written with, by id.
 
-    `deletions`: by file name, the location of the file's deletion vector.
+    `deletions`: by file name, the location of the file's deletion vector. `elsewhere`: by name, the folders of files
+    that are not in `folder`.
     """
 
     store: FileOpener
@@ -59,6 +60,7 @@ class BucketFiles:
     schemas: Mapping[int, TableSchema]
     verify: bool = True
     deletions: Mapping[str, DeletionFile] = field(default_factory=dict)
+    elsewhere: Mapping[str, str] = field(default_factory=dict)
 
     def deleted_rows(self, file: DataFile) -> Positions | None:
         """Return the positions of a file's rows that are marked as deleted, None if there are none.
@@ -71,12 +73,13 @@ class BucketFiles:
     def open(self, file: DataFile) -> DataFileReader:
         """Open a file. Raises CorruptTable, UnsupportedFeature."""
         schema = self.schemas.get(file.schema_id)
+        folder = self.elsewhere.get(file.file_name, self.folder)
         if schema is None:
             raise CorruptTable(
-                f"{self.folder}/{file.file_name}: it was written with schema {file.schema_id}, which is missing. "
+                f"{folder}/{file.file_name}: it was written with schema {file.schema_id}, which is missing. "
                 "Restore schema files from a copy of the table."
             )
-        return open_data_file(self.store, self.folder, file, schema, verify=self.verify)
+        return open_data_file(self.store, folder, file, schema, verify=self.verify)
 
 
 def split_files(

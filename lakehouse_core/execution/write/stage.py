@@ -239,8 +239,8 @@ def check_bucket_counts(
         found, wanted = wrong[name]
         what, whole = (f"partition {name}", "the partition") if schema.partition_keys else ("the table", "it")
         raise InvalidRequest(
-            f"{table}: {what} has files in {found} buckets, and the table's option bucket is now {wanted}. Overwrite "
-            f"{whole} with its own rows to bring it to the new number, or set bucket back to {found}."
+            f"{table}: {what} has files in {found} buckets, and the table's option bucket is now {wanted}. Call "
+            f"rescale to bring {whole} to the new number, or set bucket back to {found}."
         )
 
 

@@ -78,14 +78,15 @@ def needs_live_files(
 
 
 def find_conflicts(
-    live: Iterable[ManifestEntry], entries: Sequence[ManifestEntry], schema: TableSchema, *, rescales: bool = False
+    live: Iterable[ManifestEntry], entries: Sequence[ManifestEntry], schema: TableSchema
 ) -> list[Conflict]:
     """Return the conflicts of the entries, in the order found. `live`: the live files of their partitions.
 
-    `rescales`: the change removes all files of its partitions, so it may bring another bucket count.
+    A change that removes all files of a partition may bring another bucket count.
     """
     there = {file_identifier(entry): entry for entry in live}
-    found = [] if rescales else bucket_counts(there.values(), entries)
+    removed = {file_identifier(entry) for entry in entries if entry.kind is EntryKind.DELETE}
+    found = bucket_counts((entry for identifier, entry in there.items() if identifier not in removed), entries)
     for entry in entries:
         identifier = file_identifier(entry)
         if entry.kind is EntryKind.DELETE:

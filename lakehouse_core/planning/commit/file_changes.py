@@ -102,12 +102,10 @@ def conflicts_of(
     live: Sequence[ManifestEntry],
     schema: TableSchema,
     indexes: Sequence[IndexManifestEntry] = (),
-    *,
-    rescales: bool = False,
 ) -> list[Conflict]:
     """Return the conflicts that `find_conflicts` and `find_index_conflicts` find in the changes."""
     return [
-        *find_conflicts(live, changes.entries, schema, rescales=rescales),
+        *find_conflicts(live, changes.entries, schema),
         *find_index_conflicts(
             indexes, changes.indexes, changes.entries, live, has_buckets=has_buckets(schema.bucketing)
         ),

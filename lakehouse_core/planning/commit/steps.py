@@ -275,15 +275,13 @@ def _plan_overwrite(step: OverwriteStep, state: StepState) -> StepPlan:
     changes = with_removed(
         added, live, (entry for entry in covered if entry.index_type in (DELETION_VECTORS, HASH_INDEX))
     )
-    return _unless_conflicting(changes, live, state, rescales=True)
+    return _unless_conflicting(changes, live, state)
 
 
-def _unless_conflicting(
-    changes: FileChanges, live: Sequence[ManifestEntry], state: StepState, *, rescales: bool = False
-) -> StepPlan:
+def _unless_conflicting(changes: FileChanges, live: Sequence[ManifestEntry], state: StepState) -> StepPlan:
     """Return a plan with all changes, or with none if one of them has a conflict."""
     check_other_indexes(state.indexes, changes.entries)
-    conflicts = conflicts_of(changes, live, state.schema, state.indexes, rescales=rescales)
+    conflicts = conflicts_of(changes, live, state.schema, state.indexes)
     return StepPlan(changes=FileChanges(kind=changes.kind) if conflicts else changes, conflicts=tuple(conflicts))
 
 

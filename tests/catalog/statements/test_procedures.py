@@ -1,4 +1,4 @@
-"""CALL of procedures about tags, consumers and rollbacks: each does what its verb does, and answers as Java's does."""
+"""CALL of procedures about tags, consumers, rollbacks and buckets: each does what its verb does, and answers alike."""
 
 import pytest
 
@@ -85,3 +85,16 @@ def test_a_table_is_rolled_back_to_a_time_and_to_a_watermark(table, call):
     assert value(table) == value(table, at=lc.AtSnapshot(newest))
     with pytest.raises(lc.NotFound, match="no snapshot has the watermark 5 or an earlier one"):
         call("rollback_to_watermark('t', 5)")
+
+
+def test_a_table_is_rescaled_and_so_are_its_partitions_by_javas_name(empty, table, call):
+    assert call("rescale('t', 3)") == [{"result": True}]
+    assert {file.total_buckets for file in empty.table("s.t").files()} == {3}
+    assert value(empty.table("s.t")) == ["c"]
+    columns = {"k": "INT NOT NULL", "p": "INT NOT NULL"}
+    parts = empty.create_table("s.p", columns, primary_keys=["p", "k"], partition_keys=["p"], options={"bucket": "1"})
+    parts.write([{"k": k, "p": k % 3} for k in range(9)])
+    parts.alter(lc.SetOption("bucket", "2"))
+    assert call("rescale(table => 'p', bucket_num => 2, partitions => 'p=0;p=1')") == [{"result": True}]
+    counts = {(file.partition["p"], file.total_buckets) for file in empty.table("s.p").files()}
+    assert counts == {("0", 2), ("1", 2), ("2", 1)}

@@ -1,0 +1,89 @@
+"""Rescale plan: which partitions have another bucket count than the table, and which of their buckets exchange rows.
+
+Rule: with g the greatest common divisor of the old counts and the new one, a row of bucket b stays in a bucket that is
+b modulo g, whatever the bucket function. So buckets that differ modulo g are rewritten apart from each other.
+Source: docs/semantics/maintenance.md#rescaling.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from math import gcd
+from typing import Final, assert_never
+
+from lakehouse_core.options import ChangelogProducer
+from lakehouse_core.planning.read.packing import pack
+from lakehouse_core.table.data_file import DataFile
+from lakehouse_core.table.manifest import ManifestEntry
+from lakehouse_core.table.schema import TableSchema
+
+# A commit rewrites partitions of about so many bytes, so that it has few conflicts and little to do again.
+_COMMIT_BYTES: Final = 4 << 30
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BucketSource:
+    """The live files of one bucket of a partition that had `total_buckets` buckets when they were written."""
+
+    bucket: int
+    total_buckets: int
+    files: tuple[DataFile, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionRescale:
+    """A partition to rewrite. Each of `groups` can be rewritten by itself: its rows stay among its buckets."""
+
+    partition: bytes
+    groups: tuple[tuple[BucketSource, ...], ...]
+
+    @property
+    def sources(self) -> Iterable[BucketSource]:
+        return (source for group in self.groups for source in group)
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(file.file_size for source in self.sources for file in source.files)
+
+
+def plan_rescale(live: Iterable[ManifestEntry], count: int) -> list[PartitionRescale]:
+    """Return the partitions with a file that was not written for `count` buckets, in the order of their bytes."""
+    found: dict[bytes, dict[tuple[int, int], list[DataFile]]] = defaultdict(lambda: defaultdict(list))
+    for entry in live:
+        found[entry.partition][entry.bucket, entry.total_buckets].append(entry.file)
+    return [
+        PartitionRescale(partition=partition, groups=_groups(buckets, count))
+        for partition, buckets in sorted(found.items(), key=lambda one: one[0])
+        if any(total != count for _, total in buckets)
+    ]
+
+
+def _groups(buckets: dict[tuple[int, int], list[DataFile]], count: int) -> tuple[tuple[BucketSource, ...], ...]:
+    divisor = gcd(count, *(total for _, total in buckets))
+    sources = [
+        BucketSource(bucket=bucket, total_buckets=total, files=tuple(files))
+        for (bucket, total), files in sorted(buckets.items())
+    ]
+    sources.sort(key=lambda source: source.bucket % divisor)
+    return tuple(tuple(group) for _, group in groupby(sources, key=lambda source: source.bucket % divisor))
+
+
+def has_untold(partition: PartitionRescale, schema: TableSchema) -> bool:
+    """Return whether a compaction has yet to write changes of these files into the table's changelog."""
+    options = schema.table_options
+    match options.changelog_producer:
+        case ChangelogProducer.NONE | ChangelogProducer.INPUT:
+            return False
+        case ChangelogProducer.LOOKUP:
+            told_from = 1
+        case ChangelogProducer.FULL_COMPACTION:
+            told_from = options.num_levels - 1
+        case _:
+            assert_never(options.changelog_producer)
+    return any(file.level < told_from for source in partition.sources for file in source.files)
+
+
+def commits_of(partitions: Sequence[PartitionRescale]) -> list[list[PartitionRescale]]:
+    """Return the partitions that one commit rewrites together, for each commit."""
+    return pack(partitions, [one.size_bytes for one in partitions], target_bytes=_COMMIT_BYTES, open_cost_bytes=0)

@@ -1,0 +1,312 @@
+"""rescale: the same rows in another number of buckets, whoever else writes, and whatever the table has done before."""
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+import lakehouse_core as lc
+from lakehouse_core.catalog.catalog import Catalog
+from lakehouse_core.clock import VirtualClock
+from lakehouse_core.storage import Call, FaultyStore, MemoryStore, ObjectStore
+
+COLUMNS = {"k": "INT NOT NULL", "p": "INT NOT NULL", "v": "STRING", "n": "INT"}
+VECTORS = {"deletion-vectors.enabled": "true"}
+KINDS: dict[str, tuple[list[str], list[str], dict[str, str]]] = {
+    "append": ([], [], {"bucket-key": "k"}),
+    "append, vectors, partitions": ([], ["p"], {"bucket-key": "k", **VECTORS}),
+    "key": (["k"], [], {}),
+    "key, partitions, input": (["p", "k"], ["p"], {"changelog-producer": "input"}),
+    "key, lookup": (["k"], [], {"changelog-producer": "lookup"}),
+    "key, told in full": (["k"], [], {"changelog-producer": "full-compaction"}),
+    "key, vectors": (["k"], [], VECTORS),
+    "key, bucket key, avro": (["k", "p"], [], {"bucket-key": "p", "file.format": "avro"}),
+    "key, mod": (["k"], [], {"bucket-function.type": "mod"}),
+    "key, aggregation": (["k"], [], {"merge-engine": "aggregation", "fields.n.aggregate-function": "sum"}),
+    "key, first row": (["k"], [], {"merge-engine": "first-row"}),
+    "key, partial update": (["k"], [], {"merge-engine": "partial-update"}),
+}
+
+
+class Place:
+    """A warehouse in memory with the table `db.t`."""
+
+    def __init__(self, kind: str = "key", count: int = 2, **options: str) -> None:
+        self.clock = VirtualClock()
+        self.store = MemoryStore(clock=self.clock)
+        keys, partitions, of_kind = KINDS[kind]
+        catalog = Catalog(self.store, clock=self.clock)
+        catalog.create_database("db")
+        given = {
+            "bucket": str(count),
+            "lakehouse.read.grace": "0 s",
+            "snapshot.num-retained.min": "1",
+            **of_kind,
+            **options,
+        }
+        catalog.create_table("db.t", COLUMNS, primary_keys=keys, partition_keys=partitions, options=given)
+
+    def copy(self) -> "Place":
+        """The same warehouse, at the same time, in a store of its own."""
+        twin = object.__new__(Place)
+        twin.clock = VirtualClock(seed=7, now_millis=self.clock.now_millis())
+        twin.store = MemoryStore(clock=twin.clock)
+        twin.store.write_all({info.key: self.store.read(info.key) for info in self.store.list("")})
+        return twin
+
+    def table(self, store: ObjectStore | None = None) -> lc.Table:
+        """The table as another process opens it, a second later."""
+        self.clock.advance(1)
+        return Catalog(store or self.store, clock=self.clock).table("db.t")
+
+    def write(self, keys: range, note: str) -> None:
+        self.table().write([{"k": k, "p": k % 3, "v": f"{note}{k}", "n": k} for k in keys])
+
+    def rows(self) -> list[tuple[Any, ...]]:
+        return sorted(map(in_columns, self.table().scan().to_arrow().to_pylist()))
+
+    def lived(self, kind: str) -> "Place":
+        """Write several files of several levels, and change rows as far as the kind of table takes it."""
+        self.write(range(60), "a")
+        self.write(range(20, 70, 3), "b")
+        self.table().compact(full=True)
+        self.write(range(5, 90, 7), "c")
+        if kind not in ("key, aggregation", "key, first row", "key, partial update"):
+            self.table().delete("k = 5 OR k = 20")
+        return self
+
+    def check_buckets(self, count: int) -> None:
+        """Check that rows are found where a condition on their key looks for them."""
+        table = self.table()
+        assert {file.total_buckets for file in table.files()} == {count}
+        rows = self.rows()
+        for row in rows[:: max(1, len(rows) // 12)]:
+            found = table.scan(where=f"k = {row[0]} AND p = {row[1]}").to_arrow().to_pylist()
+            assert list(map(in_columns, found)) == [row for row in rows if row[:2] == found_key(found)]
+        assert table.verify(data=True).findings == ()
+
+
+def in_columns(row: dict[str, Any]) -> tuple[Any, ...]:
+    return tuple(row[name] for name in COLUMNS)
+
+
+def found_key(found: list[dict[str, Any]]) -> tuple[Any, ...]:
+    return (found[0]["k"], found[0]["p"])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_table_has_the_same_rows_in_any_other_number_of_buckets_and_goes_on(kind: str) -> None:
+    place = Place(kind).lived(kind)
+    if kind == "key, vectors":
+        # Rows of level 0 are hidden there, until a compaction shows them.
+        place.table().compact(full=True)
+    for count in (4, 1, 3):
+        rows = place.rows()
+        report = place.table().rescale(count)
+
+        assert (report.buckets, report.commit_kind) == (count, "OVERWRITE")
+        assert place.rows() == rows
+        place.check_buckets(count)
+        place.write(range(1000 * count, 1000 * count + 10), "d")
+        place.table().compact(full=True)
+        assert len(place.rows()) == len(rows) + 10
+    assert place.table().rescale().noop_reason == "every partition has 3 buckets"
+
+
+@pytest.mark.parametrize("kind", ["key, lookup", "key, told in full", "key, partitions, input"])
+def test_followers_are_told_every_change_once_although_a_rescale_rewrites_it(kind: str) -> None:
+    place = Place(kind).lived(kind)
+    place.table().rescale(3)
+    place.write(range(0, 100, 3), "d")
+    place.table().compact(full=True)
+    rows: dict[tuple[Any, ...], tuple[Any, ...]] = {}
+    for change in place.table().changes(after=0).to_arrow().to_pylist():
+        row = in_columns(change)
+        key = row[:2]
+        if change["rowkind"] in ("+I", "+U"):
+            assert change["rowkind"] == "+U" or kind == "key, partitions, input" or key not in rows
+            rows[key] = row
+        elif change["rowkind"] == "-D":
+            del rows[key]
+        elif kind != "key, partitions, input":
+            assert rows[key] == row
+
+    assert sorted(rows.values()) == place.rows()
+
+
+def test_a_plan_says_what_would_be_rewritten_and_changes_nothing() -> None:
+    place = Place("key, partitions, input").lived("key, partitions, input")
+    before = {info.key for info in place.store.list("")}
+
+    plan = place.table().rescale(4, dry_run=True)
+
+    assert {info.key for info in place.store.list("")} == before
+    report = place.table().rescale(4, properties={"why": "it grew"})
+    assert plan.partitions_rescaled == report.partitions_rescaled == ({"p": "0"}, {"p": "1"}, {"p": "2"})
+    assert (plan.buckets_before, plan.buckets, plan.snapshot_id, plan.dry_run) == (2, 4, None, True)
+    assert plan.bytes_rewritten == report.bytes_rewritten
+    made = place.table().snapshot()
+    assert made is not None
+    assert (made.id, made.properties["why"], made.operation) == (report.snapshot_id, "it grew", None)
+
+
+def test_partitions_are_rescaled_one_by_one_after_the_option_was_set() -> None:
+    place = Place("key, partitions, input").lived("key, partitions, input")
+    rows = place.rows()
+    place.table().alter(lc.SetOption("bucket", "4"))
+
+    with pytest.raises(lc.InvalidRequest, match="has files in 2 buckets"):
+        place.write(range(3), "z")
+    report = place.table().rescale(partition={"p": 1})
+
+    assert report.partitions_rescaled == ({"p": "1"},)
+    assert {(file.partition["p"], file.total_buckets) for file in place.table().files()} == {
+        ("0", 2),
+        ("1", 4),
+        ("2", 2),
+    }
+    assert place.rows() == rows
+    place.table().rescale()
+    place.check_buckets(4)
+
+
+@pytest.mark.parametrize(
+    ("kind", "arguments", "error", "message"),
+    [
+        ("key", {"buckets": 0}, lc.InvalidRequest, "bucket"),
+        ("key", {"buckets": -1}, lc.InvalidRequest, "bucket"),
+        ("key", {"buckets": "4"}, lc.InvalidRequest, "expected a number of buckets"),
+        ("key", {"buckets": 2**31}, lc.InvalidRequest, "bucket"),
+        ("key", {"partition": {"p": 1}}, lc.InvalidRequest, "not partitioned"),
+        (
+            "key, partitions, input",
+            {"buckets": 4, "partition": {"p": 1}},
+            lc.InvalidRequest,
+            "A partition takes the count of its table",
+        ),
+        ("key, partitions, input", {"partition": {"x": 1}}, lc.InvalidRequest, "not partitioned by it"),
+    ],
+)
+def test_a_count_that_a_table_cannot_have_is_refused_and_changes_nothing(
+    kind: str, arguments: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    place = Place(kind).lived(kind)
+    before = {info.key for info in place.store.list("")}
+
+    with pytest.raises(error, match=message):
+        place.table().rescale(**arguments)
+
+    assert {info.key for info in place.store.list("")} == before
+
+
+@pytest.mark.parametrize(
+    ("keys", "options", "error", "message"),
+    [
+        ([], {"bucket": "-1"}, lc.InvalidRequest, "has no buckets"),
+        (["k"], {"bucket": "-1"}, lc.UnsupportedFeature, "only a table with a fixed number of buckets"),
+    ],
+)
+def test_a_table_without_a_fixed_number_of_buckets_is_not_rescaled(
+    keys: list[str], options: dict[str, str], error: type[Exception], message: str
+) -> None:
+    catalog = Catalog(MemoryStore(clock=VirtualClock()), clock=VirtualClock())
+    catalog.create_database("db")
+    table = catalog.create_table("db.t", COLUMNS, primary_keys=keys, options=options)
+    table.write([{"k": 1, "p": 1, "v": "a", "n": 1}])
+
+    with pytest.raises(error, match=message):
+        table.rescale(4)
+
+    assert table.schema.id == 0
+
+
+def test_a_table_without_rows_gets_the_option_alone() -> None:
+    place = Place()
+
+    report = place.table().rescale(7)
+
+    assert (report.noop_reason, place.table().schema.options["bucket"]) == ("the table is empty", "7")
+
+
+@pytest.mark.parametrize("kind", ["key", "append"])
+def test_rows_that_were_staged_before_are_refused_and_staged_anew(kind: str) -> None:
+    place = Place(kind).lived(kind)
+    staged = place.table().stage([{"k": 500, "p": 0, "v": "late", "n": 1}], commit_user="late", commit_identifier=1)
+    place.table().rescale(4)
+
+    with pytest.raises(lc.CommitConflict, match="it has 4 buckets, the new files were written for 2"):
+        place.table().commit(staged)
+    place.write(range(500, 501), "late")
+    place.check_buckets(4)
+
+
+def _wrote(table: lc.Table) -> None:
+    table.write([{"k": 700, "p": 0, "v": "other", "n": 1}])
+
+
+def _deleted(table: lc.Table) -> None:
+    table.delete("k = 8")
+
+
+def _rewrote(table: lc.Table) -> None:
+    table.compact(full=True)
+
+
+def _expired(table: lc.Table) -> None:
+    _rewrote(table)
+    table.expire_snapshots(retain_max=1, older_than=timedelta(0))
+
+
+def _rescaled(table: lc.Table) -> None:
+    table.rescale(4)
+
+
+OTHERS = [_wrote, _deleted, _rewrote, _expired, _rescaled]
+
+
+# In make test one pair, in make test-long all of them.
+SHORT = {("key", _wrote)}
+PAIRS = [
+    pytest.param(kind, other, marks=() if (kind, other) in SHORT else pytest.mark.long)
+    for kind in ("append", "append, vectors, partitions", "key", "key, told in full", "key, vectors")
+    for other in OTHERS
+]
+
+
+@pytest.mark.parametrize(("kind", "other"), PAIRS)
+def test_whatever_others_do_between_two_calls_no_change_is_lost(kind: str, other: Callable[[lc.Table], None]) -> None:
+    ready = Place(kind).lived(kind)
+    ready.table().compact(full=True)
+    calls = 0
+    number = 1
+    while True:
+        place = ready.copy()
+        refused: list[str] = []
+
+        def interrupt(call: Call, number: int = number, place: Place = place, refused: list[str] = refused) -> None:
+            if call.number == number:
+                try:
+                    other(place.table())
+                except lc.InvalidRequest as error:
+                    refused.append(str(error))
+
+        expected = ready.copy()
+        counting = FaultyStore(place.store, on_call=interrupt)
+        place.table(counting).rescale(4)
+        if number > len(counting.calls):
+            break
+        # Between the option and the rewritten files no row is taken.
+        assert all("has files in 2 buckets" in message for message in refused)
+        if not refused:
+            other(expected.table())
+        place.table().rescale()
+        place.table().compact(full=True)
+        expected.table().compact(full=True)
+        assert place.rows() == expected.rows(), number
+        place.table().expire_snapshots(retain_max=1, older_than=timedelta(0))
+        assert place.table().verify(data=True).findings == ()
+        assert {file.total_buckets for file in place.table().files()} == {4}
+        number += 1
+        calls += 1
+    assert calls > 10
