@@ -56,7 +56,7 @@ def main() -> None:
             return session.read.format("lakehouse").options(warehouse=warehouse, **options).load(table)
 
         bars = []
-        for name in ("append", "key"):
+        for name, must, aim in (("append", 3, 2.5), ("key", 1.8, 1.5)):
             table = f"db.{name}"
             assert load(table).count() == rows
             series = measure.interleave(
@@ -70,7 +70,7 @@ def main() -> None:
             )
             measure.print_table(f"read of the {name} table", series, against="to_spark")
             ratio = measure.cpu_ratio(series, "format", "to_spark")
-            bars.append(measure.Bar(f"format / to_spark, {name} table (CPU)", ratio, 3.5, 2.5))
+            bars.append(measure.Bar(f"format / to_spark, {name} table (CPU)", ratio, must, aim))
         measure.print_bars(bars)
     session.stop()
 
