@@ -249,6 +249,15 @@ def test_an_overwrite_replaces_the_table_or_the_partitions_that_have_rows(
     assert ids(table) == expected
 
 
+def test_an_append_has_no_mode_of_an_overwrite(table: lc.Table, options: dict[str, str]) -> None:
+    with pytest.raises(
+        lc.InvalidRequest, match=r'partitionOverwriteMode is for mode\("overwrite"\), and this is an append'
+    ):
+        spark_format.open_batch({**options, "partitionoverwritemode": "static"}, FRAME, False)
+
+    assert table.snapshot() is None
+
+
 def test_an_overwrite_that_others_overtook_keeps_their_rows(table: lc.Table, options: dict[str, str]) -> None:
     table.write(pa.Table.from_batches([rows(1)]))
     opened = spark_format.open_batch(options, FRAME, True)

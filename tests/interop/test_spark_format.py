@@ -41,9 +41,8 @@ def test_java_reads_and_compacts_what_tasks_appended_and_overwrote(
             "CAST(id AS DECIMAL(12, 2)) d",
         )
         frame = spark.createDataFrame(pa.table({"id": ids})).repartition(3).selectExpr(*columns)
-        frame.write.format("lakehouse").mode(mode).options(
-            warehouse=str(tmp_path), partitionOverwriteMode="dynamic"
-        ).save("db.t")
+        mode_options = {"partitionOverwriteMode": "dynamic"} if mode == "overwrite" else {}
+        frame.write.format("lakehouse").mode(mode).options(warehouse=str(tmp_path), **mode_options).save("db.t")
 
     for batch in range(4):
         save(batch * 50, batch * 50 + 50, "append")

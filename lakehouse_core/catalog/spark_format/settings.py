@@ -32,7 +32,7 @@ class Use(StrEnum):
 CHANGELOG: Final = "read.changelog"
 CONSUMER: Final = "consumer-id"
 # Spark's own; Spark passes all names in lower case.
-OVERWRITE_MODE: Final = "partitionoverwritemode"
+_OVERWRITE_MODE: Final = "partitionoverwritemode"
 _CHECKPOINT: Final = "checkpointlocation"
 
 _PLACE: Final = frozenset({"path", "table", "warehouse", "profile", "metastore"})
@@ -43,7 +43,7 @@ _ALLOWED: Final[Mapping[Use, frozenset[str]]] = {
     Use.BATCH_READ: _BATCH,
     Use.STREAM_READ: _STREAM,
     Use.SCHEMA: _BATCH | _STREAM,
-    Use.BATCH_WRITE: _PLACE | {OVERWRITE_MODE},
+    Use.BATCH_WRITE: _PLACE | {_OVERWRITE_MODE},
     Use.STREAM_WRITE: _PLACE | {_CHECKPOINT},
 }
 # Neither an absolute path, nor one of the home folder, nor an address with a scheme.
@@ -53,7 +53,10 @@ _SECRETS: Final = ("secret", "password", "token", "access-key", "accesskey", "ac
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """The options of one read or write. `columns` None: all. `scan`: Paimon's options that choose state or changes."""
+    """The options of one read or write. `columns` None: all. `scan`: Paimon's options that choose state or changes.
+
+    `is_dynamic`: whether an overwrite replaces the partitions that have rows, not the whole table; None: not given.
+    """
 
     table: str
     warehouse: str | None
@@ -64,7 +67,7 @@ class Settings:
     scan: Mapping[str, str]
     with_row_kind: bool
     consumer: str | None
-    is_dynamic: bool
+    is_dynamic: bool | None
 
     def open(self) -> Table:
         """Return the table. Its tasks run in this process. Raises NotFound naming near matches, InvalidRequest."""
@@ -83,9 +86,9 @@ def settings_of(given: Mapping[str, str], use: Use) -> Settings:
         columns=_columns(given),
         where=given.get("where"),
         scan={key: value for key, value in given.items() if key in SCAN_KEYS},
-        with_row_kind=_word(given, CHANGELOG, {"true": True, "false": False}, "false"),
+        with_row_kind=_word(given, CHANGELOG, {"true": True, "false": False}) or False,
         consumer=given.get(CONSUMER),
-        is_dynamic=_word(given, OVERWRITE_MODE, {"dynamic": True, "static": False}, "static"),
+        is_dynamic=_word(given, _OVERWRITE_MODE, {"dynamic": True, "static": False}),
     )
 
 
@@ -164,8 +167,11 @@ def _columns(given: Mapping[str, str]) -> tuple[str, ...] | None:
     return names
 
 
-def _word(given: Mapping[str, str], name: str, words: Mapping[str, bool], default: str) -> bool:
-    word = given.get(name, default)
+def _word(given: Mapping[str, str], name: str, words: Mapping[str, bool]) -> bool | None:
+    """Return what the word of an option means; None without the option."""
+    word = given.get(name)
+    if word is None:
+        return None
     if word.lower() not in words:
         raise InvalidRequest(f"Option {name} is {shown(word)}: expected {' or '.join(words)}.")
     return words[word.lower()]

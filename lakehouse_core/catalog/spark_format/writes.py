@@ -116,6 +116,11 @@ def _table_without_key(settings: Settings, line: str) -> Table:
 
 def _mode(settings: Settings, overwrite: bool) -> WriteMode:
     if not overwrite:
+        if settings.is_dynamic is not None:
+            raise InvalidRequest(
+                f'{settings.table}: option partitionOverwriteMode is for mode("overwrite"), and this is an append. '
+                "Leave it out."
+            )
         return Append()
     return DynamicOverwrite() if settings.is_dynamic else StaticOverwrite()
 
