@@ -19,8 +19,8 @@ from tests.storage.s3_stub import Request, S3Stub
 SPEED = 100.0
 SEEDS = count(1)
 SOME = ("write", "commit, overtaken", "write, compact", "compact", "expire", "create table")
-# Each of 16 requests at once is tried six times in one to two seconds, and after a longer wait again: 192.
-MOST_REFUSED = 200
+# Each of 32 requests at once is tried six times in one to two seconds, and after a longer wait again.
+MOST_REFUSED = 384
 # Of a user who does it again and again: six a second.
 MOST_REFUSED_BY_ONE = 360
 
