@@ -58,13 +58,14 @@ def stream_step(
     with_row_kinds: bool,
 ) -> ScanPlan:
     """Return the plan of one step of a stream: the changes of the snapshots (after, until], or with `after` None the
-    state at `until`, which has no row kinds.
+    state at `until`, without row kinds and without the rows that later changes give.
     """
     request = ReadRequest(
         table=table.name,
         columns=columns,
         condition=bound_condition(where),
         with_row_kinds=with_row_kinds and after is not None,
+        starts_stream=after is None,
     )
     if after is not None:
         return plan_range(table, request, after, until)

@@ -505,6 +505,40 @@ def test_a_stream_of_changes_has_their_kinds(catalog: lc.Catalog, options: dict[
     assert rows_of(quiet.partitions(first, second)) == [(1, "b")]
 
 
+@pytest.mark.parametrize(
+    ("made", "expected"),
+    [
+        ({}, [1, 2, 3]),
+        ({"deletion-vectors.enabled": "true"}, [1, 2, 3]),
+        ({"merge-engine": "first-row"}, [1, 2, 3]),
+        ({"changelog-producer": "input"}, [1, 2, 3]),
+        ({"changelog-producer": "input", "deletion-vectors.enabled": "true"}, [1, 2, 3]),
+        ({"changelog-producer": "lookup"}, [1, 2]),
+        ({"changelog-producer": "lookup", "deletion-vectors.enabled": "true"}, [1, 2]),
+        ({"changelog-producer": "lookup", "merge-engine": "first-row"}, [1, 2]),
+        ({"changelog-producer": "full-compaction"}, [1, 2]),
+    ],
+)
+def test_the_first_batch_of_a_key_table_and_the_next_have_each_row_once(
+    catalog: lc.Catalog, options: dict[str, str], made: dict[str, str], expected: list[int]
+) -> None:
+    given = {"bucket": "1", "write-only": "true", **made}
+    table = catalog.create_table("db.k", COLUMNS, primary_keys=["id"], options=given)
+    source = stream({**options, "path": "db.k", "columns": "id"})
+    table.write(pa.Table.from_batches([rows(1, 2)]))
+    table.compact(full=True)
+    table.write(pa.Table.from_batches([rows(3)]))
+    first = source.latest_offset()
+    begun = rows_of(source.partitions(source.initial_offset(), first))
+    table.compact(full=True)
+    changes = rows_of(source.partitions(first, source.latest_offset()))
+    again = rows_of(source.partitions(source.initial_offset(), first))
+
+    assert [row[0] for row in begun] == expected
+    assert [row[0] for row in begun + changes] == ids(table) == [1, 2, 3]
+    assert again == begun
+
+
 def test_a_stream_whose_snapshots_expired_or_went_back_ends(table: lc.Table, options: dict[str, str]) -> None:
     for each in range(4):
         table.write(pa.Table.from_batches([rows(each)]))
@@ -531,6 +565,20 @@ def test_a_consumer_keeps_what_the_stream_has_not_read(table: lc.Table, options:
     assert [row["next_snapshot_id"] for row in held] == [1]
     assert [row["next_snapshot_id"] for row in table.system("consumers").to_arrow().to_pylist()] == [2]
     assert rows_of(source.partitions(first, source.latest_offset())) == [(1, 2, "v2"), (1, 3, "v3"), (1, 4, "v4")]
+
+
+@pytest.mark.parametrize(
+    ("given", "written", "held"), [({"scan.mode": "latest"}, 2, [3]), ({"scan.snapshot-id": "3"}, 2, [3]), ({}, 0, [])]
+)
+def test_a_consumer_is_held_by_an_empty_first_batch_unless_the_rows_are_still_to_be_read(
+    table: lc.Table, options: dict[str, str], given: dict[str, str], written: int, held: list[int]
+) -> None:
+    for each in range(written):
+        table.write(pa.Table.from_batches([rows(each)]))
+    source = spark_format.stream_source({**options, "consumer-id": "audit", **given}, FRAME, 2)
+
+    assert source.partitions(source.initial_offset(), source.latest_offset()) == []
+    assert [row["next_snapshot_id"] for row in table.system("consumers").to_arrow().to_pylist()] == held
 
 
 @pytest.mark.parametrize(

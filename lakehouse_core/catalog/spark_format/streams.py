@@ -72,14 +72,16 @@ class StreamSource:
         is_first = start.get(_INITIAL, False)
         after: int = end.get(_AFTER, start[_SNAPSHOT]) if is_first else start[_SNAPSHOT]
         until: int = end[_SNAPSHOT]
+        reads_state = after == 0 and not is_first
         if after == until:
+            if not reads_state:
+                self._hold(after + 1)
             return []
         if after > until:
             raise InvalidRequest(
                 f"{self._table.name}: the stream has read snapshot {after}, and the newest is {until}: the table was "
                 "rolled back or made anew. Start the stream with a new checkpoint."
             )
-        reads_state = after == 0 and not is_first
         self._hold(until if reads_state else after + 1)
         plan = stream_step(
             self._table._context,

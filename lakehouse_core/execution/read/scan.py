@@ -28,7 +28,7 @@ from lakehouse_core.execution.tasks.read import ROW_KIND_COLUMN, ReadTask, read_
 from lakehouse_core.format.data_types import arrow_type
 from lakehouse_core.format.stored import is_int64
 from lakehouse_core.metadata.look import Look
-from lakehouse_core.options import SCAN_KEYS
+from lakehouse_core.options import SCAN_KEYS, ChangelogProducer
 from lakehouse_core.planning.read.lazy_splits import LazySplits, totals_of
 from lakehouse_core.planning.read.limit import first_rows, needed_splits
 from lakehouse_core.planning.read.options import point_of
@@ -66,8 +66,8 @@ class ReadRequest:
 
     `condition` binds the caller's condition to the schema of the read; `columns` None: all. `limit`: the maximum number
     of rows, arbitrary ones. `read_optimized`: read only the top level of a key table, which needs no merge.
-    `with_row_kinds`: add the row kind as the first column, and include deletes. Raises InvalidRequest for values that
-    fit no table.
+    `with_row_kinds`: add the row kind as the first column, and include deletes. `starts_stream`: leave out the rows
+    that later snapshots give as changes, and no others. Raises InvalidRequest for values that fit no table.
     """
 
     table: str
@@ -78,6 +78,7 @@ class ReadRequest:
     limit: int | None = None
     read_optimized: bool = False
     with_row_kinds: bool = False
+    starts_stream: bool = False
 
     def __post_init__(self) -> None:
         _check_options(self.table, self.point, self.options)
@@ -165,7 +166,9 @@ def plan_read(table: TableContext, request: ReadRequest, look: Look | None = Non
         pinned = state.snapshot if is_pinned(point) else None
         schema = latest if pinned is None else table.schemas.schema(pinned.schema_id)
         empty = _empty_plan(table, schema, request)
-        return _state_plan(table, state, empty, only_top_level=request.read_optimized)
+        # The changes after the state are read by the newest options, whatever schema the state has.
+        producer = latest.table_options.changelog_producer if request.starts_stream else None
+        return _state_plan(table, state, empty, _state_scope(state, empty, request, producer))
 
     return read_at(table, point, plan, look)
 
@@ -311,12 +314,26 @@ def _chosen(schema: TableSchema, columns: Sequence[str] | None, table: str) -> t
     return schema.column_names if columns is None else tuple(columns)
 
 
-def _state_plan(table: TableContext, state: ReadState, empty: ScanPlan, *, only_top_level: bool) -> ScanPlan:
+def _state_scope(
+    state: ReadState, empty: ScanPlan, request: ReadRequest, producer: ChangelogProducer | None
+) -> ScanScope:
+    """Return the scope of a state; `producer` of the changes that follow it in a stream, None for no stream."""
+    schema = empty.schema
+    is_top_level = request.read_optimized or producer is ChangelogProducer.FULL_COMPACTION
+    return ScanScope(
+        schema,
+        empty.predicate,
+        only_level=schema.table_options.num_levels - 1 if is_top_level and not schema.is_append else None,
+        created_from_millis=state.created_from_millis,
+        every_level=producer in (ChangelogProducer.NONE, ChangelogProducer.INPUT),
+        above_level_0=producer is ChangelogProducer.LOOKUP,
+    )
+
+
+def _state_plan(table: TableContext, state: ReadState, empty: ScanPlan, scope: ScanScope) -> ScanPlan:
     snapshot, schema = state.snapshot, empty.schema
     if snapshot is None:
         return empty
-    level = schema.table_options.num_levels - 1 if only_top_level and not schema.is_append else None
-    scope = ScanScope(schema, empty.predicate, only_level=level, created_from_millis=state.created_from_millis)
     manifests = table.manifests.of(snapshot)
     wanted = [manifest for manifest in manifests if scope.keeps_manifest(manifest)]
     keep = None if scope.is_everything else scope.keeps_entry

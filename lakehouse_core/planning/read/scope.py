@@ -47,6 +47,7 @@ class ScanScope:
 
     `only_level`: only files of this level. `created_from_millis`: only files created at this time or later.
     `every_level`: also files of level 0 that a read of the table's state skips until they are compacted.
+    `above_level_0`: no file of level 0 of a key table.
     """
 
     def __init__(
@@ -57,6 +58,7 @@ class ScanScope:
         only_level: int | None = None,
         created_from_millis: int | None = None,
         every_level: bool = False,
+        above_level_0: bool = False,
     ) -> None:
         self._schema = schema
         self._predicate = predicate
@@ -70,7 +72,8 @@ class ScanScope:
         self._partitions: dict[bytes, PartitionScope | None] = {}
         self._buckets: dict[tuple[bytes, int], frozenset[int] | None] = {}
         self._same_buckets: dict[int, bool] = {}
-        self._skips_level_0 = not every_level and not schema.is_append and schema.table_options.skips_level_0
+        skips = above_level_0 or (not every_level and schema.table_options.skips_level_0)
+        self._skips_level_0 = not schema.is_append and skips
 
     @property
     def schema(self) -> TableSchema:
