@@ -448,7 +448,9 @@ def test_a_stream_reads_the_rows_and_then_the_changes_of_each_snapshot(
     table.compact(full=True)
     second = source.latest_offset()
 
-    assert (start, first, second) == ({"snapshot": 0}, {"snapshot": 2}, {"snapshot": 4})
+    millis = {each.id: each.time_millis for each in table.snapshots()}
+    assert start == {"snapshot": 0}
+    assert [first, second] == [{"snapshot": each, "millis": millis[each]} for each in (2, 4)]
     assert rows_of(source.partitions(start, first)) == [(1, 1, "v1"), (1, 2, "v2")]
     assert rows_of(source.partitions(first, second)) == [(1, 3, "v3")]
     # A restart asks again, with what Spark stored.
@@ -549,6 +551,28 @@ def test_a_stream_whose_snapshots_expired_or_went_back_ends(table: lc.Table, opt
         source.partitions({"snapshot": 1}, source.latest_offset())
     with pytest.raises(lc.InvalidRequest, match=r"has read snapshot 9, and the newest is 4.*new checkpoint"):
         source.partitions({"snapshot": 9}, source.latest_offset())
+
+
+@pytest.mark.parametrize("written", [2, 4])
+def test_a_stream_ends_when_its_table_was_made_anew(
+    catalog: lc.Catalog, table: lc.Table, options: dict[str, str], written: int
+) -> None:
+    for each in range(2):
+        table.write(pa.Table.from_batches([rows(each)]))
+    source = stream({**options, "consumer-id": "audit"})
+    read = source.latest_offset()
+    catalog.drop_table("db.t")
+    anew = catalog.create_table("db.t", COLUMNS, partition_keys=["dt"])
+    for each in range(written):
+        anew.write(pa.Table.from_batches([rows(each)]))
+    said = "has read another snapshot 2 than the one that is there.*new checkpoint"
+
+    for run in (source, stream(options)):
+        with pytest.raises(lc.InvalidRequest, match=said):
+            run.partitions(read, run.latest_offset())
+        with pytest.raises(lc.InvalidRequest, match=said):
+            run.partitions(run.initial_offset(), read)
+    assert anew.system("consumers").to_arrow().num_rows == 0
 
 
 def test_a_consumer_keeps_what_the_stream_has_not_read(table: lc.Table, options: dict[str, str]) -> None:

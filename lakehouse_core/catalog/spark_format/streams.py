@@ -12,7 +12,7 @@ from lakehouse_core.api.table import Table
 from lakehouse_core.api.table_reads import stream_step
 from lakehouse_core.catalog.spark_format.reads import chosen_columns
 from lakehouse_core.catalog.spark_format.settings import Settings, Use, settings_of
-from lakehouse_core.errors import InvalidRequest, shown
+from lakehouse_core.errors import InvalidRequest, NotFound, SnapshotExpired, shown
 from lakehouse_core.execution.engines.spark.source import check_types, plan_partitions, plan_schema
 from lakehouse_core.format.stored import check_text
 from lakehouse_core.options.units import parse_int
@@ -21,8 +21,9 @@ from lakehouse_core.options.units import parse_int
 StructType: TypeAlias = Any
 Offset: TypeAlias = Mapping[str, Any]
 
-# The last snapshot that is read; an offset before the first batch; the snapshot after which the first batch begins.
-_SNAPSHOT, _INITIAL, _AFTER = "snapshot", "initial", "after"
+# The last snapshot that is read, and its time; an offset before the first batch; the snapshot after which the first
+# batch begins.
+_SNAPSHOT, _MILLIS, _INITIAL, _AFTER = "snapshot", "millis", "initial", "after"
 
 
 def check_stream_read(options: Mapping[str, str]) -> None:
@@ -65,7 +66,10 @@ class StreamSource:
         first = self._initial[_SNAPSHOT]
         # Spark stores the end of a batch alone. When the first one is repeated, the newest snapshot is another one.
         after = {_AFTER: first} if _first(self._settings) == "latest" else {}
-        return {_SNAPSHOT: max(self._latest_id(), first), **after}
+        newest = self._table.snapshot()
+        if newest is None or newest.id < first:
+            return {_SNAPSHOT: first, **after}
+        return {_SNAPSHOT: newest.id, _MILLIS: newest.time_millis, **after}
 
     def partitions(self, start: Offset, end: Offset) -> list[bytes]:
         """Return the partitions of a batch. Raises SnapshotExpired, InvalidRequest, CorruptTable."""
@@ -73,6 +77,9 @@ class StreamSource:
         after: int = end.get(_AFTER, start[_SNAPSHOT]) if is_first else start[_SNAPSHOT]
         until: int = end[_SNAPSHOT]
         reads_state = after == 0 and not is_first
+        if after <= until:
+            self._check_same(start)
+            self._check_same(end)
         if after == until:
             if not reads_state:
                 self._hold(after + 1)
@@ -100,6 +107,18 @@ class StreamSource:
         """Let snapshots expire that the stream has read."""
         if self._settings.consumer is not None:
             self._table.set_consumer(self._settings.consumer, end[_SNAPSHOT] + 1)
+
+    def _check_same(self, offset: Offset) -> None:
+        """Raise InvalidRequest if the snapshot of an offset has been replaced by another one with its id."""
+        try:
+            found = self._table.snapshot(offset[_SNAPSHOT]) if _MILLIS in offset else None
+        except (NotFound, SnapshotExpired):
+            return
+        if found is not None and found.time_millis != offset[_MILLIS]:
+            raise InvalidRequest(
+                f"{self._table.name}: the stream has read another snapshot {found.id} than the one that is there: the "
+                "table was rolled back or made anew. Start the stream with a new checkpoint."
+            )
 
     def _hold(self, snapshot_id: int) -> None:
         """Keep a snapshot and later ones from expiry until the first batch of this run is committed."""
