@@ -12,7 +12,6 @@ from lakehouse_core.api.health.facts import HealthFacts
 from lakehouse_core.api.health.page import health_page
 from lakehouse_core.api.lookups import Lookups
 from lakehouse_core.api.records import (
-    BranchRecord,
     BucketRecord,
     CommitterRecord,
     FileOrigin,
@@ -24,7 +23,6 @@ from lakehouse_core.api.records import (
     TagRecord,
 )
 from lakehouse_core.api.reports import (
-    BranchReport,
     CommitReport,
     CompactionReport,
     CopyReport,
@@ -121,8 +119,6 @@ __all__ = [
     "AtVersion",
     "AtWatermark",
     "BackPressure",
-    "BranchRecord",
-    "BranchReport",
     "BucketRecord",
     "Budget",
     "Catalog",

@@ -7,7 +7,6 @@ import click
 from click.shell_completion import CompletionItem
 
 from lakehouse_core.api.table import Table
-from lakehouse_core.catalog.names import is_system_name
 from lakehouse_core.cli.session import open_catalog
 from lakehouse_core.errors import InvalidRequest, LakehouseError, shown
 
@@ -24,7 +23,7 @@ def is_pattern(name: str) -> bool:
 
 def is_system(name: str) -> bool:
     """Return whether the name is that of a system table, such as sales.orders$files; a branch is not a system table."""
-    return is_system_name(name)
+    return "$" in name and "$branch_" not in name
 
 
 class TableArgument(click.ParamType[str]):

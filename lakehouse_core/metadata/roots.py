@@ -9,7 +9,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from lakehouse_core.errors import CorruptTable, NotFound, StorageUnavailable
-from lakehouse_core.metadata.boundary import Boundaries, boundary_mark
 from lakehouse_core.metadata.deletion_plans import plan_keys
 from lakehouse_core.metadata.ids import changelog_ids_in, snapshot_ids
 from lakehouse_core.metadata.read_ahead import both, in_order
@@ -44,25 +43,21 @@ class Roots:
     pending: tuple[tuple[str, StagedCommit], ...]
 
 
-def collect_roots(store: StoreReader, boundaries: Boundaries) -> Roots:
-    """Return every root; snapshots below the boundary of their branch count as expired.
+def collect_roots(store: StoreReader, *, boundary: int) -> Roots:
+    """Return every root; snapshots of the main branch below `boundary` count as expired.
 
     Raises CorruptTable, UnsupportedFeature or StorageUnavailable if a root cannot be read.
     """
 
     def read() -> Roots:
         of_main, listed = _roots_on(
-            store, MAIN, boundaries, beside=(BRANCH_FOLDER, OWN_FOLDER, PINS_FOLDER, PENDING_FOLDER)
+            store, MAIN, boundary, beside=(BRANCH_FOLDER, OWN_FOLDER, PINS_FOLDER, PENDING_FOLDER)
         )
         branches, own, pins, pending = listed
         plans, kept = plan_keys(own), pending_keys(store, pins, pending)
         data = _read(store, (*plans, *kept))
-        of_branches = tuple(_branch_roots(store, branches, boundaries))
-        if branches.folders and store.children(BRANCH_FOLDER).folders != branches.folders:
-            # One that was renamed since the listing has its roots in a folder that is not among them.
-            raise NotFound(f"{store.uri(BRANCH_FOLDER)}: a branch was created, renamed or deleted meanwhile.")
         return Roots(
-            roots=(*of_main, *of_branches),
+            roots=(*of_main, *_branch_roots(store, branches)),
             plans=tuple(parse_plan(data[key], key) for key in plans),
             pending=tuple((key, parse_pending(data[key], store.uri(key))) for key in kept),
         )
@@ -79,14 +74,13 @@ def collect_roots(store: StoreReader, boundaries: Boundaries) -> Roots:
 
 
 def _roots_on(
-    store: StoreReader, layout: TableLayout, boundaries: Boundaries, *, beside: Sequence[str] = ()
+    store: StoreReader, layout: TableLayout, boundary: int, *, beside: Sequence[str] = ()
 ) -> tuple[list[Root], list[Children]]:
     """Return the snapshots, changelogs and tags of one branch, and what is in the folders `beside`.
 
     The snapshots are listed first: what protects their files later, a changelog or a tag, is made before they go.
     """
-    first_id = boundaries.first_root_id(layout.prefix)
-    snapshots = [layout.snapshot(id) for id in snapshot_ids(store, layout) if id >= first_id]
+    snapshots = [layout.snapshot(id) for id in snapshot_ids(store, layout) if id >= boundary]
     folders = (layout.changelog_folder, layout.tag_folder, *beside)
     at_once = store.requests_at_once
     data, (changelog_folder, tag_folder, *others) = both(
@@ -109,51 +103,21 @@ def _read(store: StoreReader, keys: Sequence[str]) -> dict[str, bytes]:
     return dict(zip(keys, store.read_all(keys), strict=True))
 
 
-def roots_of(store: StoreReader, layout: TableLayout) -> list[Root]:
-    """Return the roots of one branch; of one that a verb has closed, also those that expired. Raises as
-    `collect_roots` does, and NotFound if one vanishes meanwhile.
-    """
-    return _roots_on(store, layout, Boundaries(store, {}))[0]
-
-
 def branch_names(store: StoreReader) -> list[str]:
-    """Return the names of all branches except main, sorted; also of those that a verb creates or removes."""
+    """Return the names of all branches except main, sorted."""
     return _names_in(store.children(BRANCH_FOLDER))
-
-
-def is_begun(store: StoreReader, layout: TableLayout) -> bool:
-    """Return whether a branch exists, wholly or in part. A late hint or boundary of a deleted branch does not count.
-
-    Raises CorruptTable.
-    """
-    late = {layout.boundary, *layout.hints}
-    if any(info.key not in late for info in store.list(layout.folder)):
-        return True
-    return boundary_mark(store, layout).work is not None
-
-
-def has_schema(store: StoreReader, layout: TableLayout) -> bool:
-    """Return whether a branch has a schema. It is written last and deleted before the boundary."""
-    return any(map(_SCHEMA.fullmatch, store.children(layout.schema_folder).files))
 
 
 def _names_in(branches: Children) -> list[str]:
     return [folder.removeprefix(BRANCH_PREFIX) for folder in branches.folders if _BRANCH.fullmatch(folder)]
 
 
-def _branch_roots(store: StoreReader, branches: Children, boundaries: Boundaries) -> Iterator[Root]:
+def _branch_roots(store: StoreReader, branches: Children) -> Iterator[Root]:
     for layout in map(TableLayout, _names_in(branches)):
-        roots = _roots_on(store, layout, boundaries)[0]
-        # What a verb of ours has begun has all its roots, and may have no schema for a moment.
-        if roots and not (boundaries.of(layout.prefix).is_closed or has_schema(store, layout)):
-            if boundaries.read_again(layout.prefix).is_closed:
-                yield from roots
-                continue
-            if not is_begun(store, layout):
-                raise NotFound(f"{store.uri(layout.folder)}: the branch was deleted or renamed meanwhile.")
+        if not any(map(_SCHEMA.fullmatch, store.children(layout.schema_folder).files)):
             raise CorruptTable(
-                f"{store.uri(layout.folder)}: the branch has no schema, so it was not created or "
+                f"{store.uri(layout.prefix.rstrip('/'))}: the branch has no schema, so it was not created or "
                 "dropped completely. Nothing was deleted, because its files may be needed. Finish creating it, or "
-                "remove it by delete_branch."
+                "remove its folder."
             )
-        yield from roots
+        yield from _roots_on(store, layout, 0)[0]

@@ -8,16 +8,13 @@ from functools import partial
 from typing import TypeVar
 
 from lakehouse_core.errors import CorruptTable, NotFound, UnsupportedFeature
-from lakehouse_core.execution.context import TableContext
 from lakehouse_core.metadata.manifest_reader import ManifestReader
 from lakehouse_core.metadata.read_ahead import in_order
-from lakehouse_core.options import ChangelogProducer
 from lakehouse_core.table.data_file import DataFile, FileSource
 from lakehouse_core.table.data_layout import DataLayout
 from lakehouse_core.table.deletion_plan import DeletionPlan
 from lakehouse_core.table.file_refs import FileKind, FileRef, data_files, index_file, manifest_file, message_files
 from lakehouse_core.table.joined_changelog import object_name
-from lakehouse_core.table.layout import layout_at
 from lakehouse_core.table.manifest import (
     EntryKind,
     ManifestEntry,
@@ -26,7 +23,6 @@ from lakehouse_core.table.manifest import (
     merge_entries,
 )
 from lakehouse_core.table.root import Root, RootKind, lineages, metadata_files, needed
-from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.staged_commit import StagedCommit
 
 T = TypeVar("T")
@@ -104,39 +100,6 @@ class NamedFiles:
         return external_path is None
 
 
-class DeltasAreChangelogs:
-    """Whether the changes of a root are the rows that its delta added, by the schema of its branch.
-
-    `schema` is that of `table`; the schemas of other branches are read where a root needs them.
-    """
-
-    def __init__(self, table: TableContext, schema: TableSchema) -> None:
-        self._table = table
-        self._own = schema
-        self._known = {table.layout.prefix: _has_no_producer(schema)}
-
-    def of(self, root: Root) -> bool:
-        """Return the answer for a root; False for one that is not a changelog. Raises CorruptTable."""
-        if root.kind is not RootKind.CHANGELOG:
-            return False
-        # A plan stands for the roots that it unlinked.
-        prefix = root.lineage.removeprefix(f"{root.key}/")
-        if prefix not in self._known:
-            self._known[prefix] = _has_no_producer(self._latest(prefix))
-        return self._known[prefix]
-
-    def _latest(self, prefix: str) -> TableSchema:
-        try:
-            return self._table.on_branch(layout_at(prefix).branch).schemas.latest()
-        except NotFound:
-            # The branch was deleted, and its readers may not have ended.
-            return self._own
-
-
-def _has_no_producer(schema: TableSchema) -> bool:
-    return schema.table_options.changelog_producer is ChangelogProducer.NONE
-
-
 def unlinked_files(named_files: NamedFiles, plans: Iterable[DeletionPlan]) -> dict[str, FileRef]:
     """Return, by key, the files that the unlinked roots of `plans` named and that may be unreachable now.
 
@@ -169,12 +132,6 @@ def _dead_data(named_files: NamedFiles, plan: DeletionPlan) -> Iterator[FileRef]
 
     If a file is live in an expired snapshot and not in the next kept one, a delta between the two deletes it.
     """
-    if plan.of_branch:
-        states = [named for root in plan.roots for named in (root.base, root.delta)]
-        yield from _named_data(named_files, states, {EntryKind.ADD, EntryKind.DELETE}, FileKind.DATA)
-        changelogs = [root.changelog for root in plan.roots]
-        yield from _named_data(named_files, changelogs, {EntryKind.ADD}, FileKind.CHANGELOG)
-        return
     match plan.kind:
         case RootKind.SNAPSHOT:
             deltas = [root.delta for root in (*plan.roots, plan.successor) if root is not None]
@@ -216,7 +173,7 @@ def reachable_among(
     roots: Iterable[Root],
     candidates: Mapping[str, FileRef],
     *,
-    delta_is_changelog: "DeltasAreChangelogs",
+    delta_is_changelog: bool,
 ) -> set[str]:
     """Return the keys of those `candidates` that a root needs. Memory grows with the candidates only.
 
@@ -225,9 +182,7 @@ def reachable_among(
     return set(_found(_Search(named_files, candidates), roots, delta_is_changelog=delta_is_changelog))
 
 
-def reachable(
-    named_files: NamedFiles, roots: Iterable[Root], *, delta_is_changelog: "DeltasAreChangelogs"
-) -> Mapping[str, FileRef]:
+def reachable(named_files: NamedFiles, roots: Iterable[Root], *, delta_is_changelog: bool) -> Mapping[str, FileRef]:
     """Return all files that the roots need, by key. Memory grows with the files that manifests name.
 
     Raises as `reachable_among` does, NotFound for a missing manifest, and UnsupportedFeature for a file outside the
@@ -236,11 +191,9 @@ def reachable(
     return _found(_Search(named_files, None), roots, delta_is_changelog=delta_is_changelog)
 
 
-def _found(
-    search: "_Search", roots: Iterable[Root], *, delta_is_changelog: "DeltasAreChangelogs"
-) -> Mapping[str, FileRef]:
+def _found(search: "_Search", roots: Iterable[Root], *, delta_is_changelog: bool) -> Mapping[str, FileRef]:
     named_files = search.named_files
-    reduced = [needed(root, delta_is_changelog=delta_is_changelog.of(root)) for root in roots]
+    reduced = [needed(root, delta_is_changelog=delta_is_changelog) for root in roots]
     named_files.load(named for root in reduced for named in root.lists)
     for root in reduced:
         search.metadata(root)

@@ -68,7 +68,7 @@ def tag_of(
         held = table.tags.all().get(name)
         at = "" if held is None else f", at snapshot {held.snapshot.id}"
         raise InvalidRequest(f"Tag {shown(name)} exists already{at}: delete it first, or use another name.")
-    if not dry_run and not _is_still_held(table, source_key, name, tag):
+    if not dry_run and not _is_held(table, source_key, name, tag):
         take_back(table, name, tag)
         raise SnapshotExpired(
             f"Snapshot {tag.snapshot.id} expired while tag {shown(name)} was created, so the tag does not exist. "
@@ -157,25 +157,13 @@ def tag_content(
     ), tag
 
 
-def snapshot_content(data: bytes, source_key: str) -> bytes:
-    """Return the file of the snapshot in `data`, the content of a snapshot or a tag."""
-    document = strict_json(data, source_key)
-    if not any(each in document for each in _OWN_FIELDS):
-        return data
-    return json_with_checksum({each: value for each, value in document.items() if each not in _OWN_FIELDS})
-
-
-def is_held(table: TableContext, source_key: str, snapshot_id: int) -> bool:
-    """Return whether the source of a root that was just made still exists, and so its files do."""
-    if source_key not in table.store.infos([source_key]):
-        return False
-    return source_key != table.layout.snapshot(snapshot_id) or snapshot_id >= table.snapshots.boundary.first_id()
-
-
-def _is_still_held(table: TableContext, source_key: str, name: str, tag: Tag) -> bool:
+def _is_held(table: TableContext, source_key: str, name: str, tag: Tag) -> bool:
+    """Return whether the source of a tag that was just made still exists, and so its files do."""
     snapshot_id = tag.snapshot.id
     try:
-        return is_held(table, source_key, snapshot_id)
+        if source_key not in table.store.infos([source_key]):
+            return False
+        return source_key != table.layout.snapshot(snapshot_id) or snapshot_id >= table.snapshots.boundary.first_id()
     except StorageUnavailable as error:
         raise WriteOutcomeUnknown(
             f"{error} Tag {shown(name)} was made, but snapshot {snapshot_id} may have expired meanwhile: "
