@@ -457,7 +457,7 @@ CASES: dict[str, list[tuple[Call, type[lc.LakehouseError], str]]] = {
         (
             lambda w: w.rescaled.write([{"dt": DAY, "id": 2}]),
             INVALID,
-            "partition dt=2013-01-01 has files in 1 buckets, and the table's option bucket is now 2. Overwrite",
+            "partition dt=2013-01-01 has files in 1 buckets, and the table's option bucket is now 2. Call rescale",
         ),
     ],
     "partitions": [

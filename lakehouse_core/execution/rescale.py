@@ -164,6 +164,12 @@ def _until_committed(
         if snapshot is None or not planned:
             # Another rescale has done it.
             return (), attempt.number
+        # After the plan: what another call rescales later is a conflict.
+        if (now := _fixed(table.schemas.latest()).count) != result.count:
+            raise CommitConflict(
+                f"Another call set the option bucket to {now} while this one rescaled to {result.count}. Run it again "
+                "with the number that the table shall have."
+            )
         try:
             if any(has_untold(one, result.schema) for one in planned):
                 raise CommitConflict(

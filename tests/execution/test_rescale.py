@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from datetime import timedelta
+from itertools import count
 from typing import Any
 
 import pytest
@@ -32,14 +33,14 @@ KINDS: dict[str, tuple[list[str], list[str], dict[str, str]]] = {
 class Place:
     """A warehouse in memory with the table `db.t`."""
 
-    def __init__(self, kind: str = "key", count: int = 2, **options: str) -> None:
+    def __init__(self, kind: str = "key", buckets: int = 2, **options: str) -> None:
         self.clock = VirtualClock()
         self.store = MemoryStore(clock=self.clock)
         keys, partitions, of_kind = KINDS[kind]
         catalog = Catalog(self.store, clock=self.clock)
         catalog.create_database("db")
         given = {
-            "bucket": str(count),
+            "bucket": str(buckets),
             "lakehouse.read.grace": "0 s",
             "snapshot.num-retained.min": "1",
             **of_kind,
@@ -76,10 +77,10 @@ class Place:
             self.table().delete("k = 5 OR k = 20")
         return self
 
-    def check_buckets(self, count: int) -> None:
+    def check_buckets(self, buckets: int) -> None:
         """Check that rows are found where a condition on their key looks for them."""
         table = self.table()
-        assert {file.total_buckets for file in table.files()} == {count}
+        assert {file.total_buckets for file in table.files()} == {buckets}
         rows = self.rows()
         for row in rows[:: max(1, len(rows) // 12)]:
             found = table.scan(where=f"k = {row[0]} AND p = {row[1]}").to_arrow().to_pylist()
@@ -101,14 +102,14 @@ def test_a_table_has_the_same_rows_in_any_other_number_of_buckets_and_goes_on(ki
     if kind == "key, vectors":
         # Rows of level 0 are hidden there, until a compaction shows them.
         place.table().compact(full=True)
-    for count in (4, 1, 3):
+    for buckets in (4, 1, 3):
         rows = place.rows()
-        report = place.table().rescale(count)
+        report = place.table().rescale(buckets)
 
-        assert (report.buckets, report.commit_kind) == (count, "OVERWRITE")
+        assert (report.buckets, report.commit_kind) == (buckets, "OVERWRITE")
         assert place.rows() == rows
-        place.check_buckets(count)
-        place.write(range(1000 * count, 1000 * count + 10), "d")
+        place.check_buckets(buckets)
+        place.write(range(1000 * buckets, 1000 * buckets + 10), "d")
         place.table().compact(full=True)
         assert len(place.rows()) == len(rows) + 10
     assert place.table().rescale().noop_reason == "every partition has 3 buckets"
@@ -310,3 +311,27 @@ def test_whatever_others_do_between_two_calls_no_change_is_lost(kind: str, other
         number += 1
         calls += 1
     assert calls > 10
+
+
+@pytest.mark.parametrize("step", [5, pytest.param(1, marks=pytest.mark.long)])
+def test_of_two_rescales_to_other_numbers_the_later_option_decides(step: int) -> None:
+    ready = Place("key").lived("key")
+    refused = 0
+    for number in count(1, step):
+        place = ready.copy()
+
+        def interrupt(call: Call, number: int = number, place: Place = place) -> None:
+            if call.number == number:
+                place.table().rescale(5)
+
+        store = FaultyStore(place.store, on_call=interrupt)
+        try:
+            place.table(store).rescale(3)
+        except lc.CommitConflict:
+            refused += 1
+        option = place.table().schema.options["bucket"]
+        assert {str(file.total_buckets) for file in place.table().files()} == {option}, number
+        assert place.rows() == ready.rows()
+        if len(store.calls) < number:
+            break
+    assert refused > 0

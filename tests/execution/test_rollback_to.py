@@ -1,7 +1,9 @@
 """rollback_to: the rows of an earlier state in a new snapshot, for every kind of table, whoever else is at work."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from itertools import count
 from typing import Any
 
 import pytest
@@ -9,7 +11,7 @@ import pytest
 import lakehouse_core as lc
 from lakehouse_core.catalog.catalog import Catalog
 from lakehouse_core.clock import VirtualClock
-from lakehouse_core.storage import Call, FaultyStore, MemoryStore, ObjectStore
+from lakehouse_core.storage import Call, Fault, FaultKind, FaultyStore, MemoryStore, ObjectStore, ProcessDied
 from lakehouse_core.table.snapshot import ROLLBACK_TAG, ROLLED_BACK_TO
 
 COLUMNS = {"k": "INT NOT NULL", "p": "INT NOT NULL", "v": "STRING"}
@@ -198,6 +200,25 @@ def test_tags_stay_until_no_snapshot_before_the_rollback_exists() -> None:
     assert plan.tags_expired == report.tags_expired == (tag.name,)
     assert place.table().tags() == []
     assert place.table().verify(data=True).findings == ()
+
+
+def test_a_killed_expiry_leaves_the_tags_while_a_snapshot_before_the_rollback_exists() -> None:
+    lived = Place()
+    lived.live()
+    made = lived.table().rollback_to(2).snapshot_id
+    assert made is not None
+    without_tags = 0
+    for number in count(1):
+        place = lived.copy()
+        faulty = FaultyStore(place.store, [Fault(at=number, kind=FaultKind.DIE_AFTER)])
+        with suppress(ProcessDied):
+            place.table(faulty).expire_snapshots(retain_max=1, older_than=timedelta(0))
+        left = place.table().snapshots()[0].id
+        without_tags += not place.table().tags()
+        assert place.table().tags() or left == made, number
+        if len(faulty.calls) < number:
+            break
+    assert without_tags > 0
 
 
 def test_a_rollback_after_a_rollback_keeps_the_state_of_the_first_one_too() -> None:

@@ -85,7 +85,8 @@ def expire(
     if lowered:
         note = f"the table retains at least {_least_retained(schema)}, but at most {retain_max} were asked for"
         plan = replace(plan, reason=f"{plan.reason}; {note}")
-    deletions = (*tags, *_deletions(table.clock, state, plan))
+    # The tag of a rollback goes after the snapshots for which it is there.
+    deletions = (*_deletions(table.clock, state, plan), *tags)
     if dry_run:
         planned = _dry_run(table.layout, state, plan, resumed, deletions)
         deleted = preview(table, schema, planned, boundary=max(plan.first_kept_id, state.boundary))

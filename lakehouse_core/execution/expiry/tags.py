@@ -22,6 +22,7 @@ from lakehouse_core.format.stored import check_name_for_file
 from lakehouse_core.format.strict_json import json_with_checksum, strict_json
 from lakehouse_core.metadata.deletion_plans import begin, skip_wait
 from lakehouse_core.metadata.read_back import readable_file
+from lakehouse_core.metadata.tag_log import read_tag
 from lakehouse_core.storage.outcomes import created
 from lakehouse_core.table.snapshot import TAG_FORMER_NAME_FIELD, TAG_NAME_FIELD, Tag, new_tag, parse_tag, serialize_tag
 
@@ -161,9 +162,12 @@ def _is_held(table: TableContext, source_key: str, name: str, tag: Tag) -> bool:
     """Return whether the source of a tag that was just made still exists, and so its files do."""
     snapshot_id = tag.snapshot.id
     try:
-        if source_key not in table.store.infos([source_key]):
-            return False
-        return source_key != table.layout.snapshot(snapshot_id) or snapshot_id >= table.snapshots.boundary.first_id()
+        if source_key == table.layout.snapshot(snapshot_id):
+            return is_taken(table, source_key) and snapshot_id >= table.snapshots.boundary.first_id()
+        # Another call may have let the tag name another state.
+        return read_tag(table.store, source_key).snapshot == tag.snapshot
+    except NotFound:
+        return False
     except StorageUnavailable as error:
         raise WriteOutcomeUnknown(
             f"{error} Tag {shown(name)} was made, but snapshot {snapshot_id} may have expired meanwhile: "

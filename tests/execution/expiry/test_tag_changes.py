@@ -8,7 +8,7 @@ from lakehouse_core.clock import VirtualClock
 from lakehouse_core.errors import CommitConflict, InvalidRequest, NotFound, SnapshotExpired
 from lakehouse_core.execution.expiry.expire import expire
 from lakehouse_core.execution.expiry.tag_changes import expire_tags, rename_tag, replace_tag
-from lakehouse_core.execution.expiry.tags import delete_tag
+from lakehouse_core.execution.expiry.tags import create_tag, delete_tag
 from lakehouse_core.format.strict_json import strict_json
 from lakehouse_core.storage import FaultyStore
 from tests.contexts import context_of
@@ -199,6 +199,7 @@ def _delete(table):
 
 
 VERBS = {
+    "create of its state": lambda context: create_tag(context, "v", snapshot_id=2),
     "replace": lambda context: replace_tag(context, "t", snapshot_id=4),
     "rename": lambda context: rename_tag(context, "t", "u"),
     "expire": lambda context: expire_tags(context, older_than_millis=2**60),
