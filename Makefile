@@ -9,7 +9,7 @@ PYTEST := $(BIN)/python -m pytest -q
 # Tests without a Spark session share the cores.
 PARALLEL := -n auto --dist worksteal
 # One worker runs the tests with Dagster and Spark, one the other tests with Spark, each with one session; all workers
-# run the rest. They wait for other processes half of their time: one worker more than there are cores.
+# run the rest. They wait for other processes half of their time: two workers more than there are cores.
 BESIDE_SPARK := -n $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN) + 2 ))) --dist loadgroup
 STAMP := .venv/.complete
 
