@@ -58,20 +58,33 @@ def keep_beating(instance: dg.DagsterInstance, worker: Worker) -> threading.Thre
 
 
 def _go_on(reference: Any, heartbeat: Heartbeat) -> None:
-    run_id = heartbeat.worker.run_id
-    with dg.DagsterInstance.from_ref(reference) as instance:
-        while True:
+    while True:
+        try:
+            with dg.DagsterInstance.from_ref(reference) as instance:
+                _store_until_over(instance, heartbeat)
+            return
+        except Exception as error:  # To open an instance is to connect to its database. The next time may succeed.
+            _tell(heartbeat, error)
             time.sleep(INTERVAL_SECONDS)
-            heartbeat = replace(heartbeat, count=heartbeat.count + 1)
-            try:
-                store_heartbeat(instance, heartbeat)
-                run = instance.get_run_by_id(run_id)
-            except Exception as error:  # The next one may reach the database; the run has its own errors.
-                print(f"cannot store the heartbeat of run {run_id}: {error}", file=sys.stderr)
-                continue
-            # A process stores its first heartbeat before it makes the run that it executes by itself.
-            if run is not None and run.is_finished:
-                return
+
+
+def _store_until_over(instance: dg.DagsterInstance, heartbeat: Heartbeat) -> None:
+    while True:
+        time.sleep(INTERVAL_SECONDS)
+        heartbeat = replace(heartbeat, count=heartbeat.count + 1)
+        try:
+            store_heartbeat(instance, heartbeat)
+            run = instance.get_run_by_id(heartbeat.worker.run_id)
+        except Exception as error:  # The next one may reach the database; the run has its own errors.
+            _tell(heartbeat, error)
+            continue
+        # A process stores its first heartbeat before it makes the run that it executes by itself.
+        if run is not None and run.is_finished:
+            return
+
+
+def _tell(heartbeat: Heartbeat, error: Exception) -> None:
+    print(f"cannot store the heartbeat of run {heartbeat.worker.run_id}: {error}", file=sys.stderr)
 
 
 @dataclass(slots=True)

@@ -158,7 +158,9 @@ def executed_here(instance: dg.DagsterInstance) -> tuple[str, dict[str, str]]:
     folder.mkdir(parents=True, exist_ok=True)
     worker = this_process(run_id)
     write_record(folder, worker)
-    keep_beating(instance, worker)
+    # An ephemeral instance is of this process alone: no daemon asks for heartbeats, and no thread can open it again.
+    if not instance.is_ephemeral:
+        keep_beating(instance, worker)
     return run_id, {WORKER_TAG: socket.gethostname()}
 
 

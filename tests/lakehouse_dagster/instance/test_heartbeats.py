@@ -9,7 +9,7 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from lakehouse_dagster import ProcessRunLauncher, write_instance_settings
+from lakehouse_dagster import ProcessRunLauncher, executed_here, write_instance_settings
 from lakehouse_dagster.instance import heartbeats, launcher, workers
 from lakehouse_dagster.instance.dagster_internals import WorkerStatus
 from lakehouse_dagster.instance.heartbeats import Heartbeat, Silences, read_heartbeat, store_heartbeat
@@ -186,6 +186,38 @@ def test_heartbeats_go_on_until_the_run_is_over(watched: Watched, monkeypatch: p
     thread.join()
 
     assert found.worker == watched.worker()
+
+
+def test_heartbeats_go_on_after_a_failed_connection(
+    watched: Watched, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    opened, failures = dg.DagsterInstance.from_ref, [ConnectionError("no answer")]
+
+    def from_ref(reference: Any) -> dg.DagsterInstance:
+        if failures:
+            raise failures.pop()
+        return opened(reference)
+
+    monkeypatch.setattr(dg.DagsterInstance, "from_ref", from_ref)
+    monkeypatch.setattr(heartbeats, "INTERVAL_SECONDS", 0.01)
+    run_id = watched.run.run_id
+    thread = heartbeats.keep_beating(watched.instance, watched.worker())
+    while (found := read_heartbeat(watched.instance, run_id)) is None or found.count < 2:
+        assert thread.is_alive()
+    watched.instance.report_run_failed(watched.run)
+    thread.join()
+
+    assert failures == []
+    assert f"cannot store the heartbeat of run {run_id}: no answer" in capsys.readouterr().err
+
+
+def test_a_process_that_executes_a_run_of_an_ephemeral_instance_stores_no_heartbeat():
+    with dg.DagsterInstance.ephemeral() as ephemeral:
+        run_id, tags = executed_here(ephemeral)
+        result = job.execute_in_process(instance=ephemeral, run_id=run_id, tags=tags)
+
+        assert result.success
+        assert read_heartbeat(ephemeral, run_id) is None
 
 
 def test_a_run_whose_worker_nobody_sees_is_told_to_end_and_not_called_canceled(watched: Watched):
