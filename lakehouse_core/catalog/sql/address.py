@@ -165,7 +165,8 @@ def _file_url(url: URL) -> URL:
 
 
 def _server_url(url: URL, given: Mapping[str, str]) -> URL:
-    if any("password" in name.lower() for name in url.query):
+    # PyMySQL knows it as `passwd` too.
+    if any("passw" in name.lower() for name in url.query):
         raise InvalidRequest(
             "metastore: found a password among the settings after '?'. Give it as the metastore option jdbc.password, "
             "or for PostgreSQL in the environment variable PGPASSWORD."
