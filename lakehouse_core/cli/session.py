@@ -111,8 +111,13 @@ def progress_bar(context: click.Context, *, row_count: int | None = None) -> Ite
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[figure]}"), TimeElapsedColumn())
     with Bar(*columns, console=console, transient=True) as bar:
         shown = bar.add_task(context.info_name or "", total=None, figure="")
+        drawn: set[tuple[str, str, str]] = set()
 
         def listen(progress: Progress) -> None:
+            # Drawn ten times a second, a short phase would be seen by chance only.
+            phase = (progress.table, progress.phase, progress.unit)
+            is_new = phase not in drawn
+            drawn.add(phase)
             total = row_count if progress.total is None and progress.unit == "rows" else progress.total
             figure = f"{progress.done:,}" + ("" if total is None else f" of {total:,}") + f" {progress.unit}"
             bar.update(
@@ -121,6 +126,7 @@ def progress_bar(context: click.Context, *, row_count: int | None = None) -> Ite
                 completed=progress.done,
                 total=total,
                 figure=figure if progress.unit else "",
+                refresh=is_new,
             )
 
         yield listen

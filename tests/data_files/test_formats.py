@@ -266,7 +266,7 @@ def test_orc_files_carry_the_ids_of_their_fields():
         ({"file__format": "avro"}, {"größe": "INT"}, "Avro files cannot name a field 'größe'"),
         ({"file__format": "orc"}, {"m": "MAP<CHAR(3), INT>"}, "Column m has CHAR as key type of a map"),
         ({"file__format": "orc", "file__compression__zstd_level": "7"}, {"k": "INT"}, "set 1 or 3, or another format"),
-        ({"file__format": "orc", "file__compression": "gzip"}, {"k": "INT"}, "set zstd, snappy, zlib, lz4 or none"),
+        ({"file__format": "orc", "file__compression": "gzip"}, {"k": "INT"}, "Set zstd, snappy, zlib, lz4 or none"),
         ({"file__format": "avro", "file__compression": "none"}, {"k": "INT"}, "set zstd, zstandard, snappy, deflate"),
     ],
 )

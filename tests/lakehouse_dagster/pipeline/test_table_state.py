@@ -86,7 +86,7 @@ def test_the_data_version_follows_content_and_not_compactions(state: TableState)
     ("change", "is_same"),
     [
         ({}, True),
-        ({"tags": 5}, True),
+        ({"tags": 5}, False),
         ({"snapshot_id": 13}, False),
         ({"snapshot_id": 11}, False),
         ({"files_total": 2}, False),
@@ -96,7 +96,7 @@ def test_the_data_version_follows_content_and_not_compactions(state: TableState)
     ],
     ids=str,
 )
-def test_commits_expiry_and_rollback_change_the_place_of_a_table_in_its_history(
+def test_commits_expiry_rollback_and_tags_change_the_place_of_a_table_in_its_history(
     state: TableState, change: dict[str, Any], is_same: bool
 ):
     assert (position(replace(state, **change)) == position(state)) is is_same
