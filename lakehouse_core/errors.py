@@ -28,6 +28,8 @@ from typing import Final
 _LONGEST_HEAD: Final = 1_500
 _LONGEST_TAIL: Final = 500
 _LONGEST_VALUE: Final = 120
+# Longer than any name; what is longer is compared by its beginning.
+_LONGEST_NAME: Final = 1_000
 
 
 class LakehouseError(Exception):
@@ -53,7 +55,11 @@ def near_names(name: object, known: Iterable[object], *, most: int = 3, cutoff: 
 
     `most`: how many are named; `cutoff`: how like they have to be, from 0 to 1.
     """
-    found = difflib.get_close_matches(str(name), list(dict.fromkeys(map(str, known))), n=most, cutoff=cutoff)
+    try:
+        text = str(name)[:_LONGEST_NAME]
+    except Exception:  # A value that has no text, such as a number of 5,000 digits, is like no name.
+        return ""
+    found = difflib.get_close_matches(text, list(dict.fromkeys(map(str, known))), n=most, cutoff=cutoff)
     return " or ".join(found)
 
 

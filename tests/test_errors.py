@@ -4,7 +4,7 @@ import pickle
 
 import pytest
 
-from lakehouse_core.errors import InvalidRequest, LakehouseError, shown
+from lakehouse_core.errors import InvalidRequest, LakehouseError, near_hint, shown
 
 
 class Unspeakable:
@@ -82,3 +82,10 @@ def test_an_error_goes_from_one_process_to_another_as_it_is():
     there = pickle.loads(pickle.dumps(error))
 
     assert (type(there), str(there)) == (InvalidRequest, "a: expected b.")
+
+
+@pytest.mark.parametrize(
+    "name", [10**5000, [10**5000], {"a": 10**5000}, "x" * 10**6], ids=["number", "list", "dict", "text"]
+)
+def test_a_value_that_is_like_no_name_gets_the_advice_for_it(name):
+    assert near_hint(name, ["files", "tags"], "There are: files, tags.") == "There are: files, tags."
