@@ -55,12 +55,10 @@ def near_names(name: object, known: Iterable[object], *, most: int = 3, cutoff: 
 
     `most`: how many are named; `cutoff`: how like they have to be, from 0 to 1.
     """
-    try:
-        text = str(name)[:_LONGEST_NAME]
-    except Exception:  # A value that has no text, such as a number of 5,000 digits, is like no name.
+    if not isinstance(name, str):
         return ""
-    found = difflib.get_close_matches(text, list(dict.fromkeys(map(str, known))), n=most, cutoff=cutoff)
-    return " or ".join(found)
+    texts = list(dict.fromkeys(map(str, known)))
+    return " or ".join(difflib.get_close_matches(name[:_LONGEST_NAME], texts, n=most, cutoff=cutoff))
 
 
 def written_as(value: object) -> str:

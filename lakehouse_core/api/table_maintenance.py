@@ -85,7 +85,7 @@ def rescale(
     result = rescale_partitions(
         table,
         count=count_of("buckets", buckets, of="buckets"),
-        values=partition_values(mapping_of("partition", partition) or {}, table.schemas.latest()),
+        values=partition_values(mapping_of("partition", partition), table.schemas.latest()),
         dry_run=call.dry_run,
         properties=call.checked_properties(),
         watch=call.watch("rescale", table.name),

@@ -159,7 +159,9 @@ def _until_committed(
     for attempt in _RUNS.attempts(table.clock):
         snapshot, planned = _planned(table, result.schema, None, only)
         if any(has_untold(one, result.schema) for one in planned):
-            compact(table, RequestedBuckets(condition=_condition(result.schema, planned)), full=True)
+            # What the rescale would hide from the changelog is told first.
+            scope = RequestedBuckets(condition=_condition(result.schema, planned))
+            compact(table, scope, full=True, properties=properties)
             snapshot, planned = _planned(table, result.schema, None, only)
         if snapshot is None or not planned:
             # Another rescale has done it.

@@ -4,7 +4,6 @@ Rule: where requests are fastest one by one (`requests_at_once` is 1, as on a di
 calls, same order. The same holds for writing where `sinks_at_once` is 1. Source: docs/decisions/0021-round-trips.md.
 """
 
-import os
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -16,7 +15,7 @@ from typing import IO, Any, Final, Generic, Protocol, TypeVar, cast
 
 import pyarrow as pa
 
-from lakehouse_core.errors import StorageUnavailable
+from lakehouse_core.storage.forked import OneProcess
 from lakehouse_core.storage.held_sink import HeldSink
 from lakehouse_core.storage.object_store import FileOpener, ObjectStore
 
@@ -62,6 +61,7 @@ class _Ahead:
         self._pool = pool
         self._objects = iter(objects)
         self._next = next(self._objects, None)
+        self._process = OneProcess()
         # What was asked for before its turn.
         self._opened: set[str] = set()
         self._running: dict[str, tuple[Future[pa.NativeFile], int]] = {}
@@ -76,6 +76,7 @@ class _Ahead:
         return self._store.uri(key)
 
     def open_read(self, key: str, size: int | None = None) -> pa.NativeFile:
+        self._process.check(self.uri(key))
         with self._lock:
             self._start()
             opened = self._taken(key)
@@ -162,18 +163,14 @@ class _Drawn(Generic[T]):
     def __init__(self, source: Generator[T, None, None], pool: ThreadPoolExecutor) -> None:
         self._source = source
         self._pool = pool
-        self._process = os.getpid()
+        self._process = OneProcess()
         self._next = pool.submit(next, source, None)
 
     def __iter__(self) -> Iterator[T]:
         return self
 
     def __next__(self) -> T:
-        if os.getpid() != self._process:
-            raise StorageUnavailable(
-                "Rows of an object store: this process was forked in the middle of the read, and has no threads to go "
-                "on with it. Start processes by spawn, and read there from the beginning."
-            )
+        self._process.check("Rows of an object store")
         item = self._next.result()
         if item is None:
             raise StopIteration

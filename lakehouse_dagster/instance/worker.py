@@ -8,7 +8,8 @@ import runpy
 import signal
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 import dagster as dg
@@ -45,20 +46,39 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def _interrupt_when_over(execution: str, run_id: str, done: threading.Event) -> None:
-    with instance_of(execution) as instance:
-        while not done.wait(POLL_SECONDS):
-            try:
-                run = instance.get_run_by_id(run_id)
-            except Exception as error:  # The watch goes on whatever the database answers; the run has its own errors.
-                print(f"cannot read the status of run {run_id}: {error}", file=sys.stderr)
-                continue
-            if run is None or run.status in _OVER:
-                break
-        else:
-            return
+    if not wait_for_end(partial(instance_of, execution), run_id, done):
+        return
     os.kill(os.getpid(), signal.SIGINT)
     if not done.wait(KILL_AFTER_SECONDS):
         os.kill(os.getpid(), signal.SIGKILL)
+
+
+def wait_for_end(open_instance: Callable[[], dg.DagsterInstance], run_id: str, done: threading.Event) -> bool:
+    """Wait until the run is over for Dagster, or its process is `done` with it; return whether it is over."""
+    while not done.is_set():
+        try:
+            with open_instance() as instance:
+                return _wait_for_end(instance, run_id, done)
+        except Exception as error:  # To open an instance is to connect to its database. The next time may succeed.
+            _tell(run_id, error)
+            done.wait(POLL_SECONDS)
+    return False
+
+
+def _wait_for_end(instance: dg.DagsterInstance, run_id: str, done: threading.Event) -> bool:
+    while not done.wait(POLL_SECONDS):
+        try:
+            run = instance.get_run_by_id(run_id)
+        except Exception as error:  # The watch goes on whatever the database answers; the run has its own errors.
+            _tell(run_id, error)
+            continue
+        if run is None or run.status in _OVER:
+            return True
+    return False
+
+
+def _tell(run_id: str, error: Exception) -> None:
+    print(f"cannot read the status of run {run_id}: {error}", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -9,15 +9,14 @@ from typing import Any
 import pytest
 
 import lakehouse_core as lc
-from lakehouse_core.catalog.catalog import Catalog
-from lakehouse_core.clock import VirtualClock
-from lakehouse_core.storage import Call, Fault, FaultKind, FaultyStore, MemoryStore, ObjectStore, ProcessDied
+from lakehouse_core.storage import Call, Fault, FaultKind, FaultyStore, ProcessDied
 from lakehouse_core.table.snapshot import ROLLBACK_TAG, ROLLED_BACK_TO
+from tests.execution.memory_place import Kind, MemoryPlace
 
 COLUMNS = {"k": "INT NOT NULL", "p": "INT NOT NULL", "v": "STRING"}
 VECTORS = {"deletion-vectors.enabled": "true"}
 DYNAMIC = {"bucket": "-1", "dynamic-bucket.target-row-num": "3"}
-KINDS: dict[str, tuple[list[str], list[str], dict[str, str]]] = {
+KINDS: dict[str, Kind] = {
     "append": ([], [], {"bucket": "-1"}),
     "append, vectors, partitions": ([], ["p"], {"bucket": "-1", **VECTORS}),
     "key": (["k"], [], {"bucket": "2"}),
@@ -29,30 +28,11 @@ KINDS: dict[str, tuple[list[str], list[str], dict[str, str]]] = {
 ROWS = [{"k": k, "p": k % 2, "v": "a"} for k in range(1, 9)]
 
 
-class Place:
-    """A warehouse in memory with the table `db.t`."""
+class Place(MemoryPlace):
+    """A table of one of the kinds."""
 
     def __init__(self, kind: str = "key", **options: str) -> None:
-        self.clock = VirtualClock()
-        self.store = MemoryStore(clock=self.clock)
-        keys, partitions, of_kind = KINDS[kind]
-        catalog = Catalog(self.store, clock=self.clock)
-        catalog.create_database("db")
-        given = {"lakehouse.read.grace": "0 s", "snapshot.num-retained.min": "1", **of_kind, **options}
-        catalog.create_table("db.t", COLUMNS, primary_keys=keys, partition_keys=partitions, options=given)
-
-    def copy(self) -> "Place":
-        """The same warehouse, at the same time, in a store of its own."""
-        twin = object.__new__(Place)
-        twin.clock = VirtualClock(seed=7, now_millis=self.clock.now_millis())
-        twin.store = MemoryStore(clock=twin.clock)
-        twin.store.write_all({info.key: self.store.read(info.key) for info in self.store.list("")})
-        return twin
-
-    def table(self, store: ObjectStore | None = None) -> lc.Table:
-        """The table as another process opens it, a second later."""
-        self.clock.advance(1)
-        return Catalog(store or self.store, clock=self.clock).table("db.t")
+        super().__init__(COLUMNS, KINDS[kind], options)
 
     def rows(self, at: lc.ReadPoint | None = None) -> list[tuple[Any, ...]]:
         found = self.table().scan(at=at or lc.Latest()).to_arrow().to_pylist()

@@ -16,6 +16,7 @@ from lakehouse_core.clock import VirtualClock
 from lakehouse_core.errors import CorruptTable, NotFound, StorageFull, StorageUnavailable
 from lakehouse_core.storage import MemoryStore, overlap
 from lakehouse_core.storage.overlap import Sinks, closing_behind, drawing_ahead, reading_ahead
+from lakehouse_core.storage.remote.files import RangeFile
 from tests.limits import HANGS_AFTER_SECONDS
 
 AT_ONCE = 4
@@ -341,6 +342,60 @@ def test_a_scan_that_is_given_up_or_fails_ends_its_threads(consumed: int, monkey
     with pytest.raises(CorruptTable, match="missing") as kept:
         list(table.scan().to_batches())
     assert (lost in str(kept.value), drawing_threads()) == (True, [])
+
+
+def told_in_a_fork(work: Callable[[], object]) -> str:
+    """Return the text of the error that `work` raises in a forked process."""
+    context = multiprocessing.get_context("fork")
+    answers = context.Queue()
+    child = context.Process(target=_told, args=(work, answers))
+    child.start()
+    try:
+        return str(answers.get(timeout=HANGS_AFTER_SECONDS))
+    finally:
+        child.kill()
+        child.join()
+
+
+def _told(work: Callable[[], object], answers: Any) -> None:
+    try:
+        work()
+    except StorageUnavailable as error:
+        answers.put(str(error))
+
+
+def test_a_forked_process_does_not_wait_for_what_its_parent_began_to_open() -> None:
+    goes_on = threading.Event()
+
+    class Slow(Wide):
+        def open_read(self, key: str, size: int | None = None) -> pa.NativeFile:
+            if key == "second":
+                goes_on.wait(HANGS_AFTER_SECONDS)
+            return super().open_read(key, size)
+
+    store = Slow()
+    store.write_all({"first": b"1", "second": b"2"})
+    with reading_ahead(store, [("first", 1), ("second", 1)]) as opener:
+        assert opener.open_read("first").read() == b"1"
+        assert "spawn" in told_in_a_fork(lambda: opener.open_read("second"))
+        goes_on.set()
+        assert opener.open_read("second").read() == b"2"
+
+
+def test_a_forked_process_does_not_wait_for_a_piece_that_its_parent_asked_for() -> None:
+    goes_on = threading.Event()
+    data = bytes(range(256)) * (16 << 12)
+
+    def read_range(start: int, length: int) -> bytes:
+        if start:
+            goes_on.wait(HANGS_AFTER_SECONDS)
+        return data[start : start + length]
+
+    with RangeFile(read_range, len(data)) as file:
+        assert file.read(9) == data[:9]
+        assert "spawn" in told_in_a_fork(lambda: file.read(3 << 20))
+        goes_on.set()
+        assert file.read(3 << 20) == data[9 : 9 + (3 << 20)]
 
 
 def _go_on(items: Iterator[int], block: ExitStack, answers: Any) -> None:

@@ -9,7 +9,7 @@ from datetime import timedelta
 from functools import lru_cache
 from typing import Any, Final
 
-from lakehouse_core.errors import StorageUnavailable
+from lakehouse_core.storage.forked import forked_error
 from lakehouse_core.storage.remote.service import Service
 from lakehouse_core.storage.remote.settings import Credentials, RemoteSettings, given_keys
 
@@ -28,10 +28,7 @@ def client(service: Service, settings: RemoteSettings, *, uri: str, is_repeated:
     settings that it does not take.
     """
     if os.getpid() in _FORKED:
-        raise StorageUnavailable(
-            f"{uri}: this process was forked from one that may have used the store, where requests can wait for ever. "
-            "Start processes by spawn, as in multiprocessing.get_context('spawn')."
-        )
+        raise forked_error(uri)
     return _client(service.client, settings, READ_RETRIES if is_repeated else 0, given_keys(settings))
 
 

@@ -7,6 +7,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cached_property
 from typing import Final, TypeAlias, cast
 
+from lakehouse_core.storage.forked import OneProcess
+
 Buffer: TypeAlias = "bytes | memoryview"
 # Of a large object that is read on and on: what one request asks for, how much is asked for before it is read, at the
 # first read and at most, how many requests run at once, and the bytes that may be left out between two reads. A row
@@ -29,6 +31,7 @@ class RangeFile(io.RawIOBase):
         self._read_range = read_range
         self._size = size
         self._position = 0
+        self._process = OneProcess()
         self._end: Buffer | None = None
         # Where the last read ended, None before the first, and the bytes that are asked for beyond a read.
         self._read_end: int | None = None
@@ -91,6 +94,7 @@ class RangeFile(io.RawIOBase):
         if not follows:
             self._pieces = {}
             return self._read_range(start, end - start)
+        self._process.check("A large object")
         self._ask(start, end)
         pieces = [(first, piece.result()) for first, piece in self._pieces.items() if first < end]
         last = pieces[-1][0]

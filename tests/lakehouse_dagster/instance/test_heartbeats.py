@@ -1,6 +1,7 @@
 """Workers that nobody here can see: they live while their heartbeat changes, and are dead when it has not for long."""
 
 import subprocess
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 
 from lakehouse_dagster import ProcessRunLauncher, executed_here, write_instance_settings
 from lakehouse_dagster.instance import heartbeats, launcher, workers
+from lakehouse_dagster.instance import worker as worker_process
 from lakehouse_dagster.instance.dagster_internals import WorkerStatus
 from lakehouse_dagster.instance.heartbeats import Heartbeat, Silences, read_heartbeat, store_heartbeat
 from lakehouse_dagster.instance.launcher import WORKER_TAG
@@ -188,17 +190,44 @@ def test_heartbeats_go_on_until_the_run_is_over(watched: Watched, monkeypatch: p
     assert found.worker == watched.worker()
 
 
-def test_heartbeats_go_on_after_a_failed_connection(
-    watched: Watched, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-):
-    opened, failures = dg.DagsterInstance.from_ref, [ConnectionError("no answer")]
+@pytest.fixture
+def failures(monkeypatch: pytest.MonkeyPatch) -> list[Exception]:
+    """The errors of the next connections to the instance; none is left when all were met."""
+    opened = dg.DagsterInstance.from_ref
+    left: list[Exception] = [ConnectionError("no answer")]
 
     def from_ref(reference: Any) -> dg.DagsterInstance:
-        if failures:
-            raise failures.pop()
+        if left:
+            raise left.pop()
         return opened(reference)
 
     monkeypatch.setattr(dg.DagsterInstance, "from_ref", from_ref)
+    return left
+
+
+def test_a_worker_watches_its_run_after_a_failed_connection(
+    watched: Watched,
+    failures: list[Exception],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+):
+    monkeypatch.setattr(worker_process, "POLL_SECONDS", 0.01)
+    reference = watched.instance.get_ref()
+    watched.instance.report_run_failed(watched.run)
+
+    assert worker_process.wait_for_end(
+        lambda: dg.DagsterInstance.from_ref(reference), watched.run.run_id, threading.Event()
+    )
+    assert failures == []
+    assert f"cannot read the status of run {watched.run.run_id}: no answer" in capsys.readouterr().err
+
+
+def test_heartbeats_go_on_after_a_failed_connection(
+    watched: Watched,
+    failures: list[Exception],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+):
     monkeypatch.setattr(heartbeats, "INTERVAL_SECONDS", 0.01)
     run_id = watched.run.run_id
     thread = heartbeats.keep_beating(watched.instance, watched.worker())
