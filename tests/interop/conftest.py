@@ -1,11 +1,19 @@
-"""The two sides that work on one table: ours, and real Java by the judge of the module."""
+"""The two sides that work on one table: ours, and real Java."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.interop.engines import Java, Ours
-from tests.interop.judge import Judge
+from tests.interop.judge import VERSIONS, Judge
+
+
+@pytest.fixture(scope="session")
+def judge() -> Iterator[Judge]:
+    """The newest Java. A module that asks others has a fixture of its own of this name."""
+    with Judge(VERSIONS[-1]) as java:
+        yield java
 
 
 @pytest.fixture

@@ -49,12 +49,6 @@ CASES = (
 )
 
 
-@pytest.fixture(scope="module")
-def judge() -> Iterator[Judge]:
-    with Judge("2.0.0") as java:
-        yield java
-
-
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name.replace(" ", "-"))
 def test_after_each_commit_buckets_hold_the_files_that_java_would_have_made(
     judge: Judge, tmp_path: Path, case: Case

@@ -1,6 +1,5 @@
 """Copies of tables in another warehouse: Java reads them as the tables themselves, and goes on with them."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,12 +12,6 @@ from tests.interop.kinds import KINDS, Kind
 pytestmark = pytest.mark.interop
 
 COPIED = [kind for kind in KINDS if kind.name in {"append partitioned", "key", "key changelog input"}]
-
-
-@pytest.fixture(scope="module")
-def judge() -> Iterator[Judge]:
-    with Judge("2.0.0") as java:
-        yield java
 
 
 @pytest.mark.parametrize("snapshots", [None, 1])

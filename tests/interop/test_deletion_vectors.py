@@ -2,7 +2,6 @@
 
 import itertools
 import random
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +13,6 @@ from tests.interop.judge import Judge
 pytestmark = pytest.mark.interop
 
 Rows = list[tuple[Any, ...]]
-
-
-@pytest.fixture(scope="module")
-def judge() -> Iterator[Judge]:
-    with Judge("2.0.0") as java:
-        yield java
 
 
 class Pair:

@@ -1,6 +1,6 @@
 """Writers of Java and ours at once in one table with dynamic buckets: what is lost, and who finds it."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +12,6 @@ from tests.interop.judge import Judge
 pytestmark = pytest.mark.interop
 
 Java = Callable[..., Any]
-
-
-@pytest.fixture(scope="module")
-def judge() -> Iterator[Judge]:
-    with Judge("2.0.0") as java:
-        yield java
 
 
 @pytest.fixture

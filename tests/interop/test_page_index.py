@@ -1,6 +1,5 @@
 """Java passes over pages by the page index of our files, and still finds every row that a condition keeps."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +14,6 @@ pytestmark = pytest.mark.interop
 
 ROWS = 150_000
 COLUMNS = {"k": "BIGINT NOT NULL", "i": "INT", "d": "DECIMAL(12, 2)", "s": "STRING", "dt": "DATE"}
-
-
-@pytest.fixture(scope="module")
-def judge() -> Iterator[Judge]:
-    with Judge("2.0.0") as java:
-        yield java
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,6 @@
 """The partitions that expire: Java drops the same ones, and reads the marks of those that are done."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -15,12 +15,6 @@ pytestmark = pytest.mark.interop
 
 FORMATTER, PATTERN = "partition.timestamp-formatter", "partition.timestamp-pattern"
 TEXTS = ["2001-01-31", "20010131", "2001-1-31", "2001-02-31", "x", None, "2001-01-31 10:00:00", "9999-01-31"]
-
-
-@pytest.fixture(scope="module")
-def judge() -> Iterator[Judge]:
-    with Judge("2.0.0") as java:
-        yield java
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """Tables that take only partitions with a time: Java writes to the same ones."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +14,6 @@ pytestmark = pytest.mark.interop
 
 FORMATTER, PATTERN = "partition.timestamp-formatter", "partition.timestamp-pattern"
 TEXTS = ["2024-01-31", "20240131", "2024-1-31", "2024-02-31", "x", "", None, "2024-01-31 10:00:00"]
-
-
-@pytest.fixture(scope="module")
-def judge() -> Iterator[Judge]:
-    with Judge("2.0.0") as java:
-        yield java
 
 
 @pytest.mark.parametrize(

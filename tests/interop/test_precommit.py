@@ -20,12 +20,6 @@ FIELDS = [("p", "INT NOT NULL"), ("k", "INT NOT NULL"), ("v", "STRING")]
 
 
 @pytest.fixture(scope="module")
-def flink() -> Iterator[Judge]:
-    with Judge("2.0.0") as java:
-        yield java
-
-
-@pytest.fixture(scope="module")
 def bundle() -> Iterator[Judge]:
     with Judge("1.4.2") as java:
         yield java
@@ -83,8 +77,8 @@ def values(found: Iterable[dict[str, Any]]) -> Told:
 
 @pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
 @pytest.mark.parametrize("producer", ["input", "lookup"])
-def test_what_flink_joins_we_read_and_expire(flink: Judge, tmp_path: Path, producer: str, file_format: str) -> None:
-    pair = Pair(flink, tmp_path, **{"changelog-producer": producer, "file.format": file_format})
+def test_what_flink_joins_we_read_and_expire(judge: Judge, tmp_path: Path, producer: str, file_format: str) -> None:
+    pair = Pair(judge, tmp_path, **{"changelog-producer": producer, "file.format": file_format})
     for value in "xyz":
         pair.java("write", rows=rows(value), joinChangelog=True)
     told = pair.check()
@@ -102,8 +96,8 @@ def test_what_flink_joins_we_read_and_expire(flink: Judge, tmp_path: Path, produ
 
 @pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
 @pytest.mark.parametrize("producer", ["input", "lookup", "full-compaction"])
-def test_what_we_join_java_reads_and_expires(flink: Judge, tmp_path: Path, producer: str, file_format: str) -> None:
-    pair = Pair(flink, tmp_path, **{"changelog-producer": producer, "changelog-file.format": file_format})
+def test_what_we_join_java_reads_and_expires(judge: Judge, tmp_path: Path, producer: str, file_format: str) -> None:
+    pair = Pair(judge, tmp_path, **{"changelog-producer": producer, "changelog-file.format": file_format})
     for value in "xyz":
         pair.table.write(rows(value))
     told = pair.check()
@@ -117,8 +111,8 @@ def test_what_we_join_java_reads_and_expires(flink: Judge, tmp_path: Path, produ
     assert len(pair.objects()) < 6
 
 
-def test_both_write_in_turn(flink: Judge, tmp_path: Path) -> None:
-    pair = Pair(flink, tmp_path, **{"changelog-producer": "lookup"})
+def test_both_write_in_turn(judge: Judge, tmp_path: Path) -> None:
+    pair = Pair(judge, tmp_path, **{"changelog-producer": "lookup"})
     for number in range(4):
         if number % 2:
             pair.table.write(rows(f"ours{number}-"))
@@ -146,7 +140,7 @@ def test_without_the_flink_jar_java_reads_the_rows_and_says_what_it_misses_of_th
 
 
 @pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
-def test_data_files_that_we_pack_are_new_files_to_java(flink: Judge, tmp_path: Path, file_format: str) -> None:
+def test_data_files_that_we_pack_are_new_files_to_java(judge: Judge, tmp_path: Path, file_format: str) -> None:
     warehouse = str(tmp_path)
     catalog = lc.connect(warehouse)
     catalog.create_database("db")
@@ -156,9 +150,9 @@ def test_data_files_that_we_pack_are_new_files_to_java(flink: Judge, tmp_path: P
         table.write(rows(value))
 
     assert [file.row_count for file in table.files()] == [7] * 4
-    found = flink.call("read", table="db.t", warehouse=warehouse)["rows"]
+    found = judge.call("read", table="db.t", warehouse=warehouse)["rows"]
     assert values(found) == values(row for value in "xy" for row in rows(value))
-    steps = flink.call("stream-read", table="db.t", warehouse=warehouse, **{"from": 1})["snapshots"]
+    steps = judge.call("stream-read", table="db.t", warehouse=warehouse, **{"from": 1})["snapshots"]
     assert [len(step["rows"]) for step in steps] == [14, 14]
-    flink.call("compact", table="db.t", warehouse=warehouse, strategy="full")
+    judge.call("compact", table="db.t", warehouse=warehouse, strategy="full")
     assert len(table.scan().to_arrow()) == 28

@@ -1,6 +1,6 @@
 """Reads of every sort, the same tables read by both: scan options, incremental reads, diffs, system tables."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -16,13 +16,6 @@ from tests.planning.read.test_options import Case, cases
 pytestmark = pytest.mark.interop
 
 by_kind = pytest.mark.parametrize("kind", KINDS, ids=[kind.name.replace(" ", "-") for kind in KINDS])
-
-
-@pytest.fixture(scope="module")
-def judge() -> Iterator[Judge]:
-    # Older versions have other columns in some system tables, and no diff by snapshots.
-    with Judge("2.0.0") as java:
-        yield java
 
 
 @pytest.fixture(scope="module")

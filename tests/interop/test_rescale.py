@@ -1,6 +1,5 @@
 """Tables that we bring to another number of buckets, as Java reads them; Java goes on, and so do we."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +18,6 @@ KINDS: dict[str, tuple[list[str], list[str], dict[str, str]]] = {
     "key, vectors": (["k"], [], VECTORS),
     "key, aggregation": (["k"], [], {"merge-engine": "aggregation", "fields.v.aggregate-function": "listagg"}),
 }
-
-
-@pytest.fixture(scope="module")
-def judge() -> Iterator[Judge]:
-    with Judge("2.0.0") as java:
-        yield java
 
 
 def in_order(rows: list[dict[str, Any]]) -> list[tuple[Any, ...]]:

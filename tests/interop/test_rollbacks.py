@@ -1,6 +1,5 @@
 """States that we bring back and tags that we change, as Java reads them; Java goes on, and rolls back in its way."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +20,6 @@ KINDS: dict[str, tuple[list[str], list[str], dict[str, str]]] = {
     "key, dynamic": (["k"], [], {"bucket": "-1", "dynamic-bucket.target-row-num": "3"}),
 }
 ROWS = [{"k": k, "p": k % 2, "v": "a"} for k in range(1, 9)]
-
-
-@pytest.fixture(scope="module")
-def judge() -> Iterator[Judge]:
-    with Judge("2.0.0") as java:
-        yield java
 
 
 def in_order(rows: list[dict[str, Any]]) -> list[tuple[Any, ...]]:

@@ -1,6 +1,5 @@
 """Rows that we delete and update, as Java reads them at every snapshot; Java writes and compacts, and we go on."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -41,12 +40,6 @@ KINDS: dict[str, tuple[list[str], list[str], dict[str, str]]] = {
     "first-row": (["k"], [], {**KEYED, "merge-engine": "first-row", "changelog-producer": "lookup"}),
 }
 ROWS = [{"k": k, "p": k % 2, "a": None if k % 5 == 0 else k, "v": "xyz"[k % 3]} for k in range(1, 13)]
-
-
-@pytest.fixture(scope="module")
-def judge() -> Iterator[Judge]:
-    with Judge("2.0.0") as java:
-        yield java
 
 
 def sorted_rows(rows: list[dict[str, Any]]) -> list[tuple[Any, ...]]:

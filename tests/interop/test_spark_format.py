@@ -1,6 +1,5 @@
 """Java reads what tasks of Spark wrote by `format("lakehouse")`."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -9,17 +8,10 @@ import pytest
 
 import lakehouse_core as lc
 from tests.interop.engines import Java, Ours
-from tests.interop.judge import Judge
 
 pytestmark = [pytest.mark.interop, pytest.mark.spark]
 
 COLUMNS = {"dt": "INT NOT NULL", "id": "BIGINT NOT NULL", "v": "STRING", "d": "DECIMAL(12, 2)"}
-
-
-@pytest.fixture(scope="module")
-def judge() -> Iterator[Judge]:
-    with Judge("2.0.0") as java:
-        yield java
 
 
 @pytest.mark.parametrize("bucket", ["-1", "2"])
