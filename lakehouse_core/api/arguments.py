@@ -23,6 +23,7 @@ from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.staged_commit import StagedCommit
 
 _MILLISECOND: Final = timedelta(milliseconds=1)
+_LEAST_ORPHAN_AGE_MILLIS: Final = 3_600_000
 C = TypeVar("C", bound=type)
 
 
@@ -269,6 +270,17 @@ def age_millis(older_than: timedelta | datetime | None, now_millis: int) -> int 
             return now_millis - (zoned - datetime(1970, 1, 1, tzinfo=UTC)) // _MILLISECOND
         case _:
             raise InvalidRequest(f"older_than={shown(older_than)}: expected a timedelta or a datetime.")
+
+
+def orphan_age_millis(older_than: timedelta | datetime, now_millis: int) -> int:
+    """Return the age from which on an orphan is deleted, in milliseconds, at least an hour. Raises InvalidRequest."""
+    age = age_millis(older_than, now_millis)
+    if age is None or age < _LEAST_ORPHAN_AGE_MILLIS:
+        raise InvalidRequest(
+            f"older_than={older_than}: expected an age of at least 1 hour, because no snapshot names the files of a "
+            "writer before it commits."
+        )
+    return age
 
 
 def retention_millis(retention: timedelta | None) -> int | None:

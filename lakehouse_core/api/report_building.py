@@ -1,5 +1,6 @@
 """Report building: turn the results of the core into the reports that users get."""
 
+from collections import Counter
 from dataclasses import asdict, fields, replace
 from typing import Any, Final, TypeVar
 
@@ -8,6 +9,7 @@ from lakehouse_core.api.reports import (
     CompactionReport,
     ExpiryReport,
     ManifestReport,
+    OrphanReport,
     Report,
     RescaleReport,
     RollbackReport,
@@ -20,6 +22,7 @@ from lakehouse_core.execution.commit.outcome import CommitResult
 from lakehouse_core.execution.compaction.compact import CompactionResult
 from lakehouse_core.execution.compaction.plan import BucketCompaction
 from lakehouse_core.execution.expiry.expire import ExpiryResult
+from lakehouse_core.execution.expiry.orphans import OrphanRemoval
 from lakehouse_core.execution.rescale import RescaleResult
 from lakehouse_core.execution.rollback import RollbackResult
 from lakehouse_core.execution.row_changes.change import RowChangeResult
@@ -211,6 +214,29 @@ def expiry_report(table: str, result: ExpiryResult, *, dry_run: bool) -> ExpiryR
         paths=result.deleted_keys,
         paths_waiting=result.waiting_keys,
     )
+
+
+def orphan_report(table: str, result: OrphanRemoval, latest_id: int | None, *, dry_run: bool) -> OrphanReport:
+    """Return the report of remove_orphans; for a dry run, what it would delete."""
+    deleted, younger = result.deleted, result.younger
+    return OrphanReport(
+        table=table,
+        snapshot_id_before=latest_id,
+        noop_reason=None if deleted else _why_no_orphans(len(younger)),
+        files_removed=len(deleted),
+        bytes_removed=sum(one.size for one in deleted),
+        dry_run=dry_run,
+        files_deleted=dict(sorted(Counter(one.kind.value for one in deleted).items())),
+        files_younger=len(younger),
+        bytes_younger=sum(one.size for one in younger),
+        paths=tuple(one.key for one in deleted),
+    )
+
+
+def _why_no_orphans(younger: int) -> str:
+    if not younger:
+        return "every file is needed"
+    return f"files that nothing names but are younger than older_than: {younger}"
 
 
 def rollback_report(table: str, result: RollbackResult, *, dry_run: bool) -> RollbackReport:

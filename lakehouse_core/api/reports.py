@@ -207,6 +207,22 @@ class ExpiryReport(Report):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class OrphanReport(Report):
+    """The report of remove_orphans: the deleted files by their place, and their `paths`.
+
+    `files_younger` are orphans too, unless a writer is at work on them; they stay because they are younger than
+    `older_than`. A dry run fills the fields as the run would. `error` is set when the orphans of many tables are
+    deleted and this one failed.
+    """
+
+    files_deleted: Mapping[str, int] = field(default_factory=dict)
+    files_younger: int = 0
+    bytes_younger: int = 0
+    paths: tuple[str, ...] = ()
+    error: LakehouseError | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class TagReport(Report):
     """The report of create_tag, replace_tag, rename_tag and delete_tag. `tag`: its name after the verb.
 

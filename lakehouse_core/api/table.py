@@ -586,6 +586,22 @@ class Table:
             self._context, call, retain_max=retain_max, retain_min=retain_min, older_than=older_than
         )
 
+    def remove_orphans(
+        self,
+        *,
+        older_than: timedelta | datetime = timedelta(days=1),
+        dry_run: bool = False,
+        progress: Listener | None = None,
+    ) -> reports.OrphanReport:
+        """Delete the files that no snapshot, tag, changelog, branch or kept commit names, as killed writers leave them.
+
+        `older_than` is an age of at least an hour by the storage's clock, or a time: younger files stay, because a
+        writer may be about to commit them. It must exceed the time from `stage` to `commit` of every writer of the
+        table. Raises InvalidRequest, StorageUnavailable, and CorruptTable before anything is deleted.
+        """
+        call = CallOptions(progress=progress, dry_run=dry_run)
+        return table_maintenance.remove_orphans(self._context, call, older_than=older_than)
+
     def create_tag(
         self, name: str, *, at: int | ReadPoint | None = None, retention: timedelta | None = None, dry_run: bool = False
     ) -> reports.TagReport:

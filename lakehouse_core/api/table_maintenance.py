@@ -16,6 +16,7 @@ from lakehouse_core.api.arguments import (
     count_of,
     idle_millis,
     mapping_of,
+    orphan_age_millis,
     retention_millis,
 )
 from lakehouse_core.api.error_context import names_table
@@ -23,6 +24,7 @@ from lakehouse_core.api.reports import (
     CompactionReport,
     ExpiryReport,
     ManifestReport,
+    OrphanReport,
     RescaleReport,
     RollbackReport,
     TagReport,
@@ -37,6 +39,7 @@ from lakehouse_core.execution.compaction.scope import RequestedBuckets
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.execution.expiry import tag_changes
 from lakehouse_core.execution.expiry.expire import expire
+from lakehouse_core.execution.expiry.orphans import remove_orphans as delete_orphans
 from lakehouse_core.execution.expiry.tags import create_tag as make_tag
 from lakehouse_core.execution.expiry.tags import delete_tag as drop_tag
 from lakehouse_core.execution.read.state import state_at
@@ -119,6 +122,18 @@ def expire_snapshots(
         watch=call.watch("expire_snapshots", table.name),
     )
     return answers.expiry_report(table.name, result, dry_run=call.dry_run)
+
+
+@names_table
+@timed
+def remove_orphans(table: TableContext, call: CallOptions, *, older_than: timedelta | datetime) -> OrphanReport:
+    result = delete_orphans(
+        table,
+        min_age_millis=orphan_age_millis(older_than, table.clock.now_millis()),
+        dry_run=call.dry_run,
+        watch=call.watch("remove_orphans", table.name),
+    )
+    return answers.orphan_report(table.name, result, table.snapshots.latest_id(), dry_run=call.dry_run)
 
 
 @names_table

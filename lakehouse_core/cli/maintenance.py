@@ -1,4 +1,4 @@
-"""compact, compact-manifests, rescale, expire, tag, rollback, verify."""
+"""compact, compact-manifests, rescale, expire, tag, rollback, orphans, verify."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -250,6 +250,25 @@ def rollback(context: click.Context, *, table: str, to: str, dry_run: bool) -> N
     _told(context, opened.rollback_to(rollback_point(to, {tag.name for tag in opened.tags()}), dry_run=dry_run))
 
 
+@click.command("orphans", cls=Verb, epilog="lakehouse orphans sales.orders --older-than 3d --apply")
+@tables_argument
+@click.option(
+    "--older-than", type=AGE, default="1d", show_default=True, help="Only files that are older than this, at least 1h."
+)
+@click.option("--apply", is_flag=True, help="Delete them. Default: print the plan and change nothing.")
+@json_option
+@click.pass_context
+def orphans(context: click.Context, *, table: str, older_than: timedelta, apply: bool) -> int:
+    """Find the files that nothing names in TABLE, or in all tables that match a pattern, and delete them if told to."""
+
+    def verb(opened: Table) -> None:
+        with progress_bar(context) as progress:
+            report = opened.remove_orphans(older_than=older_than, dry_run=not apply, progress=progress)
+        _told(context, report)
+
+    return on_each(context, table, verb)
+
+
 @click.command("verify", cls=Verb, epilog="lakehouse verify sales.orders")
 @tables_argument
 @click.option("--data", is_flag=True, help="Also decode every data file, page by page.")
@@ -281,5 +300,6 @@ COMMANDS: Final = {
     "expire": expire,
     "tag": tag,
     "rollback": rollback,
+    "orphans": orphans,
     "verify": verify,
 }

@@ -52,6 +52,7 @@ _VERBS: Final = {
     "expire": "maintenance",
     "tag": "maintenance",
     "rollback": "maintenance",
+    "orphans": "maintenance",
     "pending": "pending",
     "verify": "maintenance",
     "completion": "completion",

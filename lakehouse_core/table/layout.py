@@ -17,10 +17,10 @@ _CHANGELOG: Final = "changelog"
 _SCHEMA: Final = "schema"
 _TAG: Final = "tag"
 _CONSUMER: Final = "consumer"
-_MANIFEST: Final = "manifest"
-_STATISTICS: Final = "statistics"
 
+MANIFEST_FOLDER: Final = "manifest"
 INDEX_FOLDER: Final = "index"
+STATISTICS_FOLDER: Final = "statistics"
 BRANCH_FOLDER: Final = "branch"
 # Files of this package only, below one folder that other engines ignore.
 OWN_FOLDER: Final = "lakehouse"
@@ -38,9 +38,9 @@ TABLE_FOLDERS: Final = frozenset(
         _SNAPSHOT,
         _CHANGELOG,
         _SCHEMA,
-        _MANIFEST,
+        MANIFEST_FOLDER,
         INDEX_FOLDER,
-        _STATISTICS,
+        STATISTICS_FOLDER,
         _TAG,
         BRANCH_FOLDER,
         _CONSUMER,
@@ -129,7 +129,7 @@ class TableLayout:
     @staticmethod
     def manifest(name: str) -> str:
         """Return the key of a manifest, a manifest list or an index manifest."""
-        return f"{_MANIFEST}/{name}"
+        return f"{MANIFEST_FOLDER}/{name}"
 
     @staticmethod
     def index(name: str) -> str:
@@ -137,7 +137,7 @@ class TableLayout:
 
     @staticmethod
     def statistics(name: str) -> str:
-        return f"{_STATISTICS}/{name}"
+        return f"{STATISTICS_FOLDER}/{name}"
 
     @staticmethod
     def deletion_plan(uuid: str) -> str:

@@ -6,6 +6,9 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
+from itertools import count
+from threading import Thread
 
 import pyarrow.parquet as pq
 import pytest
@@ -17,7 +20,8 @@ VERBS = [
     *("write", "read", "count", "lookup", "changes", "diff", "sql"),
     *("delete", "update", "truncate", "drop-partitions", "expire-partitions"),
     *("snapshots", "partitions", "files", "manifests", "tags", "schemas", "trace", "report", "fleet"),
-    *("compact", "compact-manifests", "rescale", "expire", "tag", "rollback", "pending", "verify", "completion"),
+    *("compact", "compact-manifests", "rescale", "expire", "tag", "rollback"),
+    *("orphans", "pending", "verify", "completion"),
 ]
 PROGRAM = [sys.executable, "-c", "from lakehouse_core.cli import main; main()"]
 
@@ -254,25 +258,36 @@ def test_closed_streams_change_nothing(orders, closed):
 
 
 @pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGKILL, -signal.SIGKILL)])
-def test_a_write_that_is_stopped_leaves_the_table_whole(shell, orders, home, sent, code):
-    (home / "slow.csv").write_text("dt,id\n" + "".join(f"2013-01-01,{i}\n" for i in range(800_000)))
+def test_a_write_that_is_stopped_leaves_the_table_whole(shell, orders, sent, code):
     # Whoever runs the tests in the background may have had SIGINT ignored, which children inherit.
     heeding = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
     ready = f"{heeding}; from lakehouse_core.cli import main; print('ready', flush=True)"
     started = [*PROGRAM[:2], f"{ready}; {PROGRAM[2]}"]
-    process = subprocess.Popen(
-        [*started, "write", orders, "slow.csv"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-    process.stdout.readline()
-    time.sleep(0.5)
-    process.send_signal(sent)
-    _, said = process.communicate()
+    streams = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen([*started, "write", orders, "-", "--format", "csv"], **streams) as process:
+        process.stdout.readline()
+        # The input has no end, so the write is at work whenever the signal comes.
+        rows = Thread(target=_write_until_closed, args=(process.stdin,))
+        rows.start()
+        time.sleep(0.5)
+        process.send_signal(sent)
+        said = process.stderr.read()
+        rows.join()
 
     assert process.returncode == code
     assert said == ("lakehouse: interrupted\n" if sent == signal.SIGINT else "")
     assert shell("verify", orders).code == 0
     assert len(shell("read", orders, "--json").lines) == 2
     assert shell("write", orders, "orders.csv").code == 0
+
+
+def _write_until_closed(stream):
+    with suppress(BrokenPipeError):
+        stream.write("dt,id\n")
+        for number in count():
+            stream.write(f"2013-01-01,{number}\n")
+    with suppress(BrokenPipeError):
+        stream.close()
 
 
 def _closed_pipe() -> int:

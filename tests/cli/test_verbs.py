@@ -1,6 +1,7 @@
 """The verbs about tables and their upkeep: what they print for people, and the JSON for programs."""
 
 import json
+import os
 import sys
 from dataclasses import replace
 from datetime import date
@@ -548,6 +549,28 @@ def test_a_table_is_rescaled(shell, orders):
     assert (report["buckets"], report["commit_kind"]) == (3, "OVERWRITE")
     assert sorted(shell("read", orders).lines) == before
     assert shell("rescale", orders, "--buckets", "0").code == 2
+
+
+def test_orphans_are_planned_and_deleted_when_told_to(shell, orders, home):
+    assert "every file is needed" in shell("orphans", orders).out
+    left = home / "wh" / "sales.db" / "orders" / "manifest" / "manifest-left"
+    left.write_bytes(b"left behind")
+    young = json.loads(shell("orphans", orders, "--json").out)
+    assert (young["files_removed"], young["files_younger"], young["bytes_younger"]) == (0, 1, 11)
+    os.utime(left, (0, 0))
+
+    planned = json.loads(shell("orphans", orders, "--json").out)
+    assert (planned["dry_run"], planned["files_deleted"], planned["paths"]) == (
+        True,
+        {"manifest": 1},
+        ["manifest/manifest-left"],
+    )
+    assert left.exists()
+    assert "files removed: 1\n" in shell("orphans", "sales.*", "--older-than", "7d", "--apply").out
+    assert not left.exists()
+    wrong = shell("orphans", orders, "--older-than", "10min", "--apply")
+    assert wrong.code == 2
+    assert "older_than=0:10:00: expected an age of at least 1 hour" in wrong.err
 
 
 def test_tags_are_replaced_renamed_and_expired_and_a_table_is_rolled_back_to_one(shell, orders):

@@ -13,6 +13,7 @@ from typing import Any
 import lakehouse_core as lc
 from lakehouse_core.catalog.catalog import Catalog
 from lakehouse_core.clock import VirtualClock
+from lakehouse_core.execution.expiry.orphans import remove_orphans
 from lakehouse_core.format.avro_file import read_avro
 from lakehouse_core.storage import ObjectStore, ProcessDied
 from tests.model.decided_lake import NamedStore
@@ -119,6 +120,15 @@ def _expire_tags(table: lc.Table) -> object:
     return table.expire_tags(older_than=datetime(2200, 1, 1))
 
 
+def _stage_and_forget(table: lc.Table) -> None:
+    table.stage([{"k": 3, "v": "c"}], commit_user="gone", commit_identifier=1)
+
+
+def _remove_orphans(table: lc.Table) -> object:
+    # Of any age: the verb of users takes none below an hour, and the clocks of stores and processes differ here.
+    return remove_orphans(table._context, min_age_millis=0)
+
+
 def _write_old(table: lc.Table) -> None:
     table.write([{"k": 5, "v": "2001-01-01"}, {"k": 6, "v": "2001-01-02"}])
 
@@ -153,6 +163,7 @@ VERBS = {
     "expire tags": _on_table(_expire_tags, prepare=_keep_by_tag),
     "roll back": _on_table(lambda table: table.rollback_to(1)),
     "roll back to a tag": _on_table(lambda table: table.rollback_to(lc.AtTag("kept")), prepare=_keep_by_tag),
+    "remove orphans": _on_table(_remove_orphans, prepare=_stage_and_forget),
     "expire partitions": _on_table(
         lambda table: table.expire_partitions(),
         options={"partition.expiration-time": "1 d"},

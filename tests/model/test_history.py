@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from lakehouse_core.errors import LakehouseError
 from lakehouse_core.execution.commit.compact_manifests import compact_manifests
 from lakehouse_core.execution.expiry.expire import expire
+from lakehouse_core.execution.expiry.orphans import remove_orphans
 from lakehouse_core.execution.expiry.tag_changes import rename_tag, replace_tag
 from lakehouse_core.execution.read.lineage import load_lineage
 from lakehouse_core.execution.rollback import roll_back
@@ -56,6 +57,7 @@ STEPS = st.one_of(
     st.tuples(st.just("roll back to a tag"), st.sampled_from("stu")),
     st.tuples(st.just("expire"), st.integers(1, 6)),
     st.tuples(st.just("expire"), st.integers(1, 2)),
+    st.tuples(st.just("remove orphans"), DT),
     st.tuples(st.just("sleep"), st.sampled_from([0.3, 1.1, 3.0])),
 )
 
@@ -162,6 +164,15 @@ class Life:
         assert (plan.files_waiting, plan.waiting_keys) == (result.files_waiting, result.waiting_keys)
         self.check()
         return result
+
+    def remove_orphans(self, dt):
+        left = [f"{self.table.folder(self._own(dt, {})[0], 1)}/data-left.json", "manifest/manifest-left"]
+        self.table.store.write_all(dict.fromkeys(left, b"left behind"))
+        self.table.clock.advance(HOUR)
+        before = self.table.objects()
+        found = remove_orphans(self.table.context, min_age_millis=HOUR * 1000)
+        assert [one.key for one in found.deleted] == sorted(left)
+        assert self.table.objects() == before - {*left}
 
     def sleep(self, hours):
         self.table.clock.advance(hours * HOUR)

@@ -74,6 +74,7 @@ VERBS = {
     "tag": Verb(lambda table: table.create_tag("t"), GONE),
     "roll back": Verb(lambda table: table.rollback_to(2), GONE),
     "expire": Verb(lambda table: table.expire_snapshots(retain_max=1, older_than=timedelta(0))),
+    "remove orphans": Verb(lambda table: table.remove_orphans()),
 }
 KINDS = {
     "key": {"primary_keys": ["k"], "options": {"bucket": "2"}},

@@ -3,13 +3,13 @@
 Rule: a procedure or an argument that has no counterpart is refused by name, never left out.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import pyarrow as pa
 
 from lakehouse_core.api.answer import Answer, answer_of
-from lakehouse_core.api.reports import CompactionReport
+from lakehouse_core.api.reports import CompactionReport, OrphanReport
 from lakehouse_core.api.table import Table
 from lakehouse_core.catalog.each_table import each_table
 from lakehouse_core.catalog.statements.names import StatementCall
@@ -47,6 +47,7 @@ _ARGUMENTS: Final[Mapping[str, tuple[str, ...]]] = {
     "compact_database": ("including_databases", "including_tables", "excluding_tables", "options"),
     "compact_manifest": ("table", "options", "dry_run"),
     "expire_snapshots": ("table", "retain_max", "retain_min", "older_than", "max_deletes", "options"),
+    "remove_orphan_files": ("table", "older_than", "dry_run", "parallelism", "mode"),
     "create_tag": ("table", "tag", "snapshot", "time_retained"),
     "create_tag_from_timestamp": ("table", "tag", "timestamp", "time_retained"),
     "replace_tag": ("table", "tag", "snapshot", "time_retained"),
@@ -77,7 +78,7 @@ _NO_KIND: Final = "is for a kind of table or object that does not exist here"
 _REFUSED: Final[Mapping[str, str]] = {
     **dict.fromkeys(
         (
-            *("trigger_tag_automatic_creation", "remove_orphan_files", "remove_unexisting_files"),
+            *("trigger_tag_automatic_creation", "remove_unexisting_files"),
             *("create_branch", "delete_branch", "rename_branch", "fast_forward", "merge_branch"),
             *("rewrite_file_index", "materialize_deletion_vectors"),
         ),
@@ -102,6 +103,8 @@ def call_procedure(call: StatementCall, statement: CallProcedure) -> Answer:
     arguments = _arguments(statement, name)
     if name == "compact_database":
         return _compact_database(call, arguments)
+    if name == "remove_orphan_files" and str(arguments.get("table")).endswith(".*"):
+        return _remove_orphans_of_database(call, arguments)
     table = _table(call, statement, arguments)
     return _VERBS[name](call, table, arguments)
 
@@ -227,10 +230,46 @@ def _expire(call: StatementCall, table: Table, arguments: Mapping[str, Any]) -> 
     return answer_of(call.sql.text, counted, [report])
 
 
+def _remove_orphans(call: StatementCall, table: Table, arguments: Mapping[str, Any]) -> Answer:
+    return _orphans_answer(call, [table.remove_orphans(**_which_orphans(arguments))])
+
+
+def _remove_orphans_of_database(call: StatementCall, arguments: Mapping[str, Any]) -> Answer:
+    which, catalog = _which_orphans(arguments), call.catalog
+    database = text_of("remove_orphan_files", "table", arguments).removesuffix(".*")
+    reports = each_table(
+        [f"{database}.{table}" for table in catalog.tables(database)],
+        lambda name, listener: catalog.table(name).remove_orphans(**which, progress=listener),
+        lambda name, error: OrphanReport(table=name, error=error),
+        verb="remove_orphans",
+        phase="removing the orphans of the tables",
+        progress=None,
+    )
+    return _orphans_answer(call, reports)
+
+
+def _which_orphans(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments of the verb. How many threads look for the files, and where, is Java's to choose."""
+    procedure = "remove_orphan_files"
+    older_than = time_of(procedure, "older_than", arguments)
+    given = {} if older_than is None else {"older_than": older_than}
+    return {"dry_run": flag_of(procedure, "dry_run", arguments), **given}
+
+
+def _orphans_answer(call: StatementCall, reports: Sequence[OrphanReport]) -> Answer:
+    totals = {
+        "deletedFileCount": sum(report.files_removed for report in reports),
+        "deletedFileTotalLenInBytes": sum(report.bytes_removed for report in reports),
+    }
+    row = pa.table({name: pa.array([total], pa.int64()) for name, total in totals.items()})
+    return answer_of(call.sql.text, row, reports)
+
+
 _VERBS: Final[Mapping[str, Callable[[StatementCall, Table, Mapping[str, Any]], Answer]]] = {
     "compact": _compact,
     "compact_manifest": _compact_manifest,
     "expire_snapshots": _expire,
+    "remove_orphan_files": _remove_orphans,
     **TAG_PROCEDURES,
     **ROLLBACK_PROCEDURES,
     **PARTITION_PROCEDURES,

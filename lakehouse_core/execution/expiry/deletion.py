@@ -220,7 +220,8 @@ def _delete(
             delete_all(store, [file.key for file in piece])
             gone(len(piece))
     if schema.table_options.expiry.clean_empty_folders and store.folders is not None:
-        _remove_empty_folders(store.folders, files)
+        kinds = (FileKind.DATA, FileKind.CHANGELOG)
+        remove_empty_folders(store.folders, (file.key for file in files if file.kind in kinds))
     if held:
         return Deleted(files=batches[0])
     keys = tuple(plan.key for plan in due)
@@ -289,9 +290,9 @@ def _measured(file: FileRef, info: ObjectInfo | None) -> FileRef:
     return replace(file, size=0 if info is None else info.size)
 
 
-def _remove_empty_folders(store: FolderStore, files: Iterable[FileRef]) -> None:
-    kinds = (FileKind.DATA, FileKind.CHANGELOG)
-    folders = {file.key.rpartition("/")[0] for file in files if file.kind in kinds}
+def remove_empty_folders(store: FolderStore, keys: Iterable[str]) -> None:
+    """Remove the folders that the deletion of these files left empty, and those above them."""
+    folders = {key.rpartition("/")[0] for key in keys} - {""}
     while folders:
         for folder in folders:
             store.delete_empty_folders(folder)

@@ -138,12 +138,11 @@ def _make_changelog(table: TableContext, snapshot_id: int, data: bytes) -> None:
     store.make_last([key])
 
 
-def delete_all(store: ObjectStore, keys: Iterable[str]) -> None:
+def delete_all(store: ObjectStore, keys: Iterable[str], *, left: str = "The plan stays; call again.") -> None:
+    """Delete these objects. Raises StorageUnavailable, with what is `left` to do, if one could not be deleted."""
     failed = store.delete(keys)
     if failed:
-        raise StorageUnavailable(
-            f"{store.uri(failed[0])}: {len(failed)} objects could not be deleted. The plan stays; call again."
-        )
+        raise StorageUnavailable(f"{store.uri(failed[0])}: {len(failed)} objects could not be deleted. {left}")
 
 
 def deleting() -> AbstractContextManager[None]:

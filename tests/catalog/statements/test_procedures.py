@@ -1,5 +1,9 @@
 """CALL of procedures about tags, consumers, rollbacks and buckets: each does what its verb does, and answers alike."""
 
+import os
+import time
+from pathlib import Path
+
 import pytest
 
 import lakehouse_core as lc
@@ -42,6 +46,30 @@ def test_a_tag_is_made_of_the_first_snapshot_of_a_time_or_later(table, call):
     expected = {"tagName": "eod", "snapshot": first + 1, "commit_time": times[1], "watermark": "null"}
     assert call(f"create_tag_from_timestamp('t', 'eod', {times[1]}, '1 d')") == [expected]
     assert call("create_tag_from_timestamp('t', 'first', 0)")[0]["snapshot"] == 1
+
+
+def test_orphans_are_removed_from_a_table_or_from_all_of_a_database(empty, table, call):
+    def leave():
+        staged = table.stage([{"k": 2, "v": "left"}], commit_user="killed", commit_identifier=1)
+        (message,) = staged.messages
+        data = Path(table.uri.removeprefix("file://")) / "bucket-0" / message.new_files[0].file_name
+        two_days_ago = time.time() - 2 * 86_400
+        os.utime(data, (two_days_ago, two_days_ago))
+        return {"deletedFileCount": 1, "deletedFileTotalLenInBytes": data.stat().st_size}
+
+    other = empty.create_table("s.other", {"k": "INT"})
+    expected = leave()
+    nothing = {"deletedFileCount": 0, "deletedFileTotalLenInBytes": 0}
+    three_days_ago = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(time.time() - 3 * 86_400))
+    assert call(f"remove_orphan_files('t', '{three_days_ago}')") == [nothing]
+    assert call("remove_orphan_files('t', dry_run => true, parallelism => 2, mode => 'local')") == [expected]
+    assert call("remove_orphan_files('t')") == [expected]
+    assert call("remove_orphan_files('t')") == [nothing]
+    expected = leave()
+    answer = empty.sql("CALL sys.remove_orphan_files('s.*')")
+    assert answer.to_arrow().to_pylist() == [expected]
+    assert [report.table for report in answer.reports] == [other.name, table.name]
+    assert value(table) == ["c"]
 
 
 def test_consumers_are_set_removed_and_cleared_by_patterns(table, call):
