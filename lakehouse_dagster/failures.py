@@ -3,7 +3,7 @@
 A transient error is retried, any other error fails at once.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import dagster as dg
@@ -22,6 +22,11 @@ TRANSIENT = (
 
 MOST_RETRIES = 3
 FIRST_WAIT_SECONDS = 5
+
+
+def first_lasting(errors: Sequence[lc.LakehouseError]) -> lc.LakehouseError:
+    """Return the first error that a repetition does not mend, else the first one."""
+    return next((error for error in errors if not isinstance(error, TRANSIENT)), errors[0])
 
 
 @contextmanager

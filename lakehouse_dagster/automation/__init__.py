@@ -9,6 +9,7 @@ from lakehouse_dagster.automation.fleet import urgent_sensor
 from lakehouse_dagster.automation.ingestion import derived_sensors, ingest_schedules, news_sensors
 from lakehouse_dagster.automation.jobs import fleet_job, ingest_job, maintain_job, observe_job
 from lakehouse_dagster.automation.lineage_ends import lineage_sensors
+from lakehouse_dagster.automation.orphans import orphans_job
 from lakehouse_dagster.automation.progress import progress_logger
 from lakehouse_dagster.automation.schedules import fleet_schedule, nightly_schedule
 from lakehouse_dagster.automation.sensors import maintenance_sensor
@@ -33,6 +34,7 @@ __all__ = [
     "news_sensors",
     "nightly_schedule",
     "observe_job",
+    "orphans_job",
     "progress_logger",
     "state_sensor",
     "urgent_sensor",

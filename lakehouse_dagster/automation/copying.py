@@ -3,30 +3,29 @@
 Rule: a run that ended early is executed again and goes on where it ended.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import dagster as dg
 
 import lakehouse_core as lc
 from lakehouse_dagster.automation.alerts import log_failed_step
+from lakehouse_dagster.automation.asked_tables import AskedTables
 from lakehouse_dagster.event_tags import DATA_VERSION
-from lakehouse_dagster.failures import TRANSIENT, retry_transient
+from lakehouse_dagster.failures import first_lasting, retry_transient
 from lakehouse_dagster.metadata import OUTCOME, details, findings, outcome, report_metadata, state_metadata
 from lakehouse_dagster.pipeline import TableState, incarnation, logged_progress, open_table, read_state
 from lakehouse_dagster.resources import LakehouseResource, spark_job
 from lakehouse_dagster.run_tags import root_run_id
 
 
-class CopyConfig(dg.Config):
-    """What one run copies: `tables` are `database.table`, `databases` mean all their tables; neither means all tables.
+class CopyConfig(AskedTables):
+    """What one run copies. `names` has the names of copies that have another name than their table.
 
-    `names` has the names of copies that have another name than their table. `snapshots` is the number of the newest
-    ones; `tags` and `branches` are names; None means all. With `data`, the verification reads the copied files too.
+    `snapshots` is the number of the newest ones; `tags` and `branches` are names; None means all. With `data`, the
+    verification reads the copied files too.
     """
 
-    tables: list[str] = []  # noqa: RUF012  # pydantic copies the default
-    databases: list[str] = []  # noqa: RUF012  # pydantic copies the default
     names: dict[str, str] = {}  # noqa: RUF012  # pydantic copies the default
     snapshots: int | None = None
     tags: list[str] | None = None
@@ -92,7 +91,7 @@ class _CopyRun:
             )
         errors: list[lc.LakehouseError] = []
         damaged: list[str] = []
-        for table in self._tables():
+        for table in self._config.names_in(self._source):
             try:
                 report = self._copy(table, self._config.names.get(table, table))
                 damaged += [f"{table}: {report.findings[0]}"] if report.findings else []
@@ -100,16 +99,10 @@ class _CopyRun:
                 self._context.log.error(f"{table}: {error}")
                 errors.append(error)
         if errors:
-            raise next((error for error in errors if not isinstance(error, TRANSIENT)), errors[0])
+            raise first_lasting(errors)
         if damaged:
             description = f"{len(damaged)} copies are there and are damaged: {'; '.join(damaged[:3])}"
             raise dg.Failure(description=description, allow_retries=False)
-
-    def _tables(self) -> Iterable[str]:
-        asked = self._config
-        of_databases = asked.databases or ([] if asked.tables else self._source.databases())
-        in_them = (f"{database}.{table}" for database in of_databases for table in self._source.tables(database))
-        return dict.fromkeys([*asked.tables, *in_them])
 
     def _copy(self, table: str, name: str) -> lc.CopyReport | lc.VerifyReport:
         source, asked, log = self._source.table(table), self._config, self._context.log

@@ -8,6 +8,7 @@ from lakehouse_core.execution.expiry.orphans import remove_orphans
 from tests.interop.engines import Java, Ours
 from tests.interop.judge import Judge
 from tests.interop.kinds import KINDS, Kind
+from tests.interop.values import arrow_rows
 
 pytestmark = pytest.mark.interop
 
@@ -21,7 +22,8 @@ def test_both_find_the_same_orphans_and_none_after_a_removal(
     ours.create(kind)
     for batch in kind.batches:
         ours.write(list(batch))
-    ours.table.stage(list(kind.batches[0]), commit_user="killed", commit_identifier=1)
+    rows = [{name: value for name, value in row.items() if name != "_kind"} for row in kind.batches[0]]
+    ours.table.stage(arrow_rows(rows, ours.table.schema.fields), commit_user="killed", commit_identifier=1)
     asked = {"table": "db.t", "warehouse": str(tmp_path), "olderThanMillis": ALWAYS}
     theirs = judge.call("orphan-clean", **asked, dryRun=True)["files"]
     before = ours.rows()

@@ -163,7 +163,7 @@ VERBS = {
     "expire tags": _on_table(_expire_tags, prepare=_keep_by_tag),
     "roll back": _on_table(lambda table: table.rollback_to(1)),
     "roll back to a tag": _on_table(lambda table: table.rollback_to(lc.AtTag("kept")), prepare=_keep_by_tag),
-    "remove orphans": _on_table(_remove_orphans, prepare=_stage_and_forget),
+    "remove orphans": _on_table(_remove_orphans, prepare=_stage_and_forget, resumes=True),
     "expire partitions": _on_table(
         lambda table: table.expire_partitions(),
         options={"partition.expiration-time": "1 d"},
