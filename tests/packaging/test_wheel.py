@@ -338,6 +338,7 @@ def test_the_scripts_of_a_user_pass_a_strict_type_check(python: Path, project: P
     assert 'expression has type "int", variable has type "str"' in error
 
 
+@pytest.mark.long
 @pytest.mark.dagster
 def test_the_test_of_the_page_passes(python: Path, project: Path):
     environ = {"LAKEHOUSE_WAREHOUSE": str(project / "unused"), "DAGSTER_DISABLE_TELEMETRY": "1"}
