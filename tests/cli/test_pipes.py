@@ -11,13 +11,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.pairs import in_turn
-
 PROGRAM = [sys.executable, "-c", "from lakehouse_core.cli import main; main()"]
 
 
 # A form that is read from its end, and one of text; `make test-long` takes the others.
-FORMS = in_turn(2, ["parquet", "jsonl", "csv", "arrow"])
+FORMS = ["parquet", "csv", *(pytest.param(form, marks=pytest.mark.long) for form in ("jsonl", "arrow"))]
 
 
 def run(*words: str, given: bytes | None = None) -> subprocess.CompletedProcess[bytes]:

@@ -270,7 +270,7 @@ FAULTS = [
     FaultKind.DIE_BEFORE,
     pytest.param(FaultKind.DIE_AFTER, marks=pytest.mark.long),
     pytest.param(FaultKind.FAIL_BEFORE, marks=pytest.mark.long),
-    FaultKind.FAIL_AFTER,
+    pytest.param(FaultKind.FAIL_AFTER, marks=pytest.mark.long),
     FaultKind.LOST_BEFORE,
     pytest.param(FaultKind.ENOSPC, marks=pytest.mark.long),
 ]
