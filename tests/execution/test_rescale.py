@@ -12,6 +12,7 @@ from lakehouse_core.catalog.catalog import Catalog
 from lakehouse_core.clock import VirtualClock
 from lakehouse_core.storage import Call, FaultyStore, MemoryStore
 from tests.execution.memory_place import Kind, MemoryPlace
+from tests.pairs import in_turn
 
 COLUMNS = {"k": "INT NOT NULL", "p": "INT NOT NULL", "v": "STRING", "n": "INT"}
 VECTORS = {"deletion-vectors.enabled": "true"}
@@ -72,7 +73,7 @@ def found_key(found: list[dict[str, Any]]) -> tuple[Any, ...]:
     return (found[0]["k"], found[0]["p"])
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", in_turn(2, KINDS))
 def test_a_table_has_the_same_rows_in_any_other_number_of_buckets_and_goes_on(kind: str) -> None:
     place = Place(kind).lived(kind)
     if kind == "key, vectors":

@@ -194,7 +194,7 @@ with dg.DagsterInstance.local_temp(home) as instance:
     ("die", "job", "report", "state"),
     [
         pytest.param(die_in_ingest, "sales.orders.ingest", "report_run_failed", "FAIL", marks=pytest.mark.long),
-        (die_in_write, "sales.copies.write", "report_run_failed", "FAIL"),
+        pytest.param(die_in_write, "sales.copies.write", "report_run_failed", "FAIL", marks=pytest.mark.long),
         # As when a user asks for the termination of a run whose process does not react.
         (die_in_ingest, "sales.orders.ingest", "report_run_canceled", "ABORT"),
     ],

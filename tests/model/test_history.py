@@ -270,7 +270,7 @@ FAULTS = [
     FaultKind.DIE_BEFORE,
     pytest.param(FaultKind.DIE_AFTER, marks=pytest.mark.long),
     pytest.param(FaultKind.FAIL_BEFORE, marks=pytest.mark.long),
-    FaultKind.FAIL_AFTER,
+    pytest.param(FaultKind.FAIL_AFTER, marks=pytest.mark.long),
     FaultKind.LOST_BEFORE,
     pytest.param(FaultKind.ENOSPC, marks=pytest.mark.long),
 ]
@@ -301,7 +301,7 @@ def test_an_expiry_that_fails_at_any_call_loses_nothing_and_is_finished_by_the_n
         check_after_a_crash(table, expected, tagged, f"call {number}, again")
 
 
-@pytest.mark.parametrize("kind", [FaultKind.DIE_BEFORE, FaultKind.DIE_AFTER])
+@pytest.mark.parametrize("kind", [FaultKind.DIE_AFTER, pytest.param(FaultKind.DIE_BEFORE, marks=pytest.mark.long)])
 def test_the_same_while_readers_are_waited_for(kind):
     original = eventful_table(**{"lakehouse.read.grace": "1 h"})
     counting = FaultyStore(original.copy().store)

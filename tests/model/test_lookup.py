@@ -69,7 +69,7 @@ ASKED = st.lists(st.sampled_from([*KEYS, (7, "a"), (0, "nobody")]), max_size=12)
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS.keys())
-@settings(max_examples=settings.default.max_examples // 4)
+@settings(max_examples=settings.default.max_examples // 5)
 @given(steps=STEPS, asked=ASKED, data=st.data())
 def test_a_lookup_is_a_scan_of_these_keys_at_every_snapshot(tmp_path_factory, kind, steps, asked, data):
     keys, options = kind

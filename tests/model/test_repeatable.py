@@ -24,6 +24,7 @@ from lakehouse_core.catalog.catalog import Catalog
 from lakehouse_core.clock import VirtualClock
 from lakehouse_core.format.avro_file import read_avro
 from lakehouse_core.storage import MemoryStore
+from tests.pairs import in_turn
 
 HISTORY = {"lakehouse.read.grace": "0 s", "snapshot.num-retained.min": "1", "manifest.merge-min-count": "4"}
 KEYED = {**HISTORY, "bucket": "2"}
@@ -150,7 +151,7 @@ def test_the_same_seed_writes_the_same_bytes_and_tells_the_same(name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", TABLES)
+@pytest.mark.parametrize("name", in_turn(2, TABLES))
 def test_another_seed_changes_uuids_alone(name):
     first, second = (dict(without_uuids(life)) for life in (first_life(name), live(name, 1)))
 

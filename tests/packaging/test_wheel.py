@@ -323,9 +323,10 @@ def test_a_table_scaffolded_in_a_project_of_dg_is_green_at_its_first_run_on_spar
     [
         pytest.param(["core_script.py"], id="core"),
         # Dagster's own types are read for the first time.
-        pytest.param(["shop_location.py", "runs.py", "fleet_location.py"], marks=pytest.mark.long, id="dagster"),
+        pytest.param(["shop_location.py", "runs.py", "fleet_location.py"], id="dagster"),
     ],
 )
+@pytest.mark.long  # `make test` looks at all types of the two packages beside the tests.
 def test_the_scripts_of_a_user_pass_a_strict_type_check(python: Path, project: Path, scripts: list[str]):
     checker = [sys.executable, "-m", "mypy", "--cache-dir", project / "cache", "--python-executable", python]
     command = [*checker, *scripts, "wrong_script.py"]
@@ -337,6 +338,7 @@ def test_the_scripts_of_a_user_pass_a_strict_type_check(python: Path, project: P
     assert 'expression has type "int", variable has type "str"' in error
 
 
+@pytest.mark.long
 @pytest.mark.dagster
 def test_the_test_of_the_page_passes(python: Path, project: Path):
     environ = {"LAKEHOUSE_WAREHOUSE": str(project / "unused"), "DAGSTER_DISABLE_TELEMETRY": "1"}

@@ -51,7 +51,7 @@ def test_both_engines_write_one_table_in_turn(spark: Any, tmp_path: Path, key: s
     assert table.verify(data=True).findings == ()
 
 
-@pytest.mark.parametrize("assigners", [None, "3"])
+@pytest.mark.parametrize("assigners", ["3", pytest.param(None, marks=pytest.mark.long)])
 def test_each_partition_has_its_own_buckets_on_spark_too(spark: Any, tmp_path: Path, assigners: str | None) -> None:
     options = {} if assigners is None else {"dynamic-bucket.initial-buckets": assigners}
     table = table_of(tmp_path, spark, {"p": "INT NOT NULL", "k": "INT NOT NULL", "v": "BIGINT"}, ["p", "k"], **options)

@@ -16,6 +16,7 @@ from lakehouse_core.format.data_types import UNASSIGNED, DataField, parse_type, 
 from lakehouse_core.options import BucketFunction
 from lakehouse_core.table.bucketing import Fixed
 from lakehouse_core.table.schema import new_schema
+from tests.pairs import in_turn
 
 pytestmark = pytest.mark.spark
 
@@ -81,7 +82,7 @@ def a_frame(spark, types, rows):
     return spark.createDataFrame(rows, schema)
 
 
-@pytest.mark.parametrize("key", [*KEYS_IN_SQL, *KEYS_IN_PYTHON])
+@pytest.mark.parametrize("key", in_turn(2, [*KEYS_IN_SQL, *KEYS_IN_PYTHON]))
 def test_spark_finds_the_bucket_that_the_format_says(spark, key):
     types, chance = types_of(key), random.Random(key)
     rows = [tuple(value_of(kind, chance) for kind in types) for _ in range(150)]

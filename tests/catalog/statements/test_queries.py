@@ -17,9 +17,10 @@ from lakehouse_core.execution.sql.relation import Relation
 from lakehouse_core.interchange.arrow_rows import ArrowRows
 from lakehouse_core.planning.sql.pushing import Pushed
 from tests.catalog.statements.query_tables import queries, rows_of
+from tests.pairs import in_turn
 
 
-@pytest.mark.parametrize("query", queries())
+@pytest.mark.parametrize("query", in_turn(2, queries()))
 def test_what_is_pushed_changes_no_answer(catalog, query, monkeypatch):
     pushed = catalog.sql(query).to_arrow()
     analyse = module.analyse

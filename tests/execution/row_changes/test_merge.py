@@ -11,6 +11,7 @@ import lakehouse_core as lc
 from tests.execution.row_changes.layouts import COLUMNS, LAYOUTS, Layout, catalog_over, in_order, made, rows_of
 from tests.execution.row_changes.test_model import copied, sound
 from tests.oracle.row_changes import Clause, Refused, Row, merged
+from tests.pairs import in_turn
 
 Test = Callable[[Any, Any], bool | None]
 SOURCES: tuple[list[Row], ...] = (
@@ -206,7 +207,7 @@ def pa_rows(source: list[Row]) -> Any:
     return pa.Table.from_pylist(source, schema=pa.schema(types))
 
 
-@pytest.mark.parametrize("name", LAYOUTS)
+@pytest.mark.parametrize("name", in_turn(2, LAYOUTS))
 def test_a_merge_leaves_what_the_model_leaves(name):
     store, _ = made(LAYOUTS[name])
     first = list(LAYOUTS).index(name) * 100

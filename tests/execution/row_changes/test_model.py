@@ -10,6 +10,7 @@ from lakehouse_core.clock import VirtualClock
 from lakehouse_core.storage import MemoryStore
 from tests.execution.row_changes.layouts import LAYOUTS, catalog_over, in_order, made, rows_of
 from tests.oracle.row_changes import Row, deleted, is_hit, updated
+from tests.pairs import in_turn
 
 CONDITIONS = (
     "k = 5",
@@ -56,7 +57,7 @@ def some(name: str) -> tuple[str, ...]:
     return CONDITIONS[list(LAYOUTS).index(name) % PARTS :: PARTS]
 
 
-@pytest.mark.parametrize("name", LAYOUTS)
+@pytest.mark.parametrize("name", in_turn(2, LAYOUTS, first=1))
 def test_a_delete_leaves_the_rows_for_which_its_condition_is_not_true(name):
     check_deletes(name, some(name))
 
@@ -88,7 +89,7 @@ def check_deletes(name: str, conditions: tuple[str, ...]) -> None:
         assert report.method == ("partitions" if whole else layout.deletes)
 
 
-@pytest.mark.parametrize("name", CHANGED)
+@pytest.mark.parametrize("name", in_turn(2, CHANGED, first=1))
 def test_an_update_leaves_the_new_values_where_its_condition_is_true(name):
     check_updates(
         name,

@@ -15,6 +15,7 @@ from lakehouse_core.clock import VirtualClock
 from lakehouse_core.storage import FaultyStore, MemoryStore
 from lakehouse_core.storage.faulty import Call
 from tests.execution.row_changes.layouts import LAYOUTS, Row, catalog_over, made, rows_of
+from tests.pairs import in_turn
 
 Statement = Callable[[lc.Table], Any]
 
@@ -157,7 +158,7 @@ FEW = [
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("layout", "first", "second"), FEW)
+@pytest.mark.parametrize(("layout", "first", "second"), in_turn(2, FEW))
 def test_two_at_once_are_like_one_after_the_other(layout, first, second):
     check_pair(layout, first, second, step=10 if "merge" in (first, second) else 4)
 
