@@ -89,6 +89,14 @@ def written(opened: bytes, *batches: pa.RecordBatch) -> str:
         (Use.BATCH_READ, {"jdbc.password": "canary"}, "Option jdbc.password: options end in Spark's plans"),
         (Use.BATCH_READ, {"metastore": "postgresql://me:canary@db/x"}, "Option metastore: found a password"),
         (Use.BATCH_WRITE, {"warehouse": "s3://key:canary@lake/wh"}, "Option warehouse: found a password"),
+        (Use.BATCH_WRITE, {"warehouse": "s3://key:can/ary/canary@lake/wh"}, "Option warehouse: found a password"),
+        (
+            Use.BATCH_READ,
+            {"warehouse": "s3://lake/wh?X-Amz-Signature=canary"},
+            "set the credentials in the environment",
+        ),
+        (Use.STREAM_READ, {"path": "az://lake/wh/db.db/t?sv=1&sig=canary"}, "Option path: found a password or a sig"),
+        (Use.STREAM_WRITE, {"profile": "https://me:canary@h"}, "Option profile: found a password"),
     ],
 )
 def test_options_that_fit_no_use_are_refused_without_their_secrets(use: Use, given: dict[str, str], said: str) -> None:
