@@ -38,7 +38,9 @@ _CHECKPOINT: Final = "checkpointlocation"
 _PLACE: Final = frozenset({"path", "table", "warehouse", "profile", "metastore"})
 _ROWS: Final = frozenset({"columns", "where"})
 _BATCH: Final = _PLACE | _ROWS | SCAN_KEYS
-_STREAM: Final = _PLACE | _ROWS | {"scan.mode", "scan.snapshot-id", CHANGELOG, CONSUMER}
+# Where a stream begins.
+STREAM_START: Final = frozenset({"scan.mode", "scan.snapshot-id"})
+_STREAM: Final = _PLACE | _ROWS | STREAM_START | {CHANGELOG, CONSUMER}
 _ALLOWED: Final[Mapping[Use, frozenset[str]]] = {
     Use.BATCH_READ: _BATCH,
     Use.STREAM_READ: _STREAM,
