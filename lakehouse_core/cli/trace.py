@@ -73,7 +73,7 @@ def trace(context: click.Context, *, what: str, table: str) -> int:
 
 
 def _rolled_back(table: Table, snapshot_id: int) -> str:
-    """Return what a snapshot brought back, for a message; nothing for one that is no rollback or only a tag holds."""
+    """Return what a rollback brought back, for a message; nothing for other snapshots, or if only a tag holds it."""
     with suppress(NotFound):
         snapshot = table.snapshot(snapshot_id)
         if snapshot is not None and snapshot.rolled_back_to is not None:
