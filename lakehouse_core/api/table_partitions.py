@@ -51,12 +51,12 @@ def expire_partitions(
         properties=call.checked_properties(),
         watch=call.watch("expire_partitions", table.name),
     )
-    if result is None:
+    if isinstance(result, str):
         latest_id = table.snapshots.latest_id()
         return PartitionExpiryReport(
             table=table.name,
             snapshot_id_before=latest_id,
-            noop_reason="no partition has expired",
+            noop_reason=result,
             dry_run=call.dry_run,
         )
     return extended(

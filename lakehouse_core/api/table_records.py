@@ -108,8 +108,8 @@ def trace_file(table: TableContext, file: str) -> Records[FileOrigin]:
 @names_table
 def trace_snapshot(table: TableContext, snapshot_id: int) -> Records[FileOrigin]:
     known = load_lineage(table)
-    made = known.lineage.made_by(snapshot_of(table, known, AtSnapshot(snapshot_id).id).id)
-    return origin_records(known.lineage.trail(made), known)
+    brought = known.lineage.brought_by(snapshot_of(table, known, AtSnapshot(snapshot_id).id).id)
+    return origin_records(known.lineage.trail(brought), known)
 
 
 def check_run(run_id: str) -> None:

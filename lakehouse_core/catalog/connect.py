@@ -24,6 +24,7 @@ from lakehouse_core.storage import (
     ObjectStore,
     StoreSpec,
     has_conditions,
+    has_secret,
     open_warehouse,
     parse_location,
     with_storage,
@@ -96,6 +97,11 @@ def address_of(
     if found is None and profile is not None:
         raise InvalidRequest(
             f"Profile {shown(profile)} has no warehouse. Add it there, or give one beside the profile."
+        )
+    if isinstance(found, str) and has_secret(found):
+        raise InvalidRequest(
+            "Warehouse: found a password or a signature in the address, which ends in messages and logs. Leave it out, "
+            "and set the credentials in the environment, or as {env: NAME} in a profile (docs/catalogs.md#profiles)."
         )
     if not isinstance(found, str) or is_broken(found):
         raise InvalidRequest(f"Warehouse {shown(found)}: expected {EXPECTED_ADDRESS}.")

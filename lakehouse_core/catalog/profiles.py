@@ -8,10 +8,9 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 from lakehouse_core.errors import InvalidRequest, NotFound, near_hint, shown
-from lakehouse_core.storage import home_expanded
+from lakehouse_core.storage import has_secret, home_expanded
 
 FILE_VARIABLE: Final = "LAKEHOUSE_PROFILES"
 _DEFAULT_FILE: Final = "~/.lakehouse.yaml"
@@ -100,17 +99,14 @@ def _text(given: Any, where: str, name: str) -> str:
         case int():
             return str(given)
         case str():
-            if any(word in name for word in _SECRETS) or (name == "metastore" and has_password(given)):
+            if any(word in name for word in _SECRETS) or (name == "metastore" and has_secret(given)):
                 raise InvalidRequest(
                     f"{where}: found a secret in the file. Write {{env: NAME}}, and set the variable NAME to it."
                 )
+            if has_secret(given):
+                raise InvalidRequest(
+                    f"{where}: found a password or a signature in the address. Leave it out, and give the credentials "
+                    "in the environment, or as {env: NAME} under storage."
+                )
             return given
     raise InvalidRequest(f"{where}: found {type(given).__name__}, expected a text or {{env: NAME}}.")
-
-
-def has_password(address: str) -> bool:
-    """Return whether an address may hold a password."""
-    try:
-        return urlsplit(address).password is not None
-    except ValueError:
-        return "@" in address

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from itertools import pairwise
 from pathlib import PurePosixPath
 from typing import Any, Final
@@ -46,7 +47,8 @@ def trace(context: click.Context, *, what: str, table: str) -> int:
     """
     if match := _SNAPSHOT.fullmatch(what):
         found = open_table(context, match[1])
-        _print_origins(context, found, f"snapshot {match[2]}", found.trace_snapshot(int(match[2])))
+        origins = found.trace_snapshot(int(match[2]))
+        _print_origins(context, found, f"snapshot {match[2]}{_rolled_back(found, int(match[2]))}", origins)
         return 0
     if what.isdecimal() and len(what) < SHORTEST_RUN:
         raise InvalidRequest(f"{shown(what)}: expected a snapshot with its table, as in sales.orders@{what}.")
@@ -68,6 +70,15 @@ def trace(context: click.Context, *, what: str, table: str) -> int:
             else f"{shown(what)}: no known snapshot of {where} was made by this run. It made none, or they expired."
         )
     return code
+
+
+def _rolled_back(table: Table, snapshot_id: int) -> str:
+    """Return what a rollback brought back, for a message; nothing for other snapshots, or if only a tag holds it."""
+    with suppress(NotFound):
+        snapshot = table.snapshot(snapshot_id)
+        if snapshot is not None and snapshot.rolled_back_to is not None:
+            return f", a rollback to snapshot {snapshot.rolled_back_to}"
+    return ""
 
 
 def _table_in(path: str) -> str | None:
@@ -106,6 +117,9 @@ def _print_origins(context: click.Context, table: Table, what: str, found: Recor
     if is_json(context):
         for row in rows:
             print_json({"table": table.name, **row})
+        return
+    if not rows:
+        click.echo(f"{table.name}: {what}: it made no file, and brought none back")
         return
     known = {row["snapshot_id"]: row for row in rows if row["snapshot_id"] is not None and not row["inputs"]}
     sources = [known[snapshot_id] for snapshot_id in sorted(known)]

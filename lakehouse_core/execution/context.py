@@ -11,6 +11,7 @@ from lakehouse_core.clock import Clock
 from lakehouse_core.errors import InvalidRequest
 from lakehouse_core.execution.engine import Engine
 from lakehouse_core.execution.tasks.runtime import TaskRuntime, local_runtime
+from lakehouse_core.metadata.added_files import AddedFiles
 from lakehouse_core.metadata.arbiter import CREATE_IF_ABSENT, Arbiter
 from lakehouse_core.metadata.changelog_log import ChangelogLog
 from lakehouse_core.metadata.look import Look
@@ -39,6 +40,7 @@ class TableContext:
     tags: TagLog
     changelogs: ChangelogLog
     manifests: ManifestReader
+    added: AddedFiles
     arbiter: Arbiter
     runtime: TaskRuntime
 
@@ -80,6 +82,7 @@ def table_context(
     has one.
     """
     layout = TableLayout(branch)
+    snapshots, manifests = SnapshotLog(store, layout, arbiter), ManifestReader(store, layout)
     return TableContext(
         name=name,
         store=store,
@@ -87,10 +90,11 @@ def table_context(
         clock=clock,
         engine=engine,
         schemas=SchemaLog(store, layout, arbiter) if schemas is None else schemas,
-        snapshots=SnapshotLog(store, layout, arbiter),
+        snapshots=snapshots,
         tags=TagLog(store, layout),
         changelogs=ChangelogLog(store, layout),
-        manifests=ManifestReader(store, layout),
+        manifests=manifests,
+        added=AddedFiles(snapshots, manifests),
         arbiter=arbiter,
         runtime=local_runtime(store, clock),
     )

@@ -77,8 +77,8 @@ def roll_back(
         return _planned(table, step, latest, schema)
     key, data = _file_of(table, state, state.snapshot)
     # Else an expiry could delete the files before the snapshot that names them again, and another engine's even later.
-    with held_for_rollback(table, state.snapshot, key, data) as release:
-        outcome = make_snapshot(table, step, schema, look)
+    with held_for_rollback(table, state.snapshot, key, data) as tags:
+        outcome = make_snapshot(table, step, schema, look, before_publish=tags.keep_returns_until)
     match outcome:
         case Committed(previous=previous, snapshot=snapshot, plan=plan):
             return RollbackResult(
@@ -90,7 +90,7 @@ def roll_back(
                 clock_note=outcome.clock_note,
             )
         case NothingToCommit(previous=previous):
-            release()
+            tags.release()
             return _nothing(state.snapshot, previous, attempts=outcome.attempts)
         case AlreadyCommitted():
             raise AssertionError("a fresh user has committed nothing before")

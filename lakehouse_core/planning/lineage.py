@@ -29,12 +29,16 @@ class BucketChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotChange:
-    """The file changes of one snapshot. `rescales`: it brought no rows, but others in the partitions' buckets."""
+    """The file changes of one snapshot. `rescales`: it brought no rows, but others in the partitions' buckets.
+
+    `returned`: the files, made by earlier snapshots, that a rollback brought back.
+    """
 
     snapshot_id: int
     kind: CommitKind
     buckets: tuple[BucketChange, ...]
     rescales: bool = False
+    returned: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,12 +71,21 @@ class _Made:
 
 
 def snapshot_change(
-    snapshot_id: int, kind: CommitKind, entries: Iterable[ManifestEntry], *, rescales: bool = False
+    snapshot_id: int,
+    kind: CommitKind,
+    entries: Iterable[ManifestEntry],
+    *,
+    rescales: bool = False,
+    rolls_back: bool = False,
 ) -> SnapshotChange:
-    """Return the change of a snapshot from the entries of its delta."""
+    """Return the change of a snapshot from the entries of its delta. `rolls_back`: the files that it adds are old."""
+    returned: dict[str, None] = {}
     added: dict[tuple[bytes, int], dict[str, None]] = {}
     deleted: dict[tuple[bytes, int], dict[str, None]] = {}
     for entry in entries:
+        if rolls_back and entry.kind is EntryKind.ADD:
+            returned[entry.file.file_name] = None
+            continue
         side = added if entry.kind is EntryKind.ADD else deleted
         side.setdefault((entry.partition, entry.bucket), {})[entry.file.file_name] = None
     nothing: dict[str, None] = {}
@@ -80,6 +93,7 @@ def snapshot_change(
         snapshot_id=snapshot_id,
         kind=kind,
         rescales=rescales,
+        returned=tuple(returned),
         buckets=tuple(
             BucketChange(
                 partition=place[0],
@@ -107,10 +121,12 @@ class Lineage:
         """Return whether a known snapshot made or removed the file."""
         return file_name in self._made or file_name in self._removed
 
-    def made_by(self, snapshot_id: int) -> tuple[str, ...]:
-        """Return the files that a snapshot made; none for a snapshot that is not known."""
+    def brought_by(self, snapshot_id: int) -> tuple[str, ...]:
+        """Return the files that a snapshot made, or brought back; none for a snapshot that is not known."""
         change = self._changes.get(snapshot_id)
-        return () if change is None else tuple(name for bucket in change.buckets for name in bucket.made)
+        if change is None:
+            return ()
+        return (*(name for bucket in change.buckets for name in bucket.made), *change.returned)
 
     def origin(self, file_name: str) -> Origin:
         """Return the origin of a file of the table. Its trail ends in itself if no known snapshot made it."""

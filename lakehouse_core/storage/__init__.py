@@ -16,6 +16,7 @@ from lakehouse_core.storage.opening import (
     parse_location,
     with_storage,
 )
+from lakehouse_core.storage.secrets import has_secret
 
 __all__ = [
     "EXPECTED_ADDRESS",
@@ -34,6 +35,7 @@ __all__ = [
     "StoreSpec",
     "child",
     "has_conditions",
+    "has_secret",
     "home_expanded",
     "inside",
     "is_hidden",

@@ -5,12 +5,12 @@ Source: docs/semantics/maintenance.md#partition-expiry.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from lakehouse_core.errors import InvalidRequest
-from lakehouse_core.format.data_types import DataType
+from lakehouse_core.format.data_types import DataType, TypeRoot
 from lakehouse_core.format.java_time import TimePattern, parse_time_pattern, read_time
 from lakehouse_core.format.partition_path import value_text
 from lakehouse_core.table.schema import TableSchema
@@ -32,13 +32,46 @@ class PartitionTimes:
 
         None if the values are not a time, or one is null.
         """
+        text = self._text(values)
+        return None if text is None else read_time(text, self.formatter)
+
+    def untimed(self, partitions: Iterable[Sequence[Any]]) -> str | None:
+        """Return how many partitions have values that are not a time, how the first of them was read, and what to do;
+        None if there is none. Partitions without a value are not counted.
+        """
+        every = [(values, text) for values in partitions if (text := self._text(values)) is not None]
+        wrong = [(values, text) for values, text in every if read_time(text, self.formatter) is None]
+        if not wrong:
+            return None
+        values, text = wrong[0]
+        named = ", ".join(
+            f"{name}={value_text(value, data_type, legacy=False)}"
+            for name, data_type, value in zip(self.names, self.types, values, strict=True)
+            if value is not None
+        )
+        number = f"{len(wrong):,} of {len(every):,} partitions have values"
+        read = f"{number} that are not a time, such as {named}, which counts as {text!r}"
+        pattern = f"${self.names[0]}" if self.pattern is None else self.pattern
+        dates = [
+            name
+            for name, one in zip(self.names, self.types, strict=True)
+            if getattr(one, "root", None) is TypeRoot.DATE
+        ]
+        if any(f"${name}" in pattern for name in dates):
+            return f"{read}: a DATE counts as its number of days. Delete such partitions by a condition"
+        return (
+            f"{read}. Give a formatter, and for several columns a pattern, that describe it, such as "
+            "formatter='yyyyMMdd' for 20240131, or set partition.timestamp-formatter and partition.timestamp-pattern"
+        )
+
+    def _text(self, values: Sequence[Any]) -> str | None:
+        """Return the text that is parsed as a time; None if a value that it needs is null."""
         # The values as Java's texts: a DATE is its number of days, which is a time only with a formatter for numbers.
         texts = {
             name: None if value is None else value_text(value, data_type, legacy=True)
             for name, data_type, value in zip(self.names, self.types, values, strict=True)
         }
-        text = texts[self.names[0]] if self.pattern is None else _filled(self.pattern, list(texts.items()))
-        return None if text is None else read_time(text, self.formatter)
+        return texts[self.names[0]] if self.pattern is None else _filled(self.pattern, list(texts.items()))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,6 +16,8 @@ from dagster._core.execution.backfill import BulkActionStatus
 from dagster._core.launcher.base import CheckRunHealthResult, LaunchRunContext, WorkerStatus
 from dagster._core.run_coordinator.base import SubmitRunContext
 from dagster._core.run_coordinator.queued_run_coordinator import QueuedRunCoordinator
+from dagster._core.storage.runs.schema import KeyValueStoreTable
+from dagster._core.storage.runs.sql_run_storage import SqlRunStorage
 from dagster._grpc.types import ExecuteRunArgs
 from dagster._serdes import deserialize_value, serialize_value
 
@@ -30,6 +32,7 @@ __all__ = [
     "asset_tags",
     "check_target",
     "execution_arguments",
+    "forget_value",
     "instance_of",
     "is_canceled_backfill",
     "location_name",
@@ -62,6 +65,16 @@ def instance_of(arguments: str) -> dg.DagsterInstance:
     reference = deserialize_value(arguments, ExecuteRunArgs).instance_ref
     assert reference is not None
     return dg.DagsterInstance.from_ref(reference)
+
+
+def forget_value(instance: dg.DagsterInstance, key: str) -> None:
+    """Delete a value that `set_cursor_values` stored; storages other than Dagster's own keep an empty one."""
+    storage = instance.daemon_cursor_storage
+    if not isinstance(storage, SqlRunStorage):
+        storage.set_cursor_values({key: ""})
+        return
+    with storage.connect() as connection:
+        connection.execute(KeyValueStoreTable.delete().where(KeyValueStoreTable.c.key == key))
 
 
 def asset_tags(context: SubmitRunContext) -> list[dict[str, str]]:

@@ -12,6 +12,7 @@ from typing import Any
 
 import dagster as dg
 
+from lakehouse_dagster.instance.dagster_internals import forget_value
 from lakehouse_dagster.instance.workers import Worker
 
 INTERVAL_SECONDS = 5
@@ -20,6 +21,9 @@ SILENT_SECONDS = 45
 # The time between two looks counts as no more than this. After an outage of the database nothing was seen for long,
 # and a worker that lives is about to be heard again.
 _MOST_BETWEEN_LOOKS = 20
+# How often the first heartbeat is tried: without it, a daemon elsewhere calls the run dead at its first look.
+_FIRST_TRIES = 5
+_FIRST_WAIT_SECONDS = 2
 # A run that nobody has asked about for so long is over.
 _FORGET_SECONDS = 900
 
@@ -48,10 +52,29 @@ def read_heartbeat(instance: dg.DagsterInstance, run_id: str) -> Heartbeat | Non
         return None
 
 
+def forget_heartbeat(instance: dg.DagsterInstance, run_id: str) -> None:
+    """Delete the heartbeat of a run that is over. It stays if the database does not answer, and harms nothing."""
+    try:
+        forget_value(instance, _key(run_id))
+    except Exception as error:
+        print(f"cannot delete the heartbeat of run {run_id}: {error}", file=sys.stderr)
+
+
 def keep_beating(instance: dg.DagsterInstance, worker: Worker) -> threading.Thread:
-    """Store the first heartbeat of this process, and go on in a thread until the run or the process ends."""
+    """Store the first heartbeat of this process, and go on in a thread until the run or the process ends.
+
+    Raises the error of the storage if it does not take the first heartbeat in several tries.
+    """
     first = Heartbeat(worker=worker, count=0)
-    store_heartbeat(instance, first)
+    for left in reversed(range(_FIRST_TRIES)):
+        try:
+            store_heartbeat(instance, first)
+            break
+        except Exception as error:  # As later ones: the database may have failed for a moment.
+            if not left:
+                raise
+            _tell(first, error)
+            time.sleep(_FIRST_WAIT_SECONDS)
     thread = threading.Thread(target=_go_on, args=(instance.get_ref(), first), daemon=True)
     thread.start()
     return thread
@@ -80,6 +103,7 @@ def _store_until_over(instance: dg.DagsterInstance, heartbeat: Heartbeat) -> Non
             continue
         # A process stores its first heartbeat before it makes the run that it executes by itself.
         if run is not None and run.is_finished:
+            forget_heartbeat(instance, heartbeat.worker.run_id)
             return
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import dagster as dg
 
 from lakehouse_dagster.instance.dagster_internals import instance_of
-from lakehouse_dagster.instance.heartbeats import keep_beating
+from lakehouse_dagster.instance.heartbeats import forget_heartbeat, keep_beating
 from lakehouse_dagster.instance.workers import this_process, write_record
 
 # How soon a click on "Terminate" reaches the run.
@@ -43,6 +43,15 @@ def main(arguments: Sequence[str]) -> None:
         runpy.run_module("dagster", run_name="__main__", alter_sys=True)
     finally:
         done.set()
+        _forget(execution, run_id)
+
+
+def _forget(execution: str, run_id: str) -> None:
+    try:
+        with instance_of(execution) as instance:
+            forget_heartbeat(instance, run_id)
+    except Exception as error:  # The run is over, and its heartbeat harms nothing.
+        print(f"cannot delete the heartbeat of run {run_id}: {error}", file=sys.stderr)
 
 
 def _interrupt_when_over(execution: str, run_id: str, done: threading.Event) -> None:

@@ -178,8 +178,8 @@ def unapplied(followed: lc.Table, table: lc.Table | None, *, commit_user: str) -
     first.
 
     Raises SnapshotExpired when the changes of one are expired, and not staged either; a table without any snapshot can
-    begin with the `first_state` then. Raises InvalidRequest when the table that `table` followed was dropped since:
-    rows of that table would stay for ever.
+    begin with the `first_state` then. Raises InvalidRequest when the table that `table` followed was dropped since, or
+    rolled back to an earlier snapshot: rows of before would stay for ever.
     """
     done = 0
     if table is not None:
@@ -190,6 +190,16 @@ def unapplied(followed: lc.Table, table: lc.Table | None, *, commit_user: str) -
                 f"({commit_user}). Drop {table.name}; the next run makes it anew."
             )
         done = committed_identifier(table, commit_user) or 0
+        if (rollback := _last_rollback(followed, done)) is not None:
+            if done:
+                raise lc.InvalidRequest(
+                    f"{table.name}: it has the changes of {followed.name} up to snapshot {done}, and snapshot "
+                    f"{rollback.id} rolled {followed.name} back to snapshot {rollback.rolled_back_to}, which no change "
+                    f"tells. Drop {table.name}; the next run makes it anew."
+                )
+            # The rows after the rollback are staged, and not yet committed.
+            if found := _staged_and_later(followed, table, done, commit_user=commit_user):
+                return found
     error: lc.LakehouseError
     try:
         return _changed_after(followed, done)
@@ -210,24 +220,38 @@ def unapplied(followed: lc.Table, table: lc.Table | None, *, commit_user: str) -
 
 
 def first_state(followed: lc.Table, table: lc.Table | None, *, commit_user: str) -> Batch | None:
-    """Return the snapshot of `followed` with whose rows a table begins that can no longer have all changes, None if it
-    can, or has begun.
+    """Return the snapshot of `followed` with whose rows a table begins that can no longer have all changes, because
+    some are expired or were rolled back; None if it can, or has begun.
     """
     if (table is not None and table.snapshot() is not None) or (latest := followed.snapshot()) is None:
         return None
-    try:
-        _changed_after(followed, 0)
-    except lc.SnapshotExpired:
-        pass
-    else:
-        return None
+    rollback = _last_rollback(followed, 0)
+    if rollback is None:
+        try:
+            _changed_after(followed, 0)
+        except lc.SnapshotExpired:
+            pass
+        else:
+            return None
     try:
         # Of the changes from the first one on, or of an earlier state, which the later ones continue.
-        if table is not None and _staged_and_later(followed, table, 0, commit_user=commit_user):
+        found = [] if table is None else _staged_and_later(followed, table, 0, commit_user=commit_user)
+        if found and (rollback is None or found[0].identifier >= rollback.id):
             return None
     except (lc.SnapshotExpired, lc.InvalidRequest):
         pass
     return _snapshot_batch(followed, latest.id)
+
+
+def _last_rollback(followed: lc.Table, after_id: int) -> lc.Snapshot | None:
+    """Return the newest of the existing snapshots after `after_id` that rolled the table back."""
+    latest = followed.snapshot()
+    if latest is None or latest.id <= after_id:
+        return None
+    return next(
+        (each for each in reversed(followed.snapshots()) if each.id > after_id and each.rolled_back_to is not None),
+        None,
+    )
 
 
 def _staged_and_later(followed: lc.Table, table: lc.Table, done: int, *, commit_user: str) -> list[Batch]:

@@ -119,6 +119,23 @@ def test_the_trail_ends_where_snapshots_expired_and_says_so(table):
         table.trace_snapshot(1)
 
 
+def test_a_rollback_leads_to_what_made_the_files_that_came_back_as_far_as_that_is_known(table):
+    table.create_tag("two", at=2)
+    assert table.rollback_to(2).snapshot_id == 6
+    expected = [(1, run(1), 0, False), (2, run(2), 0, False)]
+
+    assert sorted(origins(table.trace_snapshot(6))) == expected
+    table.expire_snapshots(retain_max=1, retain_min=1)
+    assert [snapshot.id for snapshot in table.snapshots()] == [6]
+    first, second = sorted(origins(table.trace_snapshot(6)), key=lambda one: one[0] or 0)
+    assert (first, second) == ((None, None, 0, True), expected[1])
+    table.delete_tag("two")
+    assert {origin.note for origin in table.trace_snapshot(6)} == {
+        "made by an expired snapshot; the earliest retained one is 6"
+    }
+    assert len(table.trace_snapshot(6)) == len(table.files()) == 2
+
+
 def test_a_tag_keeps_the_trail_of_its_snapshot(table):
     table.create_tag("third", at=3)
     table.expire_snapshots(retain_max=1, retain_min=1)

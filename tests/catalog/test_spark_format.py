@@ -89,6 +89,14 @@ def written(opened: bytes, *batches: pa.RecordBatch) -> str:
         (Use.BATCH_READ, {"jdbc.password": "canary"}, "Option jdbc.password: options end in Spark's plans"),
         (Use.BATCH_READ, {"metastore": "postgresql://me:canary@db/x"}, "Option metastore: found a password"),
         (Use.BATCH_WRITE, {"warehouse": "s3://key:canary@lake/wh"}, "Option warehouse: found a password"),
+        (Use.BATCH_WRITE, {"warehouse": "s3://key:can/ary/canary@lake/wh"}, "Option warehouse: found a password"),
+        (
+            Use.BATCH_READ,
+            {"warehouse": "s3://lake/wh?X-Amz-Signature=canary"},
+            "set the credentials in the environment",
+        ),
+        (Use.STREAM_READ, {"path": "az://lake/wh/db.db/t?sv=1&sig=canary"}, "Option path: found a password or a sig"),
+        (Use.STREAM_WRITE, {"profile": "https://me:canary@h"}, "Option profile: found a password"),
     ],
 )
 def test_options_that_fit_no_use_are_refused_without_their_secrets(use: Use, given: dict[str, str], said: str) -> None:
@@ -414,6 +422,31 @@ def test_a_stream_that_replaces_its_result_overwrites_the_table(
     assert ids(table) == [1]
 
 
+@pytest.mark.parametrize("texts", [[], [None]])
+@pytest.mark.parametrize(("overwrite", "expected"), [(True, []), (False, [1])])
+def test_a_batch_of_a_stream_without_a_task_replaces_the_rows_by_none(
+    table: lc.Table, options: dict[str, str], overwrite: bool, expected: list[int], texts: list[str | None]
+) -> None:
+    given = {**options, "checkpointlocation": "/somewhere"}
+    table.write(pa.Table.from_batches([rows(1)]))
+    opened = spark_format.open_stream(given, FRAME, overwrite)
+
+    for number in (0, 1, 1):
+        spark_format.stream_commit(given, opened, texts, number)
+
+    assert ids(table) == expected
+
+
+def test_tasks_that_all_told_nothing_replace_no_rows(table: lc.Table, options: dict[str, str]) -> None:
+    table.write(pa.Table.from_batches([rows(1)]))
+    opened = spark_format.open_batch(options, FRAME, True)
+
+    with pytest.raises(lc.TaskFailed, match="2 of 2 tasks did not tell what they wrote"):
+        spark_format.batch_commit(options, opened, [None, None])
+
+    assert ids(table) == [1]
+
+
 def test_rows_of_a_stream_keep_the_schema_of_its_start(
     table: lc.Table, options: dict[str, str], query: list[str]
 ) -> None:
@@ -488,6 +521,33 @@ def test_a_stream_from_a_snapshot_on_reads_changes_alone(table: lc.Table, option
     for each in (3, 4):
         table.write(pa.Table.from_batches([rows(each)]))
     assert rows_of(ahead.partitions(waiting, ahead.latest_offset())) == [(1, 4, "v4")]
+
+
+@pytest.mark.parametrize("written", [0, 1])
+def test_a_stream_from_a_snapshot_that_does_not_exist_yet_waits_for_it(
+    table: lc.Table, options: dict[str, str], written: int
+) -> None:
+    for each in range(written):
+        table.write(pa.Table.from_batches([rows(each)]))
+    given = {**options, "scan.snapshot-id": "4"}
+    source = stream(given)
+    start = source.initial_offset()
+    for each in range(written, 6):
+        assert rows_of(source.partitions(start, source.latest_offset())) == [(1, k, f"v{k}") for k in range(3, each)]
+        table.write(pa.Table.from_batches([rows(each)]))
+
+    assert rows_of(source.partitions(start, source.latest_offset())) == [(1, k, f"v{k}") for k in (3, 4, 5)]
+
+
+def test_a_batch_read_of_a_snapshot_that_does_not_exist_yet_is_refused(
+    table: lc.Table, options: dict[str, str]
+) -> None:
+    table.write(pa.Table.from_batches([rows(1)]))
+    with pytest.raises(lc.NotFound, match="4"):
+        read({**options, "scan.snapshot-id": "4"})
+    for other in ({"scan.tag-name": "eod"}, {"scan.snapshot-id": "4", "scan.tag-name": "eod"}):
+        with pytest.raises((lc.NotFound, lc.InvalidRequest)):
+            spark_format.source_schema({**options, **other})
 
 
 def test_a_stream_of_changes_has_their_kinds(catalog: lc.Catalog, options: dict[str, str]) -> None:

@@ -295,6 +295,19 @@ def test_partitions_in_use_are_left_alone(shell, orders):
     assert answer.lines[0] == "sales.orders: nothing done: every partition had a new file within the idle time"
 
 
+def test_a_rollback_is_traced_to_what_it_brought_back(shell, orders):
+    shell("write", orders, "orders.csv", "--overwrite")
+    for _ in range(2):
+        shell("rollback", orders, "--to", "1")
+        shell("write", orders, "orders.csv")
+
+    (first, *_) = shell("trace", f"{orders}@3").lines
+    removed = shell("trace", f"{orders}@5").lines
+
+    assert first == "sales.orders: snapshot 3, a rollback to snapshot 1: rows of snapshot 1"
+    assert removed == ["sales.orders: snapshot 5, a rollback to snapshot 1: it made no file, and brought none back"]
+
+
 def test_a_file_a_snapshot_and_a_run_are_traced(shell, orders, home):
     table = lc.connect(home / "wh").table(orders)
     row = {"dt": date(2013, 1, 1), "id": 1, "status": "paid", "amount": None}

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
-from itertools import count
+from itertools import count, pairwise
 from typing import Any
 
 import pytest
@@ -324,6 +324,46 @@ def test_whoever_commits_or_expires_during_a_rollback_leaves_before_or_after_it(
         assert place.table().tags() == []
         calls += 1
     assert calls > 10
+
+
+def lost_by_java(table: lc.Table) -> set[str]:
+    """Return the files of the latest state that Java's expiry of all snapshots before it deletes: those that a snapshot
+    removes and the nearest tag before it does not have.
+    """
+    context = table._context
+    names = {
+        snapshot.id: {entry.file.file_name for entry in context.manifests.live_entries(snapshot)}
+        for snapshot in [*context.snapshots.history(), *(tag.snapshot for tag in context.tags.all().values())]
+    }
+    tagged = sorted(tag.snapshot.id for tag in context.tags.all().values())
+    *_, latest = context.snapshots.history()
+    lost: set[str] = set()
+    for before, after in pairwise(context.snapshots.history()):
+        nearest = max((id for id in tagged if id < after.id), default=None)
+        kept = set() if nearest is None else names[nearest]
+        lost |= (names[before.id] - names[after.id] - kept) & names[latest.id]
+    return lost
+
+
+def test_a_rollback_tags_those_that_others_made_meanwhile() -> None:
+    lived = Place("append")
+    lived.table().write(ROWS)
+    lived.table().overwrite([{"k": 1, "p": 0, "v": "b"}], dynamic=False)
+    lived.table().create_tag("of the user")
+    place = lived.copy()
+    counting = FaultyStore(place.store)
+    place.table(counting).rollback_to(1)
+    for number in range(1, len(counting.calls) + 1):
+        place = lived.copy()
+
+        def interrupt(call: Call, number: int = number, place: Place = place) -> None:
+            if call.number == number:
+                place.table().rollback_to(1)
+                place.table().overwrite([{"k": 2, "p": 0, "v": "c"}], dynamic=False)
+
+        place.table(FaultyStore(place.store, on_call=interrupt)).rollback_to(1)
+
+        assert lost_by_java(place.table()) == set(), number
 
 
 @pytest.mark.parametrize("kind", ["append", "key", "key, dynamic"])

@@ -193,6 +193,37 @@ def behind(ready: ReadyLake) -> Behind:
     return source.behind(ready.table("d.open_orders"), SimpleNamespace(lakehouse=lakehouse), ready.instance)
 
 
+def test_a_table_whose_source_was_rolled_back_says_so_and_is_made_anew(ready: ReadyLake) -> None:
+    write(ready, (0, None), (1, None), (2, None))
+    assert run(ready).success
+    ready.table("d.orders").rollback_to(1)
+    write(ready, (5, None))
+    told = "snapshot 4 rolled d.orders back to snapshot 1, which no change tells. Drop d.open_orders"
+
+    assert told in str(behind(ready).fault)
+    assert told in failure(run(ready))
+    assert open_orders(ready) == [0, 1, 2]
+    lc.connect(ready.warehouse).drop_table("d.open_orders")
+    assert run(ready).success
+    assert open_orders(ready) == [0, 5]
+    assert behind(ready).fault == ""
+    write(ready, (6, None))
+    assert behind(ready).waiting == ("6",)
+    assert run(ready).success
+    assert open_orders(ready) == [0, 5, 6]
+
+
+def test_a_table_that_begins_after_a_rollback_begins_with_the_rows(ready: ReadyLake) -> None:
+    write(ready, (0, None), (1, None))
+    ready.table("d.orders").rollback_to(1)
+
+    assert run(ready, commit=False).success
+    assert behind(ready).fault == ""
+    write(ready, (7, None))
+    assert run(ready).success
+    assert open_orders(ready) == [0, 7]
+
+
 def test_an_expiry_keeps_the_changes_that_a_table_has_yet_to_take(ready: ReadyLake) -> None:
     write(ready, (0, None))
     assert run(ready).success

@@ -40,8 +40,8 @@ def test_a_trail_names_each_file_once_and_the_nearer_ones_first():
     lineage = Lineage(change(*STEP.fullmatch(step).groups()) for step in steps)
 
     assert [origin.file_name for origin in lineage.trail(("d", "b"))] == ["d", "b", "c", "a"]
-    assert lineage.made_by(4) == ("d",)
-    assert lineage.made_by(9) == ()
+    assert lineage.brought_by(4) == ("d",)
+    assert lineage.brought_by(9) == ()
     assert (lineage.knows("a"), lineage.knows("z")) == (True, False)
 
 

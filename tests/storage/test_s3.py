@@ -217,6 +217,11 @@ def test_what_a_store_answers_comes_with_what_to_do(store: ObjectStore, code: st
         ("s3://lake/x", {"endpoint": "lake.example.com"}, "expected the address of a service without user"),
         ("s3://lake/x", {"endpoint": "http://lake.example.com"}, "is not encrypted. Use https"),
         ("s3://lake/x", {"endpoint": f"https://me:{SECRET}@example.com"}, "without user and password"),
+        (
+            "s3://lake/x",
+            {"endpoint": f"https://example.com/?X-Amz-Security-Token={SECRET}"},
+            "found a password or a sig",
+        ),
         ("s3://lake/x", {"access-key": "a"}, "access-key and secret-key belong together"),
         ("s3://lake/x", {"session-token": "a"}, "access-key and secret-key belong together"),
         ("s3://lake/x", {"timeout": "0"}, "timeout is '0'. Expected a whole number from 1 to 3600"),
@@ -231,6 +236,7 @@ def test_a_wrong_address_or_setting_is_refused(warehouse: str, storage: dict[str
         lc.connect(warehouse, storage=storage)
 
     assert expected in str(refused.value)
+    assert SECRET not in str(refused.value)
 
 
 @pytest.mark.parametrize(

@@ -6,10 +6,11 @@ Source: docs/spark.md#formatlakehouse.
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
-from lakehouse_core.catalog.spark_format.settings import CHANGELOG, Settings, Use, settings_of
-from lakehouse_core.errors import InvalidRequest
+from lakehouse_core.api.scan import Scan
+from lakehouse_core.api.table import Table
+from lakehouse_core.catalog.spark_format.settings import CHANGELOG, STREAM_START, Settings, Use, settings_of
+from lakehouse_core.errors import InvalidRequest, NotFound, SnapshotExpired
 from lakehouse_core.execution.engines.spark.source import check_types, plan_partitions, plan_schema
-from lakehouse_core.execution.read.scan import ScanPlan
 from lakehouse_core.execution.tasks.read import ROW_KIND_COLUMN
 
 # Named for the reader: only the Spark engine knows Spark.
@@ -19,7 +20,17 @@ StructType: TypeAlias = Any
 def source_schema(options: Mapping[str, str]) -> StructType:
     """Return the columns of a read, for which the user gives no schema. Raises the errors of a scan."""
     settings = settings_of(options, Use.SCHEMA)
-    return plan_schema(_plan(settings, settings.columns), with_row_kind=settings.with_row_kind)
+    table = settings.open()
+    try:
+        plan = _scan(table, settings, settings.columns, settings.scan).plan()
+    except SnapshotExpired:
+        raise
+    except NotFound:
+        # A stream waits for a snapshot that does not exist yet; a batch read raises the error when it is planned.
+        if not settings.scan.keys() <= STREAM_START:
+            raise
+        plan = _scan(table, settings, settings.columns, {}).plan()
+    return plan_schema(plan, with_row_kind=settings.with_row_kind)
 
 
 def check_batch_read(options: Mapping[str, str]) -> None:
@@ -30,7 +41,8 @@ def check_batch_read(options: Mapping[str, str]) -> None:
 def batch_partitions(options: Mapping[str, str], schema: StructType, cores: int) -> list[bytes]:
     """Return the partitions of a read of the columns in `schema`. Raises the errors of a scan."""
     settings = settings_of(options, Use.BATCH_READ)
-    plan = _plan(settings, chosen_columns(settings, schema.names))
+    columns = chosen_columns(settings, schema.names)
+    plan = _scan(settings.open(), settings, columns, settings.scan).plan()
     check_types(schema, plan_schema(plan), settings.table)
     return plan_partitions(plan, cores)
 
@@ -53,5 +65,5 @@ def chosen_columns(settings: Settings, declared: Sequence[str]) -> list[str]:
     return names
 
 
-def _plan(settings: Settings, columns: Sequence[str] | None) -> ScanPlan:
-    return settings.open().scan(columns=columns, where=settings.where, options=settings.scan).plan()
+def _scan(table: Table, settings: Settings, columns: Sequence[str] | None, options: Mapping[str, str]) -> Scan:
+    return table.scan(columns=columns, where=settings.where, options=options)

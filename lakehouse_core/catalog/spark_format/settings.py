@@ -13,9 +13,9 @@ from typing import Final
 from lakehouse_core.api.table import Table
 from lakehouse_core.catalog.connect import connect
 from lakehouse_core.catalog.names import DATABASE_SUFFIX, near
-from lakehouse_core.catalog.profiles import has_password
 from lakehouse_core.errors import InvalidRequest, shown
 from lakehouse_core.options import SCAN_KEYS
+from lakehouse_core.storage import has_secret
 
 
 class Use(StrEnum):
@@ -38,7 +38,9 @@ _CHECKPOINT: Final = "checkpointlocation"
 _PLACE: Final = frozenset({"path", "table", "warehouse", "profile", "metastore"})
 _ROWS: Final = frozenset({"columns", "where"})
 _BATCH: Final = _PLACE | _ROWS | SCAN_KEYS
-_STREAM: Final = _PLACE | _ROWS | {"scan.mode", "scan.snapshot-id", CHANGELOG, CONSUMER}
+# Where a stream begins.
+STREAM_START: Final = frozenset({"scan.mode", "scan.snapshot-id"})
+_STREAM: Final = _PLACE | _ROWS | STREAM_START | {CHANGELOG, CONSUMER}
 _ALLOWED: Final[Mapping[Use, frozenset[str]]] = {
     Use.BATCH_READ: _BATCH,
     Use.STREAM_READ: _STREAM,
@@ -104,10 +106,11 @@ def _check_names(given: Mapping[str, str], use: Use) -> None:
                 f"Option {name}: options end in Spark's plans and event logs. Set secrets in the environment of driver "
                 "and workers, and name the warehouse by a profile (docs/catalogs.md#profiles)."
             )
-        if name in ("path", "table", "warehouse", "metastore") and has_password(value):
+        if name in _PLACE and has_secret(value):
             raise InvalidRequest(
-                f"Option {name}: found a password in the address; options end in Spark's plans and event logs. Name "
-                "a profile that takes it from the environment (docs/catalogs.md#profiles)."
+                f"Option {name}: found a password or a signature in the address; options end in Spark's plans and "
+                "event logs. Leave it out, and set the credentials in the environment, or name a profile that takes "
+                "them from there (docs/catalogs.md#profiles)."
             )
         if name in _ALLOWED[use]:
             continue

@@ -69,7 +69,12 @@ def stream_commit(options: Mapping[str, str], opened: bytes, texts: Sequence[str
     table = settings_of(options, Use.STREAM_WRITE).open()
     answers = _all_answers(table, texts)
     messages = _messages(table, answers)
+    mode = unpacked_stage(opened).staged.mode
     if not answers:
+        if not isinstance(mode, Append):
+            # Nobody has told the query. To replace the rows by none again is harmless: a repeated batch is the last.
+            begun = open_stage(table._context, table._context.clock.uuid(), BATCH_IDENTIFIER, mode, _CALL)
+            commit_open(table._context, begun, (), _CALL)
         return
     query = answers[0].query
     if query is None:
@@ -77,7 +82,6 @@ def stream_commit(options: Mapping[str, str], opened: bytes, texts: Sequence[str
             f"{table.name}: Spark told its tasks no id of the query. Use foreachBatch: {_STREAM_LINE}"
         )
     schema_id = answers[0].schema_id
-    mode = unpacked_stage(opened).staged.mode
     try:
         begun = open_stage(table._context, query, batch_id, mode, _CALL)
     except LakehouseError:
@@ -130,12 +134,12 @@ def _answers(texts: Sequence[str | None]) -> list[Written]:
 
 
 def _all_answers(table: Table, texts: Sequence[str | None]) -> list[Written]:
-    """Return what the tasks wrote. A write without partitions has one task, which answers nothing.
+    """Return what the tasks wrote. A write without partitions has at most one task, which answers nothing.
 
     Raises TaskFailed if some tasks have not answered: `aborted` then deletes what the others wrote.
     """
     answers = _answers(texts)
-    if answers and len(answers) < len(texts):
+    if len(answers) < len(texts) and len(texts) > 1:
         raise TaskFailed(
             f"{table.name}: {len(texts) - len(answers)} of {len(texts)} tasks did not tell what they wrote. Nothing is "
             "applied: write again."

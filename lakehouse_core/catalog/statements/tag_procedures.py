@@ -4,6 +4,7 @@ Rule: the answer has the columns of Java's procedure.
 """
 
 from collections.abc import Callable, Mapping
+from operator import itemgetter
 from typing import Any, Final
 
 import pyarrow as pa
@@ -37,10 +38,9 @@ def _create_tag_from_timestamp(call: StatementCall, table: Table, arguments: Map
     millis = whole_of("create_tag_from_timestamp", "timestamp", arguments, "milliseconds since 1970")
     if millis is None:
         raise InvalidRequest("sys.create_tag_from_timestamp: the argument timestamp is missing.")
-    snapshot_id, time_millis = _first_from(table, millis)
+    snapshot_id, time_millis, watermark = _first_from(table, millis)
     retention = duration_of("create_tag_from_timestamp", "time_retained", arguments)
     report = table.create_tag(tag, at=snapshot_id, retention=retention)
-    watermark = next((one.watermark for one in table.snapshots() if one.id == snapshot_id), None)
     row = pa.table(
         {
             "tagName": pa.array([tag]),
@@ -53,11 +53,13 @@ def _create_tag_from_timestamp(call: StatementCall, table: Table, arguments: Map
     return answer_of(call.sql.text, row, [report])
 
 
-def _first_from(table: Table, millis: int) -> tuple[int, int]:
-    """Return id and time of the first snapshot of this time or later; an expired one counts while a tag holds it."""
-    times = {tag.snapshot_id: tag.time_millis for tag in table.tags()}
-    times |= {one.id: one.time_millis for one in table.snapshots()}
-    found = min(((snapshot_id, time) for snapshot_id, time in times.items() if time >= millis), default=None)
+def _first_from(table: Table, millis: int) -> tuple[int, int, int | None]:
+    """Return id, time and watermark of the first snapshot of this time or later; an expired one counts while a tag
+    holds it.
+    """
+    held = [tag.snapshot for tag in table._context.tags.all().values()]
+    states = ((one.id, one.time_millis, one.watermark) for one in (*held, *table.snapshots()))
+    found = min((state for state in states if state[1] >= millis), key=itemgetter(0), default=None)
     if found is None:
         raise NotFound(
             f"{table.name}: no snapshot is from {shown_time(millis)} or later. Give an earlier time, or write first."

@@ -4,7 +4,7 @@ Rule: an attempt writes new files only, then creates one snapshot. It deletes on
 docs/reliability/commit.md#steps, docs/semantics/commit.md#commit-loop.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, assert_never
 
@@ -112,12 +112,20 @@ def commit_or_discard(
         raise
 
 
-def make_snapshot(table: TableContext, step: CommitStep, schema: TableSchema, look: Look) -> StepOutcome:
+def make_snapshot(
+    table: TableContext,
+    step: CommitStep,
+    schema: TableSchema,
+    look: Look,
+    *,
+    before_publish: Callable[[Snapshot | None], None] | None = None,
+) -> StepOutcome:
     """Publish one step and return its outcome. `schema`, read with `look`, gives the options of the commit.
+    `before_publish` is called in each attempt with the snapshot after which the step is published.
 
-    Raises as `commit` does.
+    Raises as `commit` and `before_publish` do.
     """
-    return _StepRun(table, step, schema, look).run()
+    return _StepRun(table, step, schema, look, before_publish=before_publish).run()
 
 
 def _compact_after_rows(table: TableContext, step: CommitStep, schema: TableSchema) -> CommitResult:
@@ -150,7 +158,16 @@ class _StepRun:
     `may_be_applied`: a snapshot of the step is published, or was claimed with an unknown outcome.
     """
 
-    def __init__(self, table: TableContext, step: CommitStep, schema: TableSchema, look: Look | None = None) -> None:
+    def __init__(
+        self,
+        table: TableContext,
+        step: CommitStep,
+        schema: TableSchema,
+        look: Look | None = None,
+        *,
+        before_publish: Callable[[Snapshot | None], None] | None = None,
+    ) -> None:
+        self._before_publish = before_publish
         self.attempts = 0
         self.conflicts: tuple[Conflict, ...] = ()
         self.may_be_applied = False
@@ -287,6 +304,8 @@ class _StepRun:
     def _publish(self, ready: "_Ready", new: NewSnapshot, attempt: Attempt) -> Committed | LostRace:
         if self._turn.has_stalled:
             return LostRace()
+        if self._before_publish is not None:
+            self._before_publish(ready.previous)
         snapshot = self._turn.marked(new.snapshot)
         self.may_be_applied = True
         try:

@@ -6,9 +6,8 @@ Rule: the staged files stay until the commit is applied, because the caller may 
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import takewhile
 from typing import Final, TypeAlias
 
 from lakehouse_core.errors import CommitConflict, CorruptTable, SnapshotExpired, TaskFailed
@@ -24,7 +23,7 @@ from lakehouse_core.planning.commit_order import needed_shifts
 from lakehouse_core.storage.outcomes import named_by_nobody
 from lakehouse_core.table.bucketing import is_placed
 from lakehouse_core.table.commit_json import messages_from_json
-from lakehouse_core.table.commit_message import CommitKind, CommitMessage
+from lakehouse_core.table.commit_message import CommitMessage
 from lakehouse_core.table.data_file import DataFile
 from lakehouse_core.table.data_layout import DataLayout
 from lakehouse_core.table.manifest import EntryKind, ManifestEntry
@@ -234,7 +233,7 @@ class _Arrived:
         except SnapshotExpired:
             entries = self._live(latest, schema)
             self.is_complete = False
-            self.names.update(self._added_since(after_id, latest))
+            self.names.update(self._table.added.since(after_id, latest, keep=self._keep))
         for entry in entries:
             self.names.add(entry.file.file_name)
             place = entry.partition, entry.bucket
@@ -254,13 +253,6 @@ class _Arrived:
     def _live(self, latest: Snapshot, schema: TableSchema) -> list[ManifestEntry]:
         partitions = {partition for partition, _ in self._lowest}
         return live_in(self._table, latest, partitions, schema, keep=self._keep)
-
-    def _added_since(self, after_id: int, latest: Snapshot) -> Iterator[str]:
-        """Yield the names of the files that the retained snapshots after `after_id` added, removed ones too."""
-        since = takewhile(lambda one: one.id > after_id, self._table.snapshots.newest_first(latest))
-        writes = (one for one in since if one.commit_kind is not CommitKind.COMPACT)
-        for entries in self._table.manifests.deltas(writes, keep=self._keep):
-            yield from (entry.file.file_name for entry in entries)
 
     def _keep(self, partition: bytes, bucket: int, level: int) -> bool:
         return (partition, bucket) in self._lowest

@@ -41,20 +41,44 @@ def held(table: TableContext, source_key: str, data: bytes) -> Iterator[None]:
 
 
 @contextmanager
-def held_for_rollback(table: TableContext, target: Snapshot, source_key: str, data: bytes) -> Iterator[_Release]:
+def held_for_rollback(table: TableContext, target: Snapshot, source_key: str, data: bytes) -> Iterator["RollbackTags"]:
     """Keep the state of `target` from every engine's expiry, by tags that stay after the block.
 
-    `data` is the content of `source_key`. Yields the call that deletes the tags, for a block that commits nothing; it
-    is called if the block ends with an error, unless that leaves the outcome unknown. Raises as `create_tag` does.
+    `data` is the content of `source_key`. The tags are deleted if the block ends with an error, unless that leaves the
+    outcome unknown. Raises as `create_tag` does.
     """
     check_understood(table.store.uri(""), table.schemas.latest())
-    names = [_rollback_tag(table, source_key, data)]
-    with _released_on_error(partial(_delete, table, names)) as release:
-        for snapshot in returns(table.snapshots.history(), after_id=target.id):
-            # Its files that are needed are those of `target` too, so that it may expire meanwhile.
+    tags = RollbackTags(table, target, source_key, data)
+    with _released_on_error(tags.release):
+        tags.keep_returns()
+        yield tags
+
+
+class RollbackTags:
+    """The tags of one rollback: that of its target, and those of later snapshots in which files may have come back."""
+
+    def __init__(self, table: TableContext, target: Snapshot, source_key: str, data: bytes) -> None:
+        self._table = table
+        self._seen_id = target.id
+        self._names = [_rollback_tag(table, source_key, data)]
+
+    def keep_returns(self) -> None:
+        """Tag the snapshots since the last call, or since the target, in which files may have come back."""
+        history = self._table.snapshots.history()
+        for snapshot in returns(history, after_id=self._seen_id):
+            # Its files that are needed are those of the target too, so that it may expire meanwhile.
             with suppress(SnapshotExpired, NotFound):
-                names.append(_rollback_tag(table, *tag_source(table, snapshot.id)))
-        yield release
+                self._names.append(_rollback_tag(self._table, *tag_source(self._table, snapshot.id)))
+        self._seen_id = max(self._seen_id, history[-1].id if history else 0)
+
+    def keep_returns_until(self, latest: Snapshot | None) -> None:
+        """Tag those up to `latest`, on which the rollback is about to be committed: other rollbacks came meanwhile."""
+        if latest is not None and latest.id > self._seen_id:
+            self.keep_returns()
+
+    def release(self) -> None:
+        """Delete the tags. REQUIRES: the rollback certainly commits nothing."""
+        _delete(self._table, self._names)
 
 
 def _rollback_tag(table: TableContext, source_key: str, data: bytes) -> str:

@@ -13,7 +13,6 @@ from lakehouse_core.execution.context import TableContext
 from lakehouse_core.metadata.manifest_reader import ManifestReader, Missing
 from lakehouse_core.metadata.read_ahead import in_order
 from lakehouse_core.planning.lineage import Lineage, Origin, SnapshotChange, snapshot_change
-from lakehouse_core.table.manifest import EntryKind
 from lakehouse_core.table.snapshot import RESCALED_TO, Snapshot
 
 
@@ -132,7 +131,10 @@ def _kept_changes(table: TableContext, changelogs: Iterable[Snapshot]) -> Iterat
 
 def _change(manifests: ManifestReader, snapshot: Snapshot) -> SnapshotChange:
     entries = (entry for read in manifests.entries_of_each(manifests.delta(snapshot)) for entry in read)
-    if snapshot.rolled_back_to is not None:
-        # The files that it brought back were made by earlier snapshots.
-        entries = (entry for entry in entries if entry.kind is EntryKind.DELETE)
-    return snapshot_change(snapshot.id, snapshot.commit_kind, entries, rescales=RESCALED_TO in snapshot.properties)
+    return snapshot_change(
+        snapshot.id,
+        snapshot.commit_kind,
+        entries,
+        rescales=RESCALED_TO in snapshot.properties,
+        rolls_back=snapshot.rolled_back_to is not None,
+    )

@@ -33,19 +33,20 @@ class AskedExpiry:
 
 def expire_partitions(
     table: TableContext, asked: AskedExpiry, *, dry_run: bool, properties: Mapping[str, str], watch: Watch
-) -> tuple[tuple[Sequence[Any], ...], RowChangeResult | None]:
-    """Return the comparable values of the expired partitions, in the order of their texts, and what dropped them; None
-    if none has expired.
+) -> tuple[tuple[Sequence[Any], ...], RowChangeResult | str]:
+    """Return the comparable values of the expired partitions, in the order of their texts, and what dropped them, or
+    why none has expired.
 
     Raises InvalidRequest for a table without partitions, or without an age; the errors of `change_rows`.
     """
     schema = table.schemas.latest()
     expiry = _expiry(schema, asked, table.clock.local_now_millis())
     most = schema.table_options.partition_times.most_expired if asked.at_most is None else asked.at_most
-    every = table.snapshots.of_latest(lambda latest: _expired(table, latest, expiry, schema))
-    found = tuple(sorted(every, key=lambda values: _text(values, schema))[:most])
+    every = table.snapshots.of_latest(lambda latest: _partitions(table, latest, schema))
+    found = tuple(values for values in every if expiry.is_expired(values))[:most]
     if not found:
-        return (), None
+        untimed = expiry.times.untimed(every)
+        return (), "no partition has expired" if untimed is None else f"no partition has expired; {untimed}"
 
     def make(schema: TableSchema) -> Statement:
         named = (dict(zip(schema.partition_keys, values, strict=True)) for values in found)
@@ -67,15 +68,14 @@ def _expiry(schema: TableSchema, asked: AskedExpiry, local_now_millis: int) -> P
     return expired_before(times, local_now_millis=local_now_millis, age_millis=age_millis)
 
 
-def _expired(
-    table: TableContext, latest: Snapshot | None, expiry: PartitionExpiry, schema: TableSchema
-) -> list[Sequence[Any]]:
+def _partitions(table: TableContext, latest: Snapshot | None, schema: TableSchema) -> list[Sequence[Any]]:
+    """Return the values of the partitions, in the order of their texts."""
     if latest is None:
         return []
     types = [field.type for field in schema.partition_fields]
     partitions = {entry.partition for entry in table.manifests.live_entries(latest)}
     every = [deserialize_row(partition, types) for partition in partitions]
-    return [values for values in every if expiry.is_expired(values)]
+    return sorted(every, key=lambda values: _text(values, schema))
 
 
 def _text(values: Sequence[Any], schema: TableSchema) -> str:

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 from lakehouse_core.errors import CredentialsMissing, InvalidRequest, near_hint, shown
 from lakehouse_core.storage.object_store import StoreSpec
+from lakehouse_core.storage.secrets import has_secret
 
 # false: the service has none, and the database of a SQL catalog decides which writer wins.
 CONDITIONAL_WRITES: Final = "conditional-writes"
@@ -177,6 +178,11 @@ def _of_environment(kind: type[RemoteSettings]) -> dict[str, str]:
 
 
 def _check_endpoint(endpoint: str, *, allow_http: bool) -> None:
+    if has_secret(endpoint):
+        raise InvalidRequest(
+            "storage: endpoint: found a password or a signature in the address. Expected that of a service without "
+            "user and password, as in https://s3.example.com; give the credentials in the environment."
+        )
     parts = urlsplit(endpoint)
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.username is not None:
         raise InvalidRequest(

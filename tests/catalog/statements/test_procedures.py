@@ -1,5 +1,6 @@
 """CALL of procedures about tags, consumers, rollbacks and buckets: each does what its verb does, and answers alike."""
 
+import json
 import os
 import time
 from pathlib import Path
@@ -7,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import lakehouse_core as lc
+from lakehouse_core.format.strict_json import SEAL_FIELD
 
 
 @pytest.fixture
@@ -70,6 +72,21 @@ def test_orphans_are_removed_from_a_table_or_from_all_of_a_database(empty, table
     assert answer.to_arrow().to_pylist() == [expected]
     assert [report.table for report in answer.reports] == [other.name, table.name]
     assert value(table) == ["c"]
+
+
+def test_the_watermark_of_an_expired_snapshot_is_that_of_the_tag_which_holds_it(table, call):
+    # As another engine commits a watermark.
+    store, key = table._context.store, "snapshot/snapshot-1"
+    made = json.loads(store.read(key))
+    del made[SEAL_FIELD]
+    store.write(key, json.dumps({**made, "watermark": 1700}).encode())
+    table.create_tag("kept", at=1)
+    table.expire_snapshots(retain_max=1, retain_min=1)
+    assert [snapshot.id for snapshot in table.snapshots()] == [3]
+
+    (row,) = call("create_tag_from_timestamp('t', 'eod', 0)")
+
+    assert (row["snapshot"], row["watermark"]) == (1, "1700")
 
 
 def test_consumers_are_set_removed_and_cleared_by_patterns(table, call):

@@ -71,4 +71,4 @@ class ExpiringStore(MemoryStore):
 
 def newest_files(table):
     latest = table.context.snapshots.latest()
-    return load_lineage(table.context).lineage.made_by(latest.id)
+    return load_lineage(table.context).lineage.brought_by(latest.id)

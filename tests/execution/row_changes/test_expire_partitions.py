@@ -1,6 +1,6 @@
 """expire_partitions and mark_partitions_done: partitions by the time in their values, and the file of those done."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -49,7 +49,8 @@ def test_partitions_whose_time_is_too_long_ago_are_dropped_in_one_commit(keyed: 
     assert (report.commit_kind, report.method, report.files_removed) == ("OVERWRITE", "partitions", 2)
     assert place.days() == DAYS[2:]
     again = place.table.expire_partitions(timedelta(days=2))
-    assert (again.snapshot_id, again.noop_reason) == (None, "no partition has expired")
+    assert again.snapshot_id is None
+    assert again.noop_reason.startswith("no partition has expired; 1 of 3 partitions have values that are not a time")
     assert place.table.verify(data=True).findings == ()
 
 
@@ -59,7 +60,7 @@ def test_the_options_of_the_table_say_when_how_and_how_many() -> None:
     assert place.table.expire_partitions().partitions_expired == ({"dt": "2013-01-28"},)
     assert len(place.table.expire_partitions(at_most=5).partitions_expired) == 2
     assert place.days() == DAYS[3:]
-    assert place.table.expire_partitions(timedelta(0), formatter="yyyyMMdd").noop_reason == "no partition has expired"
+    assert "2 of 2 partitions have" in place.table.expire_partitions(timedelta(0), formatter="yyyyMMdd").noop_reason
     assert place.table.expire_partitions(timedelta(0), pattern="$dt 11:00:00").partitions_expired == (
         {"dt": "2013-01-31"},
     )
@@ -83,6 +84,48 @@ def test_what_does_not_say_which_partitions_expire_is_refused(arguments: dict[st
         place.table.expire_partitions(**arguments)
 
     assert place.days() == DAYS
+
+
+DATES = [date(2013, 1, 28), date(2030, 1, 1)]
+FORMATTER = "Give a formatter, and for several columns a pattern, that describe it"
+
+
+@pytest.mark.parametrize(
+    ("kind", "days", "arguments", "reason"),
+    [
+        ("DATE", DATES, {}, "2 of 2 partitions have values that are not a time, such as dt=2013-01-28, which counts as "
+            "'15733': a DATE counts as its number of days. Delete such partitions by a condition"),
+        ("DATE", DATES, {"formatter": "yyyyMMdd"}, "a DATE counts as its number of days"),
+        ("DATE", DATES, {"pattern": "$dt 00:00:00"}, "which counts as '15733 00:00:00': a DATE counts as its"),
+        ("INT", [20130128, 20300101], {}, f"such as dt=20130128, which counts as '20130128'. {FORMATTER}"),
+        ("INT", [20130128, 20300101], {"formatter": "yyyyMMdd"}, None),
+        ("INT", [20300101], {"formatter": "yyyyMMdd"}, ""),
+        ("STRING", ["20130128", "2030-01-01", None], {}, f"1 of 2 partitions have values that are not a time, such as "
+            f"dt=20130128, which counts as '20130128'. {FORMATTER}"),
+        ("STRING", ["2013-01-28"], {"pattern": "$nix"}, "such as dt=2013-01-28, which counts as '$nix'"),
+        ("STRING", ["2013-01-28", "20130128"], {}, None),
+        ("TIMESTAMP(3)", [datetime(2013, 1, 28)], {}, "which counts as '2013-01-28T00:00'"),
+        ("TIMESTAMP(3)", [datetime(2013, 1, 28)], {"formatter": "yyyy-MM-dd'T'HH:mm"}, None),
+    ],
+)  # fmt: skip
+def test_values_that_are_not_a_time_are_told_when_nothing_expires(
+    kind: str, days: list[Any], arguments: dict[str, str], reason: str | None
+) -> None:
+    clock = VirtualClock(now_millis=NOW)
+    catalog = Catalog(MemoryStore(clock=clock), clock=clock)
+    catalog.create_database("db")
+    table = catalog.create_table("db.t", {"dt": kind, "k": "INT"}, partition_keys=["dt"])
+    table.write([{"dt": day, "k": 1} for day in days])
+
+    report = table.expire_partitions(timedelta(days=2), **arguments)  # type: ignore[arg-type]
+
+    if reason is None:
+        assert (len(report.partitions_expired), report.noop_reason) == (1, None)
+    elif reason:
+        assert reason in str(report.noop_reason)
+        assert str(report.noop_reason).startswith("no partition has expired; ")
+    else:
+        assert report.noop_reason == "no partition has expired"
 
 
 def test_an_empty_table_has_no_partition_that_expires() -> None:

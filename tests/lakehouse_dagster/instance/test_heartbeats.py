@@ -188,6 +188,50 @@ def test_heartbeats_go_on_until_the_run_is_over(watched: Watched, monkeypatch: p
     thread.join()
 
     assert found.worker == watched.worker()
+    assert read_heartbeat(watched.instance, run_id) is None
+    assert stored(watched.instance, run_id) == {}
+
+
+def stored(instance: dg.DagsterInstance, run_id: str) -> dict[str, str]:
+    return dict(instance.daemon_cursor_storage.get_cursor_values({f"lakehouse/heartbeat/{run_id}"}))
+
+
+def test_heartbeats_of_other_runs_stay_when_one_is_deleted(watched: Watched):
+    watched.beats(watched.worker())
+    watched.beats(watched.worker(run_id="other"))
+
+    heartbeats.forget_heartbeat(watched.instance, "other")
+    heartbeats.forget_heartbeat(watched.instance, "none")
+
+    assert (len(stored(watched.instance, watched.run.run_id)), stored(watched.instance, "other")) == (1, {})
+
+
+@pytest.mark.parametrize(("failing", "is_stored"), [(1, True), (4, True), (5, False)])
+def test_the_first_heartbeat_is_tried_again(
+    watched: Watched,
+    failing: int,
+    is_stored: bool,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+):
+    monkeypatch.setattr(heartbeats, "_FIRST_WAIT_SECONDS", 0)
+    left, store = [failing], heartbeats.store_heartbeat
+
+    def fails(instance: dg.DagsterInstance, heartbeat: Heartbeat) -> None:
+        left[0] -= 1
+        if left[0] >= 0:
+            raise ConnectionError("no answer")
+        store(instance, heartbeat)
+
+    monkeypatch.setattr(heartbeats, "store_heartbeat", fails)
+    if is_stored:
+        heartbeats.keep_beating(watched.instance, watched.worker())
+    else:
+        with pytest.raises(ConnectionError):
+            heartbeats.keep_beating(watched.instance, watched.worker())
+
+    assert (read_heartbeat(watched.instance, watched.run.run_id) is not None) == is_stored
+    assert capsys.readouterr().err.count("no answer") == min(failing, 4)
 
 
 @pytest.fixture
