@@ -1,4 +1,4 @@
-"""Branch verbs of `Table`: create, list, open, rename, fast-forward, delete.
+"""Branch verbs of `Table`: create, list, open, rename, delete.
 
 Rule: a wrong argument is refused before the verb does anything.
 """
