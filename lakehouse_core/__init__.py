@@ -12,6 +12,7 @@ from lakehouse_core.api.health.facts import HealthFacts
 from lakehouse_core.api.health.page import health_page
 from lakehouse_core.api.lookups import Lookups
 from lakehouse_core.api.records import (
+    BranchRecord,
     BucketRecord,
     CommitterRecord,
     FileOrigin,
@@ -23,6 +24,7 @@ from lakehouse_core.api.records import (
     TagRecord,
 )
 from lakehouse_core.api.reports import (
+    BranchReport,
     CommitReport,
     CompactionReport,
     CopyReport,
@@ -120,6 +122,8 @@ __all__ = [
     "AtVersion",
     "AtWatermark",
     "BackPressure",
+    "BranchRecord",
+    "BranchReport",
     "BucketRecord",
     "Budget",
     "Catalog",

@@ -160,7 +160,11 @@ CASES: dict[str, list[tuple[Call, type[lc.LakehouseError], str]]] = {
         (lambda w: w.catalog.table("db.../x"), INVALID, "is not allowed"),
         (lambda w: w.catalog.table("../db.orders"), INVALID, "Table name '../db.orders': expected 'database.table'"),
         (lambda w: w.catalog.create_database("../out"), INVALID, "Invalid database name '../out'"),
-        (lambda w: w.catalog.table("db.orders$branch_b"), UNSUPPORTED, "branches are not supported yet"),
+        (
+            lambda w: w.catalog.table("db.orders$branch_b"),
+            MISSING,
+            "Branch 'b' does not exist. The table has no branches",
+        ),
         (lambda w: w.catalog.table("db.orders$files"), INVALID, "is a system table: call system_table"),
         (lambda w: w.catalog.tables("nope"), MISSING, "Database 'nope' does not exist"),
         (lambda w: w.catalog.compact("ordres"), MISSING, "No table matches 'ordres' in db. Did you mean"),

@@ -5,6 +5,8 @@ from dataclasses import replace
 from typing import Any
 
 from lakehouse_core.api.record_columns import (
+    BRANCH_BRIEF,
+    BRANCH_COLUMNS,
     BUCKET_BRIEF,
     BUCKET_COLUMNS,
     COMMITTER_BRIEF,
@@ -27,6 +29,7 @@ from lakehouse_core.api.record_columns import (
     TAG_COLUMNS,
 )
 from lakehouse_core.api.records import (
+    BranchRecord,
     BucketRecord,
     CommitterRecord,
     FileOrigin,
@@ -38,6 +41,7 @@ from lakehouse_core.api.records import (
     TagRecord,
 )
 from lakehouse_core.errors import InvalidRequest
+from lakehouse_core.execution.branches.closing import ListedBranch
 from lakehouse_core.execution.read.lineage import KnownLineage
 from lakehouse_core.format.binary_row import deserialize_row
 from lakehouse_core.format.data_types import DataField, from_internal
@@ -63,6 +67,20 @@ def snapshot_records(snapshots: Iterable[Snapshot]) -> Records[Snapshot]:
 
 def schema_records(schemas: Iterable[TableSchema]) -> Records[TableSchema]:
     return Records(schemas, SCHEMA_COLUMNS, SCHEMA_BRIEF)
+
+
+def branch_records(branches: Iterable[ListedBranch]) -> Records[BranchRecord]:
+    """Return the branches, in their order."""
+    records = [
+        BranchRecord(
+            name=branch.name,
+            snapshot_id=branch.snapshot_id,
+            schema_id=branch.schema_id,
+            create_time_millis=branch.create_time_millis,
+        )
+        for branch in branches
+    ]
+    return Records(records, BRANCH_COLUMNS, BRANCH_BRIEF)
 
 
 def tag_records(tags: Mapping[str, Tag]) -> Records[TagRecord]:

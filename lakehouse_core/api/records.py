@@ -90,6 +90,16 @@ class TagRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BranchRecord:
+    """A branch. `snapshot_id` is its latest snapshot, None without one; `create_time_millis` is the storage's time."""
+
+    name: str
+    snapshot_id: int | None
+    schema_id: int
+    create_time_millis: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FileRecord:
     """A live data file. `path` is relative to the table folder. Partition, keys and bounds are readable text.
     `file_size` is bytes, `creation_time_millis` is milliseconds since 1970.

@@ -5,6 +5,7 @@ from dataclasses import asdict, fields, replace
 from typing import Any, Final, TypeVar
 
 from lakehouse_core.api.reports import (
+    BranchReport,
     CommitReport,
     CompactionReport,
     ExpiryReport,
@@ -283,6 +284,28 @@ def tag_report(
         snapshot_id_before=latest_id,
         tag=name,
         tagged_snapshot_id=tag.snapshot.id,
+        files_deleted=0 if deleted is None else sum(deleted.files_deleted.values()),
+        files_waiting=0 if deleted is None else deleted.files_waiting,
+        bytes_removed=0 if deleted is None else deleted.bytes_deleted,
+        dry_run=dry_run,
+    )
+
+
+def branch_report(
+    table: str,
+    name: str,
+    latest_id: int | None,
+    *,
+    snapshot_id: int | None = None,
+    deleted: ExpiryResult | None = None,
+    dry_run: bool,
+) -> BranchReport:
+    """Return the report of a verb about a branch; `deleted` is what delete_branch removed."""
+    return BranchReport(
+        table=table,
+        snapshot_id_before=latest_id,
+        branch=name,
+        branch_snapshot_id=snapshot_id,
         files_deleted=0 if deleted is None else sum(deleted.files_deleted.values()),
         files_waiting=0 if deleted is None else deleted.files_waiting,
         bytes_removed=0 if deleted is None else deleted.bytes_deleted,

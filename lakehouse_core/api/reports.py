@@ -236,6 +236,20 @@ class TagReport(Report):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class BranchReport(Report):
+    """The report of create_branch, rename_branch and delete_branch. `branch`: its name after the verb.
+
+    `branch_snapshot_id` is the snapshot that a new branch begins with.
+    `files_waiting` as in ExpiryReport: a later expire_snapshots deletes them.
+    """
+
+    branch: str = ""
+    branch_snapshot_id: int | None = None
+    files_deleted: int = 0
+    files_waiting: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class RollbackReport(Report):
     """The report of rollback_to. `rolled_back_to` is the snapshot whose state the table has again.
 

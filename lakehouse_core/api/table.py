@@ -14,6 +14,7 @@ import pyarrow as pa
 from lakehouse_core.api import (
     records,
     reports,
+    table_branches,
     table_maintenance,
     table_partitions,
     table_reads,
@@ -41,7 +42,6 @@ from lakehouse_core.planning.row_changes.statements import Isolation
 from lakehouse_core.progress import Listener
 from lakehouse_core.storage import ObjectStore
 from lakehouse_core.table.commit_message import Append, Missing, WriteMode
-from lakehouse_core.table.layout import MAIN
 from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.snapshot import Snapshot
 from lakehouse_core.table.staged_commit import StagedCommit
@@ -49,7 +49,7 @@ from lakehouse_core.table.staged_commit import StagedCommit
 
 @checks_flags
 class Table:
-    """One table of a catalog; `name` is `database.table`.
+    """One table of a catalog, or a branch of it; `name` is `database.table` or `database.table$branch_name`.
 
     In every verb: `columns` None means all columns. `where` is SQL text, a predicate built with `col`, or a list of
     these, which all hold; None means all rows. `properties` become properties of the snapshot. `progress` is called
@@ -62,7 +62,7 @@ class Table:
         name: str,
         store: ObjectStore,
         *,
-        schemas: SchemaLog,
+        schemas: SchemaLog | None = None,
         engine: Callable[[], Engine],
         clock: Clock,
         arbiter: Arbiter = CREATE_IF_ABSENT,
@@ -636,6 +636,37 @@ class Table:
         """
         return table_maintenance.expire_tags(self._context, older_than=older_than, dry_run=dry_run)
 
+    def branches(self) -> records.Records[records.BranchRecord]:
+        """Return the branches of the table, sorted by name. Raises CorruptTable."""
+        return table_branches.branches(self._context)
+
+    def branch(self, name: str) -> "Table":
+        """Return a branch: a table with snapshots, tags, schemas and consumers of its own, which `catalog.table` opens
+        as `database.table$branch_name`. Raises NotFound naming the branches.
+        """
+        found = table_branches.branch(self._context, name)
+        return Table(found.name, found.store, engine=found.engine, clock=found.clock, arbiter=found.arbiter)
+
+    def create_branch(
+        self, name: str, *, at: int | ReadPoint | None = None, dry_run: bool = False
+    ) -> reports.BranchReport:
+        """Create a branch that begins with a state, or without snapshots (None), and with the schemas up to there.
+
+        `at` is the id of a snapshot, or a point such as AsOf(…) or AtTag(…), whose tag the branch gets too. Raises
+        InvalidRequest for an invalid or existing name, NotFound, SnapshotExpired, CommitConflict.
+        """
+        return table_branches.create_branch(self._context, name, at=at, dry_run=dry_run)
+
+    def rename_branch(self, name: str, new_name: str, *, dry_run: bool = False) -> reports.BranchReport:
+        """Give a branch another name. Handles of the former name raise NotFound. Raises NotFound, InvalidRequest,
+        CommitConflict.
+        """
+        return table_branches.rename_branch(self._context, name, new_name, dry_run=dry_run)
+
+    def delete_branch(self, name: str, *, dry_run: bool = False) -> reports.BranchReport:
+        """Delete a branch and the files that only the branch keeps. Raises NotFound, CommitConflict."""
+        return table_branches.delete_branch(self._context, name, dry_run=dry_run)
+
     def rollback_to(
         self, at: int | ReadPoint, *, dry_run: bool = False, properties: Mapping[str, str] | None = None
     ) -> reports.RollbackReport:
@@ -672,5 +703,4 @@ class Table:
 
 
 def _in_this_process(name: str, store: ObjectStore, clock: Clock, arbiter: Arbiter) -> Table:
-    schemas = SchemaLog(store, MAIN, arbiter)
-    return Table(name, store, schemas=schemas, engine=local_engine(store, clock), clock=clock, arbiter=arbiter)
+    return Table(name, store, engine=local_engine(store, clock), clock=clock, arbiter=arbiter)

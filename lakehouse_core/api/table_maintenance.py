@@ -217,11 +217,13 @@ def expire_tags(table: TableContext, *, older_than: timedelta | datetime | None,
 @names_table
 def set_consumer(table: TableContext, name: str, next_snapshot_id: int) -> None:
     consumers.set_consumer(table.store, table.layout, name, next_snapshot_id)
+    table.snapshots.boundary.check_kept([table.layout.consumer(name)])
 
 
 @names_table
 def delete_consumer(table: TableContext, name: str) -> None:
     consumers.delete_consumer(table.store, table.layout, name)
+    table.snapshots.boundary.check_kept()
 
 
 @names_table

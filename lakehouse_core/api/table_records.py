@@ -151,7 +151,7 @@ def committers(table: TableContext) -> Records[CommitterRecord]:
 
 @names_table
 def pending_commits(table: TableContext) -> Records[PendingRecord]:
-    kept = all_kept(table.store)
+    kept = all_kept(table.store, table.layout)
     reasons = iter(refusals(table, [each.staged for each in kept if each.staged is not None]))
     return pending_records((each, next(reasons) if each.error is None else str(each.error)) for each in kept)
 

@@ -162,19 +162,19 @@ def commit_together(
 @names_table
 def keep_pending(table: TableContext, staged: StagedCommit) -> None:
     check_staged_commit("keep_pending", staged)
-    write_pending(table.store, staged)
+    write_pending(table.store, table.layout, staged)
 
 
 @names_table
 def pending(table: TableContext, commit_user: str, commit_identifier: int) -> StagedCommit | None:
     check_commit(commit_user, commit_identifier)
-    return load_pending(table.store, commit_user, commit_identifier)
+    return load_pending(table.store, table.layout, commit_user, commit_identifier)
 
 
 @names_table
 def all_pending(table: TableContext, commit_user: str, *, only_readable: bool) -> list[StagedCommit]:
     check_commit(commit_user, 0)
-    return load_all_pending(table.store, commit_user, only_readable=only_readable)
+    return load_all_pending(table.store, table.layout, commit_user, only_readable=only_readable)
 
 
 @names_table
@@ -189,7 +189,7 @@ def forget_pending(table: TableContext, staged: StagedCommit | PendingRecord) ->
         remove_kept(table.store, staged.key)
         return
     check_staged_commit("forget_pending", staged)
-    remove_pending(table.store, staged.commit_user, staged.commit_identifier)
+    remove_pending(table.store, table.layout, staged.commit_user, staged.commit_identifier)
 
 
 @names_table

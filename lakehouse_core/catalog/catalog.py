@@ -148,7 +148,10 @@ class Catalog:
         )
 
     def table(self, name: str) -> Table:
-        """Open `database.table`. Raises NotFound naming near matches, CorruptTable for an unreadable schema."""
+        """Open `database.table`, or a branch as `database.table$branch_name`.
+
+        Raises NotFound naming near matches, CorruptTable for an unreadable schema.
+        """
         return self._context.table(name)
 
     def system_table(self, name: str, *, options: Mapping[str, str] | None = None) -> SystemTable:

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from lakehouse_core.api.table import Table
+from lakehouse_core.api.table_branches import branch as branch_of
 from lakehouse_core.catalog.metastore import Metastore, TableName, TablePlace
-from lakehouse_core.catalog.names import check_part, near, split_name
+from lakehouse_core.catalog.names import check_part, near, split_branch_name, split_name
 from lakehouse_core.clock import Clock
 from lakehouse_core.errors import NotFound, shown
 from lakehouse_core.execution.context import TableContext, table_context
@@ -74,9 +75,11 @@ class CatalogContext:
         return FoundTable(name=full_name, place=place, schemas=schemas, witness=witness)
 
     def table(self, name: str) -> Table:
-        """Open `database.table`. Raises as `find` does."""
-        found = self.find(name)
-        return self.table_at(name, found.place, found.schemas)
+        """Open `database.table` or `database.table$branch_name`. Raises as `find` does."""
+        base, branch = split_branch_name(name)
+        found = self.find(base)
+        table = self.table_at(base, found.place, found.schemas)
+        return table if branch is None else table.branch(branch)
 
     def table_at(self, name: str, place: TablePlace, schemas: SchemaLog) -> Table:
         """Return a table that is known to exist."""
@@ -84,9 +87,11 @@ class CatalogContext:
 
     def table_context(self, name: str) -> TableContext:
         """Return `database.table` as the verbs of tables work on it. Raises as `find` does."""
-        found = self.find(name)
+        base, branch = split_branch_name(name)
+        found = self.find(base)
         place = found.place
-        return table_context(name, place.store, self.clock, self.engine, found.schemas, arbiter=place.arbiter)
+        table = table_context(base, place.store, self.clock, self.engine, found.schemas, arbiter=place.arbiter)
+        return table if branch is None else branch_of(table, branch)
 
     def no_table(self, name: TableName) -> NotFound:
         """Return the error for a table that does not exist: what is missing, and near names."""

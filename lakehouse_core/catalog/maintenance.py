@@ -10,11 +10,24 @@ from lakehouse_core.api.fleet.plan import MaintenancePlan
 from lakehouse_core.api.fleet.planning import FleetTable, check_budget, names_of, plan_fleet
 from lakehouse_core.catalog.context import CatalogContext
 from lakehouse_core.catalog.each_table import matching
-from lakehouse_core.errors import InvalidRequest, LakehouseError, NotFound, StorageUnavailable
+from lakehouse_core.errors import InvalidRequest, LakehouseError, NotFound, StorageUnavailable, UnsupportedFeature
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.planning.fleet.cost import Budget, Rates
 from lakehouse_core.planning.fleet.operations import Operation
 from lakehouse_core.progress import Listener, unfailing
+from lakehouse_core.table.layout import branch_in, branch_table_name
+
+
+def _without_branches(open_table: Callable[[str], TableContext]) -> Callable[[str], TableContext]:
+    """Return `open_table` for tables; a plan holds no operations of a branch."""
+
+    def opened(name: str) -> TableContext:
+        if branch_in(name) is not None:
+            table = branch_table_name(name, None)
+            raise UnsupportedFeature(f"{name}: branches are not planned. Name its table, {table}, or call its verbs.")
+        return open_table(name)
+
+    return opened
 
 
 def plan_maintenance(
@@ -43,7 +56,9 @@ def plan_maintenance(
         except StorageUnavailable as away:
             found.append(FleetTable(warehouse=each.uri, name=str(tables), open=_raising(away)))
         else:
-            found += [FleetTable(warehouse=each.uri, name=name, open=each.table_context) for name in names]
+            found += [
+                FleetTable(warehouse=each.uri, name=name, open=_without_branches(each.table_context)) for name in names
+            ]
     if missing is not None and not found:
         raise missing
     return plan_fleet(

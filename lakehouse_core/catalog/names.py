@@ -7,7 +7,8 @@ import unicodedata
 from collections.abc import Iterable
 from typing import Final
 
-from lakehouse_core.errors import InvalidRequest, UnsupportedFeature, near_hint, shown
+from lakehouse_core.errors import InvalidRequest, near_hint, shown
+from lakehouse_core.table.layout import BRANCH_MARK, MAIN_BRANCH, branch_in, branch_table_name
 
 SYSTEM_DATABASE: Final = "sys"
 DATABASE_SUFFIX: Final = ".db"
@@ -19,7 +20,7 @@ _DEVICES: Final = frozenset(
 
 
 def split_name(name: str) -> tuple[str, str]:
-    """Return database and table of `database.table`. Raises InvalidRequest, UnsupportedFeature for a branch."""
+    """Return database and table of `database.table`. Raises InvalidRequest, also for a branch and a system table."""
     if not isinstance(name, str):
         raise InvalidRequest(f"Table name {shown(name)}: expected text as 'database.table'.")
     database, dot, table = name.partition(".")
@@ -27,7 +28,9 @@ def split_name(name: str) -> tuple[str, str]:
         raise InvalidRequest(f"Table name {shown(name)}: expected 'database.table'.")
     base, dollar, rest = table.partition("$")
     if dollar and rest.startswith("branch_"):
-        raise UnsupportedFeature(f"{name}: branches are not supported yet. Open {database}.{base}.")
+        raise InvalidRequest(
+            f"{name} is a branch, which has no name of its own here. Name its table, {database}.{base}."
+        )
     if dollar:
         raise InvalidRequest(
             f"{name} is a system table: call system_table({shown(name)}), or open {database}.{base} and call "
@@ -38,9 +41,34 @@ def split_name(name: str) -> tuple[str, str]:
     return database, table
 
 
+def split_branch_name(name: str) -> tuple[str, str | None]:
+    """Return the table and the branch of `database.table$branch_name`; None for the main one."""
+    if not isinstance(name, str) or branch_in(name) is None:
+        return name, None
+    branch = branch_in(name)
+    if not branch or "$" in branch:
+        raise InvalidRequest(
+            f"Branch name {shown(name)}: expected 'database.table$branch_name', as in 'sales.orders$branch_trial'."
+        )
+    return branch_table_name(name, None), None if branch == MAIN_BRANCH else branch
+
+
+def is_system_name(name: str) -> bool:
+    """Return whether the name is that of a system table, of a table or of a branch."""
+    table, _, branch = name.partition(BRANCH_MARK)
+    return "$" in table or "$" in branch
+
+
 def split_system_name(name: str) -> tuple[str, str]:
-    """Return table and system table of `database.table$system`. Raises InvalidRequest for a name without `$`."""
-    table, dollar, system = name.partition("$") if isinstance(name, str) else ("", "", "")
+    """Return table and system table of `database.table$system` or `database.table$branch_name$system`.
+
+    Raises InvalidRequest for a name without `$`.
+    """
+    is_of_branch = isinstance(name, str) and branch_in(name) is not None
+    cut = name.rpartition if is_of_branch and name.count("$") > 1 else name.partition if isinstance(name, str) else None
+    table, dollar, system = cut("$") if cut is not None else ("", "", "")
+    if is_of_branch and system.startswith("branch_"):
+        raise InvalidRequest(f"{name} is a branch, not a system table: call table({shown(name)}).")
     if not (dollar and table and system):
         raise InvalidRequest(
             f"System table name {shown(name)}: expected 'database.table$name', as in 'sales.orders$files'."

@@ -7,6 +7,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from lakehouse_core.api.table import Table
+from lakehouse_core.catalog.names import is_system_name
 from lakehouse_core.cli.session import open_catalog
 from lakehouse_core.errors import InvalidRequest, LakehouseError, shown
 
@@ -23,7 +24,7 @@ def is_pattern(name: str) -> bool:
 
 def is_system(name: str) -> bool:
     """Return whether the name is that of a system table, such as sales.orders$files; a branch is not a system table."""
-    return "$" in name and "$branch_" not in name
+    return is_system_name(name)
 
 
 class TableArgument(click.ParamType[str]):
@@ -77,6 +78,20 @@ class TagName(click.ParamType[str]):
         return [CompletionItem(name) for name in names if name.startswith(incomplete)]
 
 
+class BranchName(click.ParamType[str]):
+    """The name of a branch of the table in the words before it."""
+
+    name = "name"
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        """Return the branches that begin with the typed text; none without a table."""
+        try:
+            names = [branch.name for branch in _table_before(ctx).branches()]
+        except LakehouseError:
+            return []
+        return [CompletionItem(name) for name in names if name.startswith(incomplete)]
+
+
 class ColumnName(click.ParamType[str]):
     """The name of a column of the table in the words before it.
 
@@ -99,6 +114,7 @@ class ColumnName(click.ParamType[str]):
 
 
 TAG: Final = TagName()
+BRANCH: Final = BranchName()
 COLUMN: Final = ColumnName()
 COLUMNS: Final = ColumnName(many=True)
 

@@ -30,6 +30,7 @@ def alter(table: TableContext, changes: Sequence[SchemaChange]) -> tuple[TableSc
         if replace(new, id=old.id, version=old.version, time_millis=old.time_millis) == old:
             return old, old
         if table.schemas.create(new):
+            table.snapshots.boundary.check_kept([table.layout.schema(new.id)])
             return old, new
     raise CommitConflict(
         f"{table.store.uri('')}: others altered the table in each of {ALTER.max_attempts} attempts, nothing was "

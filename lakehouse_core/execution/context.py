@@ -20,12 +20,12 @@ from lakehouse_core.metadata.schema_log import SchemaLog
 from lakehouse_core.metadata.snapshot_log import SnapshotLog
 from lakehouse_core.metadata.tag_log import TagLog
 from lakehouse_core.storage.object_store import ObjectStore
-from lakehouse_core.table.layout import TableLayout
+from lakehouse_core.table.layout import TableLayout, branch_in, branch_table_name
 
 
 @dataclass(frozen=True, slots=True)
 class TableContext:
-    """One branch of a table. `name` is `database.table`; `store` is rooted at the table.
+    """One branch of a table. `name` is `database.table`, or `database.table$branch_x`; `store` is rooted at the table.
 
     `engine()` is called when a task must run; `runtime` is for tasks that a verb itself runs in this process.
     """
@@ -52,16 +52,17 @@ class TableContext:
 
     def on_branch(self, name: str | None) -> "TableContext":
         """Return the context of the branch `name`, None for the main branch, without reading."""
-        return table_context(self.name, self.store, self.clock, self.engine, branch=name, arbiter=self.arbiter)
+        full_name = branch_table_name(self.name, name)
+        return table_context(full_name, self.store, self.clock, self.engine, arbiter=self.arbiter)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the address only. The context reads in the other process; the engine is not sent."""
-        return reading_context, (self.name, self.store, self.clock, self.layout.branch)
+        return reading_context, (self.name, self.store, self.clock)
 
 
-def reading_context(name: str, store: ObjectStore, clock: Clock, branch: str | None = None) -> TableContext:
+def reading_context(name: str, store: ObjectStore, clock: Clock) -> TableContext:
     """Return a context without an engine, such as for reads in a task."""
-    return table_context(name, store, clock, _no_engine, branch=branch)
+    return table_context(name, store, clock, _no_engine)
 
 
 def _no_engine() -> Engine:
@@ -75,13 +76,12 @@ def table_context(
     engine: Callable[[], Engine],
     schemas: SchemaLog | None = None,
     *,
-    branch: str | None = None,
     arbiter: Arbiter = CREATE_IF_ABSENT,
 ) -> TableContext:
-    """Return the context of a branch of the table at `store`, without reading. `schemas`: the schema log, if the caller
-    has one.
+    """Return the context of the branch that `name` names, of the table at `store`, without reading. `schemas`: the
+    schema log of that branch, if the caller has one.
     """
-    layout = TableLayout(branch)
+    layout = TableLayout(branch_in(name))
     snapshots, manifests = SnapshotLog(store, layout, arbiter), ManifestReader(store, layout)
     return TableContext(
         name=name,

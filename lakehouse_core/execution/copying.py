@@ -22,15 +22,14 @@ from lakehouse_core.errors import (
 )
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.execution.engine import Engine
-from lakehouse_core.execution.expiry.reachability import NamedFiles, reachable
+from lakehouse_core.execution.expiry.reachability import DeltasAreChangelogs, NamedFiles, reachable
 from lakehouse_core.execution.tasks.copy import CopyTask, copied, run_copy
-from lakehouse_core.metadata.boundary import Boundary
+from lakehouse_core.metadata.boundary import Boundaries, Boundary
 from lakehouse_core.metadata.changelog_log import ChangelogLog
 from lakehouse_core.metadata.hints import write_hint
 from lakehouse_core.metadata.manifest_reader import ManifestReader, Missing
 from lakehouse_core.metadata.roots import branch_names, collect_roots
 from lakehouse_core.metadata.schema_log import SchemaLog
-from lakehouse_core.options import ChangelogProducer
 from lakehouse_core.planning.copying import CopyChoice, check_choice, chosen_roots
 from lakehouse_core.planning.read.packing import pack
 from lakehouse_core.progress import NOBODY, Watch
@@ -38,6 +37,8 @@ from lakehouse_core.retry import LISTING
 from lakehouse_core.storage import is_hidden
 from lakehouse_core.storage.object_store import ObjectStore
 from lakehouse_core.storage.outcomes import clear_away, created, replaced
+from lakehouse_core.table.boundary import parse_mark as parse_boundary
+from lakehouse_core.table.boundary import serialize_boundary
 from lakehouse_core.table.copy_mark import CopyMark, parse_mark, serialize_mark
 from lakehouse_core.table.data_layout import DataLayout
 from lakehouse_core.table.deletion_plan import DeletionStage
@@ -93,7 +94,12 @@ def copy_files(
     copied, CommitConflict if another call goes on with this copy, CorruptTable, UnsupportedFeature,
     StorageUnavailable: then the target is not a table yet. WriteOutcomeUnknown: it may be one.
     """
-    check_choice(choice, tags=source.tags.names(), branches=branch_names(source.store))
+    if source.layout != MAIN:
+        raise InvalidRequest(
+            f"{source.name}: it is a branch. Copy its table, with branches=['{source.layout.branch}'] for this branch."
+        )
+    branches = _open_branches(source.store, Boundaries(source.store, {}))
+    check_choice(choice, tags=source.tags.names(), branches=branches)
     mark = _begin(source, target, clock)
 
     def attempt() -> CopyResult:
@@ -162,7 +168,8 @@ def _begin(source: TableContext, target: ObjectStore, clock: Clock) -> bytes:
 def _contents(source: TableContext, choice: CopyChoice) -> _Contents:
     store = source.store
     boundary = source.snapshots.boundary.first_id()
-    found = collect_roots(store, boundary=boundary)
+    boundaries = Boundaries(store, {MAIN.prefix: boundary})
+    found = collect_roots(store, boundaries)
     if any(plan.stage is DeletionStage.UNLINKING and plan.made_changelog_ids for plan in found.plans):
         raise CommitConflict(
             f"{store.uri('')}: an expiry is turning snapshots into changelogs, or was interrupted meanwhile. Expire "
@@ -170,7 +177,7 @@ def _contents(source: TableContext, choice: CopyChoice) -> _Contents:
         )
     schemas = SchemaLog(store, MAIN)
     latest = schemas.latest()
-    branches = branch_names(store)
+    branches = _open_branches(store, boundaries)
     roots = chosen_roots(found.roots, choice, branches)
     named_files = NamedFiles(
         ManifestReader(store, MAIN, Missing.NOT_FOUND),
@@ -178,14 +185,17 @@ def _contents(source: TableContext, choice: CopyChoice) -> _Contents:
         at_once=store.requests_at_once,
         refuses_outside=True,
     )
-    files = reachable(
-        named_files, roots, delta_is_changelog=latest.table_options.changelog_producer is ChangelogProducer.NONE
-    )
+    files = reachable(named_files, roots, delta_is_changelog=DeltasAreChangelogs(source, latest))
     layouts = [TableLayout(name) for name in branches if choice.branches is None or name in choice.branches]
     beside = [layout.schema(id) for layout in layouts for id in SchemaLog(store, layout).ids()]
     beside += [layout.boundary for layout in layouts if store.infos([layout.boundary])]
     keys = [root.key for root in roots] + beside
     objects = dict(zip(keys, store.read_all(keys), strict=True))
+    for layout in layouts:
+        if layout.boundary in objects:
+            # What goes on in the source does not go on in the copy.
+            first_id = parse_boundary(objects[layout.boundary], store.uri(layout.boundary)).first_kept_id
+            objects[layout.boundary] = serialize_boundary(first_id)
     for root in roots:
         if _root_in(objects[root.key], root) != root:
             raise NotFound(f"{store.uri(root.key)}: it was replaced while it was copied.")
@@ -200,6 +210,11 @@ def _contents(source: TableContext, choice: CopyChoice) -> _Contents:
         roots=roots,
         boundary=max(boundary, first if first > 1 else 0),
     )
+
+
+def _open_branches(store: ObjectStore, boundaries: Boundaries) -> list[str]:
+    """Return the names of the branches, without those that a verb creates, deletes or renames."""
+    return [name for name in branch_names(store) if not boundaries.of(TableLayout(name).prefix).is_closed]
 
 
 def _copy_files(

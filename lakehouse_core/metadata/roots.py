@@ -9,13 +9,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from lakehouse_core.errors import CorruptTable, NotFound, StorageUnavailable
+from lakehouse_core.metadata.boundary import Boundaries, boundary_mark
 from lakehouse_core.metadata.deletion_plans import plan_keys
 from lakehouse_core.metadata.ids import changelog_ids_in, snapshot_ids
 from lakehouse_core.metadata.read_ahead import both, in_order
 from lakehouse_core.metadata.staged_commits import parse_pending, pending_keys
 from lakehouse_core.metadata.tag_log import tag_in, tag_names_in
+from lakehouse_core.metadata.used_names import is_left_over
 from lakehouse_core.retry import LISTING
 from lakehouse_core.storage.object_store import Children, StoreReader
+from lakehouse_core.table.boundary import BranchWork
 from lakehouse_core.table.deletion_plan import DeletionPlan, parse_plan
 from lakehouse_core.table.layout import (
     BRANCH_FOLDER,
@@ -43,21 +46,28 @@ class Roots:
     pending: tuple[tuple[str, StagedCommit], ...]
 
 
-def collect_roots(store: StoreReader, *, boundary: int) -> Roots:
-    """Return every root; snapshots of the main branch below `boundary` count as expired.
+def collect_roots(store: StoreReader, boundaries: Boundaries) -> Roots:
+    """Return every root; snapshots below the boundary of their branch count as expired.
 
     Raises CorruptTable, UnsupportedFeature or StorageUnavailable if a root cannot be read.
     """
 
     def read() -> Roots:
         of_main, listed = _roots_on(
-            store, MAIN, boundary, beside=(BRANCH_FOLDER, OWN_FOLDER, PINS_FOLDER, PENDING_FOLDER)
+            store, MAIN, boundaries, beside=(BRANCH_FOLDER, OWN_FOLDER, PINS_FOLDER, PENDING_FOLDER)
         )
         branches, own, pins, pending = listed
         plans, kept = plan_keys(own), pending_keys(store, pins, pending)
         data = _read(store, (*plans, *kept))
+        of_branches = tuple(_branch_roots(store, branches, boundaries))
+        if branches.folders:
+            now, own_now = in_order(store.children, (BRANCH_FOLDER, OWN_FOLDER), at_once=store.requests_at_once)
+            # One that was renamed since the listing has its roots in a folder that is not among them, and one that was
+            # deleted has them in a plan.
+            if now.folders != branches.folders or not set(plan_keys(own_now)) <= set(plans):
+                raise NotFound(f"{store.uri(BRANCH_FOLDER)}: a branch was created, renamed or deleted meanwhile.")
         return Roots(
-            roots=(*of_main, *_branch_roots(store, branches)),
+            roots=(*of_main, *of_branches),
             plans=tuple(parse_plan(data[key], key) for key in plans),
             pending=tuple((key, parse_pending(data[key], store.uri(key))) for key in kept),
         )
@@ -74,13 +84,14 @@ def collect_roots(store: StoreReader, *, boundary: int) -> Roots:
 
 
 def _roots_on(
-    store: StoreReader, layout: TableLayout, boundary: int, *, beside: Sequence[str] = ()
+    store: StoreReader, layout: TableLayout, boundaries: Boundaries, *, beside: Sequence[str] = ()
 ) -> tuple[list[Root], list[Children]]:
     """Return the snapshots, changelogs and tags of one branch, and what is in the folders `beside`.
 
     The snapshots are listed first: what protects their files later, a changelog or a tag, is made before they go.
     """
-    snapshots = [layout.snapshot(id) for id in snapshot_ids(store, layout) if id >= boundary]
+    first_id = boundaries.first_root_id(layout.prefix)
+    snapshots = [layout.snapshot(id) for id in snapshot_ids(store, layout) if id >= first_id]
     folders = (layout.changelog_folder, layout.tag_folder, *beside)
     at_once = store.requests_at_once
     data, (changelog_folder, tag_folder, *others) = both(
@@ -103,21 +114,67 @@ def _read(store: StoreReader, keys: Sequence[str]) -> dict[str, bytes]:
     return dict(zip(keys, store.read_all(keys), strict=True))
 
 
+def roots_of(store: StoreReader, layout: TableLayout) -> list[Root]:
+    """Return the roots of one branch; of one that a verb has closed, also those that expired. Raises as
+    `collect_roots` does, and NotFound if one vanishes meanwhile.
+    """
+    return _roots_on(store, layout, Boundaries(store, {}))[0]
+
+
 def branch_names(store: StoreReader) -> list[str]:
-    """Return the names of all branches except main, sorted."""
+    """Return the names of all branches except main, sorted; also of those that a verb creates or removes."""
     return _names_in(store.children(BRANCH_FOLDER))
+
+
+def is_begun(store: StoreReader, layout: TableLayout) -> bool:
+    """Return whether a branch exists, wholly or in part. What was written late for a deleted branch does not count.
+
+    Raises CorruptTable.
+    """
+    late = {layout.boundary, *layout.hints}
+    if any(info.key not in late for info in store.list(layout.folder)) and not is_left_over(store, layout):
+        return True
+    return boundary_mark(store, layout).work is not None
+
+
+def has_schema(store: StoreReader, layout: TableLayout) -> bool:
+    """Return whether a branch has a schema. It is written last and deleted before the boundary."""
+    return any(map(_SCHEMA.fullmatch, store.children(layout.schema_folder).files))
+
+
+def _with_lists(store: StoreReader, roots: list[Root]) -> list[Root]:
+    """Return the roots whose states can be read. In a branch that is being made another one was written late, after the
+    deletion of its source, and the verb that makes the branch finds the source gone before it opens the branch.
+    """
+    named = {
+        root.key: [TableLayout.manifest(each.name) for each in (root.base, root.delta) if each is not None]
+        for root in roots
+    }
+    there = store.infos({key for keys in named.values() for key in keys})
+    return [root for root in roots if all(key in there for key in named[root.key])]
 
 
 def _names_in(branches: Children) -> list[str]:
     return [folder.removeprefix(BRANCH_PREFIX) for folder in branches.folders if _BRANCH.fullmatch(folder)]
 
 
-def _branch_roots(store: StoreReader, branches: Children) -> Iterator[Root]:
+def _branch_roots(store: StoreReader, branches: Children, boundaries: Boundaries) -> Iterator[Root]:
     for layout in map(TableLayout, _names_in(branches)):
-        if not any(map(_SCHEMA.fullmatch, store.children(layout.schema_folder).files)):
+        if is_left_over(store, layout):
+            continue
+        roots = _roots_on(store, layout, boundaries)[0]
+        if boundaries.of(layout.prefix).work is BranchWork.CREATING:
+            roots = _with_lists(store, roots)
+        # What a verb of ours has begun has all its roots, and may have no schema for a moment.
+        if roots and not (boundaries.of(layout.prefix).is_closed or has_schema(store, layout)):
+            if boundaries.read_again(layout.prefix).is_closed:
+                yield from roots
+                continue
+            if not is_begun(store, layout):
+                raise NotFound(f"{store.uri(layout.folder)}: the branch was deleted or renamed meanwhile.")
             raise CorruptTable(
-                f"{store.uri(layout.prefix.rstrip('/'))}: the branch has no schema, so it was not created or "
+                f"{store.uri(layout.folder)}: the branch has no schema, so it was not created or "
                 "dropped completely. Nothing was deleted, because its files may be needed. Finish creating it, or "
-                "remove its folder."
+                "remove it by delete_branch."
             )
-        yield from _roots_on(store, layout, 0)[0]
+        yield from roots

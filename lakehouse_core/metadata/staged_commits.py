@@ -27,20 +27,22 @@ from lakehouse_core.table.staged_commit import StagedCommit
 
 # The prefix of the checksum line. A person who edits the object removes the line. Stored in tables. Never change.
 _SEAL: Final = re.compile(rb"(.*)\ncrc32:([0-9a-f]{8})", re.DOTALL)
-_NAME: Final = re.compile(r"commit-(.+)-(\d+)\.json")
+_NAME: Final = re.compile(r"(.+)-(\d+)\.json")
 
 
-def keep_pending(store: ObjectStore, staged: StagedCommit) -> None:
+def keep_pending(store: ObjectStore, layout: TableLayout, staged: StagedCommit) -> None:
     """Store a staged commit, replacing an earlier one of the same user and identifier."""
     plain = StagedCommit(**{each.name: getattr(staged, each.name) for each in fields(StagedCommit)})
-    key = TableLayout.staged_commit(staged.commit_user, staged.commit_identifier)
+    key = layout.staged_commit(staged.commit_user, staged.commit_identifier)
     data = readable_file(plain, _sealed, partial(parse_pending, where=key), what="The staged commit")
     store.write(key, data)
 
 
-def load_pending(store: StoreReader, commit_user: str, commit_identifier: int) -> StagedCommit | None:
+def load_pending(
+    store: StoreReader, layout: TableLayout, commit_user: str, commit_identifier: int
+) -> StagedCommit | None:
     """Return the kept commit, None if there is none. Raises CorruptTable if it is damaged, UnsupportedFeature."""
-    key = TableLayout.staged_commit(commit_user, commit_identifier)
+    key = layout.staged_commit(commit_user, commit_identifier)
     try:
         data = store.read(key)
     except NotFound:
@@ -71,34 +73,38 @@ class Kept:
     error: LakehouseError | None = None
 
 
-def all_kept(store: StoreReader, commit_user: str | None = None) -> list[Kept]:
-    """Return the kept commits of a user, None: of all users, by user and identifier; those that cannot be read too.
+def all_kept(store: StoreReader, layout: TableLayout, commit_user: str | None = None) -> list[Kept]:
+    """Return the kept commits of a branch, of a user or of all, by user and identifier; unreadable ones too.
 
     One that is removed meanwhile may be left out. The name of an object has a digest in place of a very long user.
     """
     named = [
         (f"{PENDING_FOLDER}/{name}", unquote(match[1]), int(match[2]))
         for name in store.children(PENDING_FOLDER).files
-        if (match := _NAME.fullmatch(name))
+        if name.startswith(layout.staged_prefix) and (match := _NAME.fullmatch(name.removeprefix(layout.staged_prefix)))
     ]
     if commit_user is not None:
         named = [
-            (key, commit_user, number)
-            for key, _, number in named
-            if key == TableLayout.staged_commit(commit_user, number)
+            (key, commit_user, number) for key, _, number in named if key == layout.staged_commit(commit_user, number)
         ]
     found = store.read_found(key for key, _, _ in named)
-    kept = [_kept(store, key, user, number, found[key]) for key, user, number in named if key in found]
+    kept = [
+        _kept(store, layout, Kept(key=key, commit_user=user, commit_identifier=number), found[key])
+        for key, user, number in named
+        if key in found
+    ]
     return sorted(kept, key=lambda each: (each.commit_user, each.commit_identifier))
 
 
-def load_all_pending(store: StoreReader, commit_user: str, *, only_readable: bool = False) -> list[StagedCommit]:
+def load_all_pending(
+    store: StoreReader, layout: TableLayout, commit_user: str, *, only_readable: bool = False
+) -> list[StagedCommit]:
     """Return the kept commits of a user, by their identifiers; with `only_readable` without those that are damaged.
 
     Raises as `load_pending` does.
     """
     found = []
-    for each in all_kept(store, commit_user):
+    for each in all_kept(store, layout, commit_user):
         if each.error is not None and not only_readable:
             raise each.error
         if each.staged is not None:
@@ -106,12 +112,12 @@ def load_all_pending(store: StoreReader, commit_user: str, *, only_readable: boo
     return found
 
 
-def _kept(store: StoreReader, key: str, commit_user: str, commit_identifier: int, data: bytes) -> Kept:
-    named = Kept(key=key, commit_user=commit_user, commit_identifier=commit_identifier)
+def _kept(store: StoreReader, layout: TableLayout, named: Kept, data: bytes) -> Kept:
+    key = named.key
     try:
         staged = parse_pending(data, store.uri(key))
-        if TableLayout.staged_commit(staged.commit_user, staged.commit_identifier) != key:
-            raise _misplaced(store, key, staged, commit_user, commit_identifier)
+        if layout.staged_commit(staged.commit_user, staged.commit_identifier) != key:
+            raise _misplaced(store, key, staged, named.commit_user, named.commit_identifier)
     except LakehouseError as error:
         return replace(named, error=error)
     return replace(named, commit_user=staged.commit_user, staged=staged)
@@ -135,11 +141,11 @@ def parse_pending(data: bytes, where: str) -> StagedCommit:
         ) from error
 
 
-def forget_pending(store: ObjectStore, commit_user: str, commit_identifier: int) -> None:
+def forget_pending(store: ObjectStore, layout: TableLayout, commit_user: str, commit_identifier: int) -> None:
     """Delete the kept commit, if there is one, after its commit. Raises StorageUnavailable if it could not be
     deleted.
     """
-    remove(store, TableLayout.staged_commit(commit_user, commit_identifier))
+    remove(store, layout.staged_commit(commit_user, commit_identifier))
 
 
 def remove(store: ObjectStore, key: str) -> None:

@@ -1,31 +1,76 @@
 """Boundary: the smallest snapshot id that has not expired, in an object that only this package reads.
 
 A wrong boundary would hide snapshots or show expired ones, so the id follows its CRC-32: `crc32:0a1b2c3d 12`. A person
-who writes it, for a table that another engine rolled back, may write the id alone.
+who writes it, for a table that another engine rolled back, may write the id alone. While a verb works on a whole
+branch, its name and a token follow the id: `crc32:0a1b2c3d 12 deleting 9f…`.
 """
 
 import re
 import zlib
+from dataclasses import dataclass
+from enum import StrEnum
 from typing import Final
 
 from lakehouse_core.errors import CorruptTable
 
 # Stored in tables. Never change.
-_CONTENT: Final = re.compile(rb"(?:crc32:([0-9a-f]{8}) )?([1-9]\d{0,18})")
+_CONTENT: Final = re.compile(
+    rb"(?:crc32:([0-9a-f]{8}) )?((0|[1-9]\d{0,18})(?: (creating|deleting|renaming|forwarding) ([0-9a-f-]{1,64}))?)"
+)
+
+
+class BranchWork(StrEnum):
+    """What a verb does to a whole branch. Stored in boundaries. Never rename."""
+
+    CREATING = "creating"
+    DELETING = "deleting"
+    RENAMING = "renaming"
+    FORWARDING = "forwarding"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoundaryMark:
+    """What a boundary says: the smallest id that has not expired, and the `work` that goes on, with its `token`.
+
+    While work goes on no expiry raises the boundary. The branch is read and written only while it is FORWARDING.
+    """
+
+    first_kept_id: int = 0
+    work: BranchWork | None = None
+    token: str = ""
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the branch may be neither read nor written."""
+        return self.work not in (None, BranchWork.FORWARDING)
+
+
+NO_MARK: Final = BoundaryMark()
 
 
 def serialize_boundary(first_kept_id: int) -> bytes:
-    text = b"%d" % first_kept_id
+    return serialize_mark(BoundaryMark(first_kept_id=first_kept_id))
+
+
+def serialize_mark(mark: BoundaryMark) -> bytes:
+    text = b"%d" % mark.first_kept_id
+    if mark.work is not None:
+        text += f" {mark.work} {mark.token}".encode()
     # The checksum comes first, so that the rest of a truncated object is never an id.
     return b"crc32:%08x %s" % (zlib.crc32(text), text)
 
 
-def parse_boundary(data: bytes, where: str) -> int:
-    """Return the id in `data`; `where` names the object in errors. Raises CorruptTable."""
+def parse_mark(data: bytes, where: str) -> BoundaryMark:
+    """Return what the boundary in `data` says; `where` names the object in errors. Raises CorruptTable."""
     found = _CONTENT.fullmatch(data)
-    if found is None or (found[1] is not None and int(found[1], 16) != zlib.crc32(found[2])):
+    # A person never writes 0: a branch without snapshots has it, after its checksum.
+    is_whole = found is not None and (
+        found[3] != b"0" if found[1] is None else int(found[1], 16) == zlib.crc32(found[2])
+    )
+    if found is None or not is_whole:
         raise CorruptTable(
             f"{where}: found {data[:40]!r}, expected a snapshot id with its checksum. "
             "Write the id of the earliest snapshot into it, without a line break."
         )
-    return int(found[2])
+    work = None if found[4] is None else BranchWork(found[4].decode())
+    return BoundaryMark(first_kept_id=int(found[3]), work=work, token=(found[5] or b"").decode())

@@ -13,7 +13,10 @@ from lakehouse_core.format.strict_json import json_with_checksum, strict_json
 from lakehouse_core.table.layout import TableLayout
 from lakehouse_core.table.root import Root, RootKind
 
-PLAN_VERSION = 1
+PLAN_VERSION = 2
+# Releases that know no other one leave a branch half deleted.
+_OF_BRANCH_VERSION = 2
+_FIRST_VERSION = 1
 
 
 class DeletionStage(StrEnum):
@@ -36,13 +39,15 @@ class DeletionPlan(BaseModel):
     # A plan of a newer version is refused by its version number, so an unknown field means damage.
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    version: int = PLAN_VERSION
+    version: int = _FIRST_VERSION
     uuid: str
     kind: RootKind
     stage: DeletionStage = DeletionStage.UNLINKING
     roots: tuple[Root, ...]
     successor: Root | None = None
     made_changelog_ids: tuple[int, ...] = ()
+    # The roots are all those of a branch that is deleted, of every kind.
+    of_branch: bool = False
     waiting_since_millis: int | None = None
     file_count: int = 0
     size_bytes: int = 0
@@ -52,13 +57,25 @@ class DeletionPlan(BaseModel):
         return TableLayout.deletion_plan(self.uuid)
 
     @property
+    def lineage(self) -> str:
+        """The prefix of the keys of the branch whose roots are unlinked."""
+        return self.roots[0].lineage
+
+    @property
     def first_kept_id(self) -> int:
         """The first snapshot id that a plan for snapshots keeps."""
         return self.roots[-1].snapshot_id + 1
 
 
+def branch_deletion(uuid: str, roots: tuple[Root, ...]) -> "DeletionPlan":
+    """Return the plan that deletes a branch with these roots."""
+    return DeletionPlan(version=_OF_BRANCH_VERSION, uuid=uuid, kind=RootKind.SNAPSHOT, roots=roots, of_branch=True)
+
+
 def serialize_plan(plan: DeletionPlan) -> bytes:
-    return json_with_checksum(plan.model_dump(mode="json", exclude_none=True))
+    return json_with_checksum(
+        plan.model_dump(mode="json", exclude_none=True, exclude=None if plan.of_branch else {"of_branch"})
+    )
 
 
 def parse_plan(data: bytes, key: str) -> DeletionPlan:

@@ -25,6 +25,7 @@ BRANCH_FOLDER: Final = "branch"
 # Files of this package only, below one folder that other engines ignore.
 OWN_FOLDER: Final = "lakehouse"
 PENDING_FOLDER: Final = f"{OWN_FOLDER}/pending"
+NAMES_FOLDER: Final = f"{OWN_FOLDER}/branches"
 PINS_FOLDER: Final = f"{OWN_FOLDER}/pins"
 QUEUE_FOLDER: Final = f"{OWN_FOLDER}/queue"
 # While it is there, commits wait in the queue, or did; the latest snapshot need not say so.
@@ -49,8 +50,13 @@ TABLE_FOLDERS: Final = frozenset(
 )
 
 BRANCH_PREFIX: Final = "branch-"
+# Java's name of the table's own line.
+MAIN_BRANCH: Final = "main"
+# In the name of a table, before that of its branch, as in Java: "sales.orders$branch_trial".
+BRANCH_MARK: Final = "$branch_"
 TAG_PREFIX: Final = "tag-"
 CONSUMER_PREFIX: Final = "consumer-"
+_STAGED_PREFIX: Final = "commit-"
 _PLAN_PREFIX: Final = "plan-"
 _PLAN_SUFFIX: Final = ".json"
 _LONGEST_USER: Final = 150
@@ -60,8 +66,8 @@ _LONGEST_USER: Final = 150
 class TableLayout:
     """The keys of a table's metadata on one branch; `branch` None is the main one.
 
-    A branch has its own snapshots, changelogs, schemas, tags, consumers and boundary. The files that these name,
-    deletion plans and staged commits belong to the table: their keys are the same on every branch.
+    A branch has its own snapshots, changelogs, schemas, tags, consumers and boundary. The files that these name and
+    deletion plans belong to the table: their keys are the same on every branch. Staged commits lie in one folder.
     """
 
     branch: str | None = None
@@ -70,6 +76,11 @@ class TableLayout:
     def prefix(self) -> str:
         """The folder of the branch with "/" at its end; "" for the main one."""
         return "" if self.branch is None else f"{BRANCH_FOLDER}/{BRANCH_PREFIX}{self.branch}/"
+
+    @property
+    def folder(self) -> str:
+        """The folder of the branch."""
+        return self.prefix.rstrip("/")
 
     @property
     def snapshot_folder(self) -> str:
@@ -108,8 +119,18 @@ class TableLayout:
         return f"{self.changelog_folder}/EARLIEST"
 
     @property
+    def hints(self) -> tuple[str, ...]:
+        """The keys of all hints."""
+        return self.latest_hint, self.earliest_hint, self.latest_changelog_hint, self.earliest_changelog_hint
+
+    @property
     def boundary(self) -> str:
         return f"{self.prefix}{OWN_FOLDER}/boundary"
+
+    @property
+    def used_name(self) -> str:
+        """The key of the record that a branch used its name; outside its folder, which goes with the branch."""
+        return f"{NAMES_FOLDER}/{self.branch}"
 
     def snapshot(self, snapshot_id: int) -> str:
         return f"{self.snapshot_folder}/snapshot-{snapshot_id}"
@@ -143,17 +164,42 @@ class TableLayout:
     def deletion_plan(uuid: str) -> str:
         return f"{OWN_FOLDER}/{_PLAN_PREFIX}{uuid}{_PLAN_SUFFIX}"
 
-    @staticmethod
-    def staged_commit(commit_user: str, commit_identifier: int) -> str:
+    @property
+    def staged_prefix(self) -> str:
+        """What the names of the branch's staged commits begin with. A branch may have a name of 200 bytes."""
+        if self.branch is None:
+            return _STAGED_PREFIX
+        digest = hashlib.blake2b(self.branch.encode(), digest_size=8).hexdigest()
+        return f"on-{digest}-{_STAGED_PREFIX}"
+
+    def staged_commit(self, commit_user: str, commit_identifier: int) -> str:
         name = quote(commit_user, safe="")
         if len(name) > _LONGEST_USER:
             digest = hashlib.blake2b(commit_user.encode(), digest_size=16).hexdigest()
             name = f"{name[: _LONGEST_USER - 33]}-{digest}"
         # A user may be named "..", which must not be a part of a key.
-        return f"{PENDING_FOLDER}/commit-{name}-{commit_identifier}.json"
+        return f"{PENDING_FOLDER}/{self.staged_prefix}{name}-{commit_identifier}.json"
 
 
 MAIN: Final = TableLayout()
+
+
+def layout_at(prefix: str) -> TableLayout:
+    """Return the layout whose keys begin with `prefix`."""
+    name = prefix.rstrip("/").rpartition("/")[2]
+    return TableLayout(name.removeprefix(BRANCH_PREFIX)) if prefix else MAIN
+
+
+def branch_in(name: str) -> str | None:
+    """Return the branch that the name of a table names, None for the main one."""
+    _, mark, branch = name.partition(BRANCH_MARK)
+    return branch if mark else None
+
+
+def branch_table_name(name: str, branch: str | None) -> str:
+    """Return the name of a branch of the table `name`, which may be that of another branch; None: the main one."""
+    table = name.partition(BRANCH_MARK)[0]
+    return table if branch is None else f"{table}{BRANCH_MARK}{branch}"
 
 
 def is_deletion_plan(name: str) -> bool:

@@ -44,6 +44,11 @@ class Root:
     def lists(self) -> tuple[ManifestListRef, ...]:
         return tuple(named for named in (self.base, self.delta, self.changelog) if named is not None)
 
+    @property
+    def is_of_branch(self) -> bool:
+        """Whether it is a root of another branch than main, also one that a plan unlinked."""
+        return bool(self.lineage.removeprefix(f"{self.key}/"))
+
     def same_files(self, other: "Root") -> bool:
         """Return whether both name the same state of the same table."""
         return (self.base, self.delta, self.index_manifest) == (other.base, other.delta, other.index_manifest)

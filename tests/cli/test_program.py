@@ -19,8 +19,8 @@ VERBS = [
     *("tables", "describe", "create", "alter", "rename", "copy", "drop"),
     *("write", "read", "count", "lookup", "changes", "diff", "sql"),
     *("delete", "update", "truncate", "drop-partitions", "expire-partitions"),
-    *("snapshots", "partitions", "files", "manifests", "tags", "schemas", "trace", "report", "fleet"),
-    *("compact", "compact-manifests", "rescale", "expire", "tag", "rollback"),
+    *("snapshots", "partitions", "files", "manifests", "tags", "branches", "schemas", "trace", "report", "fleet"),
+    *("compact", "compact-manifests", "rescale", "expire", "tag", "branch", "rollback"),
     *("orphans", "pending", "verify", "completion"),
 ]
 PROGRAM = [sys.executable, "-c", "from lakehouse_core.cli import main; main()"]
@@ -51,6 +51,7 @@ def test_every_verb_is_listed_with_a_sentence_that_is_not_cut(shell):
 GROUPS = {
     "fleet": ["plan", "run"],
     "tag": ["create", "replace", "rename", "delete", "expire", "list"],
+    "branch": ["create", "rename", "delete", "list"],
     "pending": ["list", "forget"],
     "alter": [
         *("add-column", "drop-column", "rename-column", "move-column", "change-type", "set-not-null", "drop-not-null"),

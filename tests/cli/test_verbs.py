@@ -586,6 +586,24 @@ def test_orphans_are_planned_and_deleted_when_told_to(shell, orders, home):
     assert "older_than=0:10:00: expected an age of at least 1 hour" in wrong.err
 
 
+def test_branches_are_created_listed_renamed_and_deleted(shell, orders):
+    before = shell("read", orders).lines
+    shell("tag", "create", orders, "eod")
+
+    report = json.loads(shell("branch", "create", orders, "trial", "--tag", "eod", "--json").out)
+
+    assert (report["branch"], report["branch_snapshot_id"]) == ("trial", 1)
+    assert shell("branch", "list", orders).out == shell("branches", orders).out
+    assert shell("read", f"{orders}$branch_trial").lines == before
+    shell("branch", "rename", orders, "trial", "tried")
+    assert json.loads(shell("branches", orders, "--json").out)["name"] == "tried"
+    assert shell("branch", "delete", orders, "tried", "--dry-run").code == 0
+    assert shell("branch", "delete", orders, "tried").code == 0
+    again = shell("branch", "create", orders, "tried")
+    assert (again.code, "A name is used once" in again.err) == (2, True)
+    assert shell("branch", "delete", orders, "tried").code == 2
+
+
 def test_tags_are_replaced_renamed_and_expired_and_a_table_is_rolled_back_to_one(shell, orders):
     before = shell("read", orders).lines
     shell("tag", "create", orders, "eod", "--snapshot", "1")

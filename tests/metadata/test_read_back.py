@@ -88,7 +88,7 @@ def test_a_staged_commit_that_could_not_be_loaded_is_not_kept() -> None:
     with pytest.raises(
         InvalidRequest, match=r"The staged commit could not be read back .*watermark is 9223372036854775808"
     ):
-        keep_pending(table.store, staged)
+        keep_pending(table.store, table.context.layout, staged)
 
     assert not table.store.children("lakehouse").folders
 

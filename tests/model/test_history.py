@@ -8,6 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakehouse_core.errors import LakehouseError
+from lakehouse_core.execution.branches.closing import open_branches
+from lakehouse_core.execution.branches.create import create_branch
+from lakehouse_core.execution.branches.delete import delete_branch
+from lakehouse_core.execution.branches.rename import rename_branch
 from lakehouse_core.execution.commit.compact_manifests import compact_manifests
 from lakehouse_core.execution.expiry.expire import expire
 from lakehouse_core.execution.expiry.orphans import remove_orphans
@@ -55,6 +59,14 @@ STEPS = st.one_of(
     st.tuples(st.just("rename tag"), st.sampled_from("stu"), st.sampled_from("stu")),
     st.tuples(st.just("roll back"), st.integers(0, 5)),
     st.tuples(st.just("roll back to a tag"), st.sampled_from("stu")),
+    st.tuples(st.just("branch"), st.integers(0, 5)),
+    st.tuples(st.just("branch off a tag"), st.sampled_from("stu")),
+    st.tuples(
+        st.just("change a branch"), st.integers(0, 2), st.dictionaries(st.integers(0, 5), st.just("b"), min_size=1)
+    ),
+    st.tuples(st.just("expire a branch"), st.integers(0, 2), st.integers(1, 2)),
+    st.tuples(st.just("rename a branch"), st.integers(0, 2)),
+    st.tuples(st.just("delete a branch"), st.integers(0, 2)),
     st.tuples(st.just("expire"), st.integers(1, 6)),
     st.tuples(st.just("expire"), st.integers(1, 2)),
     st.tuples(st.just("remove orphans"), DT),
@@ -73,8 +85,11 @@ class Life:
         self.states = {}
         self.changelogs = {}
         self.watched = WatchedFiles()
+        # By name: the rows of the latest snapshot, and those of each snapshot.
+        self.branches = {}
         self._live = {}
         self._next_key = 100
+        self._next_branch = 0
 
     def committed(self, snapshot_id):
         if snapshot_id is not None:
@@ -174,6 +189,63 @@ class Life:
         assert [one.key for one in found.deleted] == sorted(left)
         assert self.table.objects() == before - {*left}
 
+    def branch(self, back):
+        if ids := self.table.ids():
+            self._branched(AtSnapshot(ids[max(0, len(ids) - 1 - back)]))
+
+    def branch_off_a_tag(self, name):
+        if name in self.table.context.tags.all():
+            self._branched(AtTag(name))
+
+    def _branched(self, point):
+        name = self._fresh_branch()
+        first = create_branch(self.table.context, name, point)
+        self.branches[name] = {first: dict(self.states[first])}
+        self.check()
+
+    def change_a_branch(self, index, rows):
+        if (name := self._branch_at(index)) is None:
+            return
+        dt, rows = self._own("d", rows)
+        states = self.branches[name]
+        now = dict(states[max(states)])
+        for key, value in rows.items():
+            now[dt, key] = value if self.table.schema.primary_keys else f"+{value}"
+        table, main = self.table, self.table.context
+        table.context = main.on_branch(name)
+        try:
+            states[table.write(rows, dt=dt)] = now
+        finally:
+            table.context = main
+        self.check()
+
+    def expire_a_branch(self, index, retain_max):
+        if (name := self._branch_at(index)) is not None:
+            expire(self.table.context.on_branch(name), retain_max=retain_max)
+            self.check()
+
+    def rename_a_branch(self, index):
+        if (name := self._branch_at(index)) is not None:
+            new_name = self._fresh_branch()
+            rename_branch(self.table.context, name, new_name)
+            self.branches[new_name] = self.branches.pop(name)
+            self.check()
+
+    def delete_a_branch(self, index):
+        if (name := self._branch_at(index)) is not None:
+            delete_branch(self.table.context, name)
+            del self.branches[name]
+            self.check()
+
+    def _branch_at(self, index):
+        names = sorted(self.branches)
+        return names[index] if index < len(names) else None
+
+    def _fresh_branch(self):
+        # A name is used once.
+        self._next_branch += 1
+        return f"b{self._next_branch}"
+
     def sleep(self, hours):
         self.table.clock.advance(hours * HOUR)
 
@@ -193,10 +265,23 @@ class Life:
             assert table.visible(tag.snapshot) == self.states[tag.snapshot.id]
         for changelog_id in table.context.changelogs.ids():
             assert table.changelog(table.context.changelogs.changelog(changelog_id)) == self.changelogs[changelog_id]
+        self.check_branches()
         self.check_lineage()
         if not self.waits:
-            assert table.files() == needed_files(table)
+            assert files_of(table) == needed_files(table)
             assert not any(key.startswith("lakehouse/plan-") for key in table.objects())
+
+    def check_branches(self):
+        """Every branch is there, and its snapshots and tags show what they showed."""
+        assert open_branches(self.table.context) == sorted(self.branches)
+        for name, states in self.branches.items():
+            branch = self.table.context.on_branch(name)
+            history = branch.snapshots.history()
+            assert [snapshot.id for snapshot in history] == sorted(states)[len(states) - len(history) :]
+            for snapshot in history:
+                assert self.table.visible(snapshot) == states[snapshot.id], name
+            for tag in branch.tags.all().values():
+                assert self.table.visible(tag.snapshot) == self.states[tag.snapshot.id], name
 
     def check_lineage(self):
         """The trail of every file of a retained or tagged snapshot goes as far as the known snapshots tell."""
@@ -220,8 +305,14 @@ class Life:
 
 
 def needed_files(table):
+    """Return the files that a root of a branch needs."""
     producer = table.schema.options.get("changelog-producer", "none")
-    return reachable(table.context, table.folders, delta_is_changelog=producer == "none")
+    lines = map(table.context.on_branch, (None, *open_branches(table.context)))
+    return set().union(*(reachable(line, table.folders, delta_is_changelog=producer == "none") for line in lines))
+
+
+def files_of(table):
+    return {key for key in table.files() if not key.startswith("branch/")}
 
 
 @given(LIVES, st.lists(STEPS, min_size=5, max_size=30))
@@ -238,7 +329,7 @@ def test_what_is_left_after_any_life_shows_what_it_always_showed(life, steps):
             break
 
     life.check()
-    assert life.table.files() == needed_files(life.table)
+    assert files_of(life.table) == needed_files(life.table)
     assert life.table.findings() == []
 
 

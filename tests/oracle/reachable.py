@@ -38,11 +38,17 @@ def _state(table: TableContext, folders: DataLayout, snapshot: Snapshot) -> Iter
 
 
 def _changelog(table: TableContext, folders: DataLayout, snapshot: Snapshot) -> Iterator[str]:
-    if snapshot.changelog_manifest_list is not None:
+    if snapshot.changelog_manifest_list is not None and not _is_lost(table, snapshot.changelog_manifest_list):
         manifests = table.manifests.changelog(snapshot)
         yield from _names([snapshot.changelog_manifest_list, *(manifest.file_name for manifest in manifests)])
         for entry in _entries(table, manifests):
             yield from _files(folders, entry)
+
+
+def _is_lost(table: TableContext, name: str) -> bool:
+    """Whether it is the changelog of a tag's snapshot, which had expired before a branch began with it."""
+    key = f"manifest/{name}"
+    return table.layout.branch is not None and key not in table.store.infos([key])
 
 
 def _entries(table: TableContext, manifests: Iterable[ManifestFile]) -> Iterator[ManifestEntry]:

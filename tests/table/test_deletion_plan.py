@@ -89,8 +89,8 @@ def test_a_plan_that_is_not_understood_whole_is_corrupt(data):
 
 
 def test_a_plan_of_a_newer_version_is_refused():
-    with pytest.raises(UnsupportedFeature, match="plan version is 2, expected 1"):
-        parse_plan(edited(version=2), plan().key)
+    with pytest.raises(UnsupportedFeature, match="plan version is 3, expected 2"):
+        parse_plan(edited(version=3), plan().key)
 
 
 def test_a_damaged_plan_is_never_taken_for_another():

@@ -20,8 +20,8 @@ manifest("m")            manifest/m                       manifest/m
 index("i")               index/i                          index/i
 statistics("s")          statistics/s                     statistics/s
 deletion_plan("6f2c")    lakehouse/plan-6f2c.json         lakehouse/plan-6f2c.json
-staged_commit("..",7)    lakehouse/pending/commit-..-7.json  lakehouse/pending/commit-..-7.json
-staged_commit("a/b",7)   lakehouse/pending/commit-a%2Fb-7.json  lakehouse/pending/commit-a%2Fb-7.json
+staged_commit("..",7) lakehouse/pending/commit-..-7.json lakehouse/pending/on-8472c2e34d854f75-commit-..-7.json
+staged_commit("a/b",7) lakehouse/pending/commit-a%2Fb-7.json lakehouse/pending/on-8472c2e34d854f75-commit-a%2Fb-7.json
 """
 
 
@@ -41,7 +41,7 @@ def test_all_metadata_of_the_main_branch_lies_in_folders_that_no_data_may_have()
 
 
 def test_commits_of_long_user_names_that_begin_alike_have_keys_of_their_own():
-    first, second = (TableLayout.staged_commit("u" * 300 + end, 1) for end in "ab")
+    first, second = (TableLayout().staged_commit("u" * 300 + end, 1) for end in "ab")
 
     assert first != second
     assert len(first.rpartition("/")[2]) < 200

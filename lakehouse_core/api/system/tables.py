@@ -31,6 +31,7 @@ from lakehouse_core.api.system.rows import (
 )
 from lakehouse_core.display import line, page
 from lakehouse_core.errors import InvalidRequest, NotFound, UnsupportedFeature, near_hint, shown
+from lakehouse_core.execution.branches.closing import listed_branches
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.execution.read.lineage import load_lineage
 from lakehouse_core.execution.read.scan import ReadRequest, explain_missing_files, plan_read, read_point, read_tasks
@@ -41,7 +42,7 @@ from lakehouse_core.format.data_types import arrow_type
 from lakehouse_core.interchange.arrow_rows import ArrowRows
 from lakehouse_core.options import parse_bool
 from lakehouse_core.table.bucketing import Dynamic, Fixed, Postpone, Unaware, is_placed
-from lakehouse_core.table.layout import BRANCH_FOLDER, BRANCH_PREFIX, CONSUMER_PREFIX, TableLayout
+from lakehouse_core.table.layout import CONSUMER_PREFIX, TableLayout
 from lakehouse_core.table.manifest import ManifestEntry
 from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.snapshot import Snapshot, parse_consumer
@@ -203,12 +204,8 @@ def _tags(source: SystemSource) -> Iterable[Row]:
 
 
 def _branches(source: SystemSource) -> Iterable[Row]:
-    store = source.table.store
-    for folder in store.children(BRANCH_FOLDER).folders:
-        if folder.startswith(BRANCH_PREFIX):
-            # Object stores have no times of folders, so the first object of a branch gives its creation time.
-            times = [found.modified_millis for found in store.list(f"{BRANCH_FOLDER}/{folder}")]
-            yield folder.removeprefix(BRANCH_PREFIX), min(times, default=0)
+    for branch in listed_branches(source.table):
+        yield branch.name, branch.create_time_millis
 
 
 def _consumers(source: SystemSource) -> Iterable[Row]:

@@ -12,6 +12,7 @@ from lakehouse_core.api.answer import Answer, answer_of
 from lakehouse_core.api.reports import CompactionReport, OrphanReport
 from lakehouse_core.api.table import Table
 from lakehouse_core.catalog.each_table import each_table
+from lakehouse_core.catalog.statements.branch_procedures import BRANCH_PROCEDURES
 from lakehouse_core.catalog.statements.names import StatementCall
 from lakehouse_core.catalog.statements.partition_procedures import PARTITION_PROCEDURES
 from lakehouse_core.catalog.statements.procedure_arguments import (
@@ -54,6 +55,9 @@ _ARGUMENTS: Final[Mapping[str, tuple[str, ...]]] = {
     "rename_tag": ("table", "tag", "target_tag"),
     "delete_tag": ("table", "tag"),
     "expire_tags": ("table", "older_than"),
+    "create_branch": ("table", "branch", "tag", "ignoreIfExists"),
+    "rename_branch": ("table", "from_branch", "to_branch"),
+    "delete_branch": ("table", "branch"),
     "rollback": ("table", "version", "snapshot", "tag"),
     "rollback_to_timestamp": ("table", "timestamp"),
     "rollback_to_watermark": ("table", "watermark"),
@@ -79,7 +83,7 @@ _REFUSED: Final[Mapping[str, str]] = {
     **dict.fromkeys(
         (
             *("trigger_tag_automatic_creation", "remove_unexisting_files"),
-            *("create_branch", "delete_branch", "rename_branch", "fast_forward", "merge_branch"),
+            *("fast_forward", "merge_branch"),
             *("rewrite_file_index", "materialize_deletion_vectors"),
         ),
         _NO_VERB,
@@ -271,6 +275,7 @@ _VERBS: Final[Mapping[str, Callable[[StatementCall, Table, Mapping[str, Any]], A
     "expire_snapshots": _expire,
     "remove_orphan_files": _remove_orphans,
     **TAG_PROCEDURES,
+    **BRANCH_PROCEDURES,
     **ROLLBACK_PROCEDURES,
     **PARTITION_PROCEDURES,
     **CONSUMER_PROCEDURES,

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from lakehouse_core.api.answer import Answer, answer_of
 from lakehouse_core.api.scan import Scan
+from lakehouse_core.catalog.names import is_system_name
 from lakehouse_core.catalog.statements.names import StatementCall
 from lakehouse_core.errors import InvalidRequest, LakehouseError, shown
 from lakehouse_core.execution.read.scan import ScanPlan
@@ -156,7 +157,7 @@ def _resolved(call: StatementCall, reference: TableReference) -> _Source:
         return _foreign(key, call.tables[key], session_of(call))
     try:
         full = call.table(name)
-        if "$" in full:
+        if is_system_name(full):
             system = call.catalog.system_table(full, options=_system_options(reference.point))
             return _Source(title=full, fields=_fields(system.schema()), rows=system)
         context = call.context(full)

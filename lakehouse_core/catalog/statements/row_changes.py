@@ -17,6 +17,7 @@ from lakehouse_core.api.answer import Answer, answer_of
 from lakehouse_core.api.arguments import CallOptions
 from lakehouse_core.api.reports import RowChangeReport
 from lakehouse_core.api.table import Table
+from lakehouse_core.catalog.names import is_system_name
 from lakehouse_core.catalog.statements.names import StatementCall
 from lakehouse_core.catalog.statements.queries import engine_query, is_in_utc, plan_query, rows_at_once, session_of
 from lakehouse_core.errors import InvalidRequest, LakehouseError
@@ -189,7 +190,7 @@ def _dropped(call: StatementCall, statement: DropPartitions, table: Table) -> Ro
 def _table(call: StatementCall, name: Name) -> Table:
     try:
         full = call.table(name)
-        if "$" in full:
+        if is_system_name(full):
             raise call.sql.invalid(name.start, f"{name} is a system table, whose rows cannot be changed")
         return call.catalog.table(full)
     except LakehouseError as error:

@@ -10,6 +10,7 @@ from enum import Enum
 from typing import Final, assert_never
 
 from lakehouse_core.errors import (
+    CommitConflict,
     CommitOutcomeUnknown,
     InvalidRequest,
     LakehouseError,
@@ -61,6 +62,7 @@ def publish(
     claim = _Claim(table, snapshot, attempt.deadline)
     if not _is_created(claim) or not _counts(claim):
         return LostRace()
+    _check_branch(claim)
     latest_hint = table.snapshots.layout.latest_hint
     both(lambda: write_hint(table.store, latest_hint, snapshot.id), when_done, at_once=table.store.requests_at_once)
     return Published()
@@ -128,7 +130,10 @@ def _counts(claim: _Claim) -> bool:
     snapshots = claim.table.snapshots
     for attempt in _OUTCOME.attempts(claim.table.clock, until=claim.deadline):
         try:
-            if snapshots.boundary.first_id() <= claim.snapshot.id:
+            mark = snapshots.boundary.mark()
+            if mark.is_closed:
+                raise _unknown(claim, f"a verb is {mark.work} its branch, and may have taken the snapshot along")
+            if mark.first_kept_id <= claim.snapshot.id:
                 return True
             answer = ledger_answer(claim.snapshot, ledger_at(snapshots, snapshots.latest()))
             match answer:
@@ -153,6 +158,36 @@ def _counts(claim: _Claim) -> bool:
                 f"it was written, but the boundary, which tells whether its id has expired, cannot be read ({error})",
             ) from error
     raise _unknown(claim, _NO_ANSWER)
+
+
+def _check_branch(claim: _Claim) -> None:
+    """Raise CommitConflict if the branch was deleted or renamed before its snapshot was published."""
+    table = claim.table
+    if table.layout.branch is None:
+        return
+    try:
+        is_gone = _is_gone(claim)
+    except CommitOutcomeUnknown:
+        raise
+    except LakehouseError as error:
+        raise _unknown(
+            claim, f"it was written, and whether its branch is still there cannot be read ({error})"
+        ) from error
+    if is_gone:
+        raise CommitConflict(f"{table.name}: the branch was deleted or renamed before the commit. Nothing was applied.")
+
+
+def _is_gone(claim: _Claim) -> bool:
+    """Return whether the branch is gone; then remove our snapshot, with which the folder looks like half a branch."""
+    table, snapshot = claim.table, claim.snapshot
+    if table.store.infos([table.layout.schema(snapshot.schema_id)]):
+        return False
+    # What removes a branch lists its snapshots, and deletes its boundary last: one that is there now was not listed.
+    if table.snapshots.boundary.mark().is_closed or not table.snapshots.has(snapshot.id):
+        raise _unknown(claim, "its branch was deleted or renamed, and the snapshot with it")
+    if left := table.store.delete([table.layout.snapshot(snapshot.id)]):
+        raise _unknown(claim, f"its branch was deleted, and {left[0]} was not removed")
+    return True
 
 
 def _unknown(claim: _Claim, reason: str) -> CommitOutcomeUnknown:

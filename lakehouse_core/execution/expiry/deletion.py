@@ -10,13 +10,19 @@ from typing import Final
 
 from lakehouse_core.errors import CorruptTable, NotFound, StorageUnavailable
 from lakehouse_core.execution.context import TableContext
-from lakehouse_core.execution.expiry.reachability import NamedFiles, pending_files, reachable_among, unlinked_files
+from lakehouse_core.execution.expiry.reachability import (
+    DeltasAreChangelogs,
+    NamedFiles,
+    pending_files,
+    reachable_among,
+    unlinked_files,
+)
 from lakehouse_core.execution.expiry.unlinking import delete_all, is_covered, is_unlinking, resume
+from lakehouse_core.metadata.boundary import Boundaries
 from lakehouse_core.metadata.deletion_plans import advance, current_plans, skip_wait
 from lakehouse_core.metadata.manifest_reader import ManifestReader, Missing
 from lakehouse_core.metadata.read_ahead import both, in_order
 from lakehouse_core.metadata.roots import Roots, collect_roots
-from lakehouse_core.options import ChangelogProducer
 from lakehouse_core.planning.expiry.deletion import as_roots, deletion_order, is_due
 from lakehouse_core.progress import NOBODY, Watch
 from lakehouse_core.storage.object_store import FolderStore, ObjectInfo, StoreReader
@@ -82,13 +88,14 @@ def finish_deletions(
         lambda: both(lambda: current_plans(store), store.now_millis, at_once=requests),
         at_once=requests,
     )
+    boundaries = Boundaries(store, {table.layout.prefix: boundary})
     for plan in plans:
-        if plan.uuid in known or is_unlinking(store, plan, boundary):
+        if plan.uuid in known or is_unlinking(store, plan, boundaries):
             if plan.uuid not in known:
                 resume(table, plan)
                 # Its readers are waited for from now on.
                 now_millis = store.now_millis()
-            if is_covered(table, plan, boundary):
+            if is_covered(store, plan, boundaries):
                 delete_all(store, [plan.key])
                 covered.append(plan.key)
             else:
@@ -97,7 +104,13 @@ def finish_deletions(
     if grace_millis > 0:
         for plan in begun:
             waiting, waiting_keys = _waiting(
-                table, schema, plan, _waiting_plans(plans), DryRun(), boundary=boundary, now_millis=now_millis
+                table,
+                schema,
+                plan,
+                _waiting_plans(plans),
+                dry_run=DryRun(),
+                boundaries=boundaries,
+                now_millis=now_millis,
             )
             advance(store, plan, waiting)
             plans = current_plans(store)
@@ -107,7 +120,7 @@ def finish_deletions(
     due = tuple(
         plan for plan in plans if plan.uuid in at_once or is_due(plan, grace_millis=grace_millis, now_millis=now_millis)
     )
-    deleted = _delete(table, schema, due, boundary=boundary, watch=watch) if due else Deleted()
+    deleted = _delete(table, schema, due, boundaries, watch=watch) if due else Deleted()
     left = (plan for plan in plans if plan.key not in deleted.plan_keys)
     return replace(
         deleted,
@@ -122,14 +135,18 @@ def preview(table: TableContext, schema: TableSchema, dry_run: DryRun, *, bounda
     store = table.store
     grace_millis, now_millis = schema.table_options.read_grace_millis, storage_now_millis(table)
     stored = current_plans(store)
+    boundaries = Boundaries(store, {table.layout.prefix: boundary})
     begun = [
         plan
         for plan in stored
         if plan.stage is DeletionStage.UNLINKING
-        and (plan.roots[0].key in dry_run.all_unlinked_keys or is_unlinking(store, plan, boundary))
+        and (plan.roots[0].key in dry_run.all_unlinked_keys or is_unlinking(store, plan, boundaries))
     ]
+    # A run finishes the unlinking of every branch.
+    left = (root.key for plan in begun for root in plan.roots)
+    dry_run = replace(dry_run, unlinked_keys=dry_run.unlinked_keys.union(left))
     begun += dry_run.plans
-    covered = [plan for plan in begun if is_covered(table, plan, boundary)]
+    covered = [plan for plan in begun if is_covered(store, plan, boundaries)]
     begun = [plan for plan in begun if plan not in covered]
     due = [plan for plan in stored if is_due(plan, grace_millis=grace_millis, now_millis=now_millis)]
     waiting = _waiting_plans(stored)
@@ -140,13 +157,13 @@ def preview(table: TableContext, schema: TableSchema, dry_run: DryRun, *, bounda
         dry_run = replace(dry_run, waiting=tuple(begun))
         for plan in begun:
             new, waiting_keys = _waiting(
-                table, schema, plan, waiting, dry_run, boundary=boundary, now_millis=now_millis
+                table, schema, plan, waiting, dry_run=dry_run, boundaries=boundaries, now_millis=now_millis
             )
             waiting = [*waiting, new]
     ended = [plan.key for plan in covered if plan in stored]
     if not due:
         return Deleted(plan_keys=tuple(ended), waiting=tuple(waiting), waiting_keys=tuple(sorted(waiting_keys)))
-    dead, held = _unreachable_files(table, schema, due, dry_run, boundary=boundary)
+    dead, held = _unreachable_files(table, schema, due, dry_run, boundaries)
     files = _existing(store, dead)
     if held:
         files = deletion_order({file.key: file for file in files})[0]
@@ -179,16 +196,16 @@ def _waiting(
     schema: TableSchema,
     plan: DeletionPlan,
     earlier: Sequence[DeletionPlan],
-    dry_run: DryRun,
     *,
-    boundary: int,
+    dry_run: DryRun,
+    boundaries: Boundaries,
     now_millis: int,
 ) -> tuple[DeletionPlan, frozenset[str]]:
     """Return `plan` in its waiting state, after its roots are deleted, and the keys of all waiting files. The plan
     counts the files that no plan in `earlier` counts.
     """
     store = table.store
-    dead, _ = _unreachable_files(table, schema, (plan, *earlier), dry_run, boundary=boundary)
+    dead, _ = _unreachable_files(table, schema, (plan, *earlier), dry_run, boundaries)
     files = _existing(store, dead)
     waiting = plan.model_copy(
         update={
@@ -202,11 +219,11 @@ def _waiting(
 
 
 def _delete(
-    table: TableContext, schema: TableSchema, due: Sequence[DeletionPlan], *, boundary: int, watch: Watch
+    table: TableContext, schema: TableSchema, due: Sequence[DeletionPlan], boundaries: Boundaries, *, watch: Watch
 ) -> Deleted:
     store = table.store
     watch.at("looking for what is still needed")
-    dead, held = _unreachable_files(table, schema, due, DryRun(), boundary=boundary)
+    dead, held = _unreachable_files(table, schema, due, DryRun(), boundaries)
     files = _existing(store, dead)
     if files:
         for plan in due:
@@ -234,17 +251,16 @@ def _unreachable_files(
     schema: TableSchema,
     due: Sequence[DeletionPlan],
     dry_run: DryRun,
-    *,
-    boundary: int,
+    boundaries: Boundaries,
 ) -> tuple[dict[str, FileRef], bool]:
     """Return the files that only the roots of `due` needed, by key, and whether a pending commit holds further ones.
 
     Raises CorruptTable when a root, or a file that a root needs, cannot be read: then nothing is proven.
     """
-    delta_is_changelog = schema.table_options.changelog_producer is ChangelogProducer.NONE
+    delta_is_changelog = DeltasAreChangelogs(table, schema)
     before: Roots | None = None
     while True:
-        roots = collect_roots(table.store, boundary=boundary)
+        roots = collect_roots(table.store, boundaries)
         manifests = ManifestReader(table.store, table.layout, Missing.NOT_FOUND)
         named_files = NamedFiles(manifests, DataLayout(schema), at_once=table.store.requests_at_once)
         dead = unlinked_files(named_files, due)

@@ -13,12 +13,18 @@ from lakehouse_core.errors import CorruptTable, InvalidRequest, NotFound
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.execution.expiry.deletion import remove_empty_folders, storage_now_millis
 from lakehouse_core.execution.expiry.expire import check_understood
-from lakehouse_core.execution.expiry.reachability import NamedFiles, pending_files, reachable, unlinked_files
+from lakehouse_core.execution.expiry.reachability import (
+    DeltasAreChangelogs,
+    NamedFiles,
+    pending_files,
+    reachable,
+    unlinked_files,
+)
 from lakehouse_core.execution.expiry.unlinking import delete_all
+from lakehouse_core.metadata.boundary import Boundaries
 from lakehouse_core.metadata.manifest_reader import ManifestReader, Missing
 from lakehouse_core.metadata.roots import Roots, collect_roots
 from lakehouse_core.metadata.staged_commits import pending_commits
-from lakehouse_core.options import ChangelogProducer
 from lakehouse_core.planning.expiry.deletion import as_roots
 from lakehouse_core.planning.expiry.orphans import OrphanFile, OrphanKind, orphan_kind
 from lakehouse_core.progress import NOBODY, Watch
@@ -107,17 +113,15 @@ def _rooted_names(table: TableContext, schema: TableSchema, named_files: NamedFi
 
     Adds the roots to `known`.
     """
+    delta_is_changelog = DeltasAreChangelogs(table, schema)
     before: Roots | None = None
     while True:
-        roots = collect_roots(table.store, boundary=table.snapshots.boundary.first_id())
+        boundaries = Boundaries(table.store, {table.layout.prefix: table.snapshots.boundary.first_id()})
+        roots = collect_roots(table.store, boundaries)
         waiting = (plan for plan in roots.plans if plan.stage is not DeletionStage.DELETING)
         found = {*roots.roots, *(root for plan in waiting for root in as_roots(plan))}
         try:
-            live = reachable(
-                named_files,
-                found - known,
-                delta_is_changelog=schema.table_options.changelog_producer is ChangelogProducer.NONE,
-            )
+            live = reachable(named_files, found - known, delta_is_changelog=delta_is_changelog)
         except NotFound as error:
             if roots == before:
                 raise CorruptTable(

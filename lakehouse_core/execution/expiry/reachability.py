@@ -4,17 +4,21 @@ Rule: one root that cannot be read stops the deletion. An error never counts as 
 """
 
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
 from lakehouse_core.errors import CorruptTable, NotFound, UnsupportedFeature
+from lakehouse_core.execution.context import TableContext
 from lakehouse_core.metadata.manifest_reader import ManifestReader
 from lakehouse_core.metadata.read_ahead import in_order
+from lakehouse_core.options import ChangelogProducer
 from lakehouse_core.table.data_file import DataFile, FileSource
 from lakehouse_core.table.data_layout import DataLayout
 from lakehouse_core.table.deletion_plan import DeletionPlan
 from lakehouse_core.table.file_refs import FileKind, FileRef, data_files, index_file, manifest_file, message_files
 from lakehouse_core.table.joined_changelog import object_name
+from lakehouse_core.table.layout import layout_at
 from lakehouse_core.table.manifest import (
     EntryKind,
     ManifestEntry,
@@ -23,6 +27,7 @@ from lakehouse_core.table.manifest import (
     merge_entries,
 )
 from lakehouse_core.table.root import Root, RootKind, lineages, metadata_files, needed
+from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.staged_commit import StagedCommit
 
 T = TypeVar("T")
@@ -100,6 +105,39 @@ class NamedFiles:
         return external_path is None
 
 
+class DeltasAreChangelogs:
+    """Whether the changes of a root are the rows that its delta added, by the schema of its branch.
+
+    `schema` is that of `table`; the schemas of other branches are read where a root needs them.
+    """
+
+    def __init__(self, table: TableContext, schema: TableSchema) -> None:
+        self._table = table
+        self._own = schema
+        self._known = {table.layout.prefix: _has_no_producer(schema)}
+
+    def of(self, root: Root) -> bool:
+        """Return the answer for a root; False for one that is not a changelog. Raises CorruptTable."""
+        if root.kind is not RootKind.CHANGELOG:
+            return False
+        # A plan stands for the roots that it unlinked.
+        prefix = root.lineage.removeprefix(f"{root.key}/")
+        if prefix not in self._known:
+            self._known[prefix] = _has_no_producer(self._latest(prefix))
+        return self._known[prefix]
+
+    def _latest(self, prefix: str) -> TableSchema:
+        try:
+            return self._table.on_branch(layout_at(prefix).branch).schemas.latest()
+        except NotFound:
+            # The branch was deleted, and its readers may not have ended.
+            return self._own
+
+
+def _has_no_producer(schema: TableSchema) -> bool:
+    return schema.table_options.changelog_producer is ChangelogProducer.NONE
+
+
 def unlinked_files(named_files: NamedFiles, plans: Iterable[DeletionPlan]) -> dict[str, FileRef]:
     """Return, by key, the files that the unlinked roots of `plans` named and that may be unreachable now.
 
@@ -132,6 +170,12 @@ def _dead_data(named_files: NamedFiles, plan: DeletionPlan) -> Iterator[FileRef]
 
     If a file is live in an expired snapshot and not in the next kept one, a delta between the two deletes it.
     """
+    if plan.of_branch:
+        states = [named for root in plan.roots for named in (root.base, root.delta)]
+        yield from _named_data(named_files, states, {EntryKind.ADD, EntryKind.DELETE}, FileKind.DATA)
+        changelogs = [root.changelog for root in plan.roots]
+        yield from _named_data(named_files, changelogs, {EntryKind.ADD}, FileKind.CHANGELOG)
+        return
     match plan.kind:
         case RootKind.SNAPSHOT:
             deltas = [root.delta for root in (*plan.roots, plan.successor) if root is not None]
@@ -173,7 +217,7 @@ def reachable_among(
     roots: Iterable[Root],
     candidates: Mapping[str, FileRef],
     *,
-    delta_is_changelog: bool,
+    delta_is_changelog: "DeltasAreChangelogs",
 ) -> set[str]:
     """Return the keys of those `candidates` that a root needs. Memory grows with the candidates only.
 
@@ -182,7 +226,9 @@ def reachable_among(
     return set(_found(_Search(named_files, candidates), roots, delta_is_changelog=delta_is_changelog))
 
 
-def reachable(named_files: NamedFiles, roots: Iterable[Root], *, delta_is_changelog: bool) -> Mapping[str, FileRef]:
+def reachable(
+    named_files: NamedFiles, roots: Iterable[Root], *, delta_is_changelog: "DeltasAreChangelogs"
+) -> Mapping[str, FileRef]:
     """Return all files that the roots need, by key. Memory grows with the files that manifests name.
 
     Raises as `reachable_among` does, NotFound for a missing manifest, and UnsupportedFeature for a file outside the
@@ -191,10 +237,13 @@ def reachable(named_files: NamedFiles, roots: Iterable[Root], *, delta_is_change
     return _found(_Search(named_files, None), roots, delta_is_changelog=delta_is_changelog)
 
 
-def _found(search: "_Search", roots: Iterable[Root], *, delta_is_changelog: bool) -> Mapping[str, FileRef]:
+def _found(
+    search: "_Search", roots: Iterable[Root], *, delta_is_changelog: "DeltasAreChangelogs"
+) -> Mapping[str, FileRef]:
     named_files = search.named_files
-    reduced = [needed(root, delta_is_changelog=delta_is_changelog) for root in roots]
+    reduced = [needed(root, delta_is_changelog=delta_is_changelog.of(root)) for root in roots]
     named_files.load(named for root in reduced for named in root.lists)
+    reduced = [_without_lost_changelog(named_files, root) for root in reduced]
     for root in reduced:
         search.metadata(root)
     if not search.looks_for_data:
@@ -210,6 +259,20 @@ def _found(search: "_Search", roots: Iterable[Root], *, delta_is_changelog: bool
             case RootKind.CHANGELOG:
                 search.changelog(root)
     return search.live
+
+
+def _without_lost_changelog(named_files: NamedFiles, root: Root) -> Root:
+    """Return `root` without the changelog that had expired before its branch was made of a tag.
+
+    A tag does not keep the changelog of its snapshot, and the first snapshot of a branch is that of its tag.
+    """
+    if root.changelog is None or not root.is_of_branch:
+        return root
+    try:
+        named_files.manifests(root.changelog)
+    except NotFound:
+        return replace(root, changelog=None)
+    return root
 
 
 def pending_files(named_files: NamedFiles, pending: Iterable[tuple[str, StagedCommit]]) -> set[str]:
@@ -230,8 +293,9 @@ class _Search:
         kinds = (FileKind.DATA, FileKind.CHANGELOG, FileKind.EXTRA)
         there = () if candidates is None else candidates.values()
         self._names = {file.key.rsplit("/", 1)[-1] for file in there if file.kind in kinds}
-        # By name and checksum: a list read without a checksum is read again for a root with one.
-        self._found: dict[tuple[str, str | None], list[ManifestEntry]] = {}
+        # By name and checksum: a list read without a checksum is read again for a root with one. The third part: one
+        # that was missing counts as empty.
+        self._found: dict[tuple[str, str | None, bool], list[ManifestEntry]] = {}
         self.live: dict[str, FileRef] = {}
 
     @property
@@ -275,6 +339,7 @@ class _Search:
                 self._mark_entry(entry, FileKind.DATA, root)
 
     def changelog(self, root: Root) -> None:
+        """Mark the candidates that a long-lived changelog needs."""
         if root.changelog is not None:
             self._added(root, root.changelog, FileKind.CHANGELOG)
         else:
@@ -287,14 +352,17 @@ class _Search:
             if entry.kind is EntryKind.ADD and (unless is None or entry.file.file_source is not unless):
                 self._mark_entry(entry, kind, root)
 
-    def _entries(self, root: Root, lists: Iterable[ManifestListRef | None]) -> list[ManifestEntry]:
+    def _entries(self, root: Root, lists: tuple[ManifestListRef | None, ...]) -> list[ManifestEntry]:
         """Return the entries of the lists that are about candidates."""
         there = [named for named in lists if named is not None]
         manifests = [manifest for named in there for manifest in _of(root, self.named_files.manifests, named)]
-        unknown = [manifest for manifest in manifests if _identity(manifest) not in self._found]
-        for manifest, entries in self.named_files.each(unknown, lambda one: _of(root, self.named_files.entries, one)):
-            self._found[_identity(manifest)] = [entry for entry in entries if self._concerns(entry)]
-        return [entry for manifest in manifests for entry in self._found[_identity(manifest)]]
+        # The changelog of a branch may be half deleted.
+        may_miss = root.is_of_branch and lists == (root.changelog,)
+        unknown = [manifest for manifest in manifests if (*_identity(manifest), may_miss) not in self._found]
+        read = partial(_missing_is_none if may_miss else partial(_of, root), self.named_files.entries)
+        for manifest, entries in self.named_files.each(unknown, read):
+            self._found[*_identity(manifest), may_miss] = [entry for entry in entries if self._concerns(entry)]
+        return [entry for manifest in manifests for entry in self._found[*_identity(manifest), may_miss]]
 
     def _concerns(self, entry: ManifestEntry) -> bool:
         return (

@@ -66,6 +66,7 @@ def replace_tag(
         if not replaced(table.store, key, content, if_version=found[1]):
             raise CommitConflict(f"Tag {shown(name)} was changed meanwhile. Nothing was replaced: call again.")
         with deleting():
+            table.snapshots.boundary.check_kept([key])
             return tag, deletion_result(given_up, finish_deletions(table, schema, unlinked=given_up))
 
 
@@ -94,6 +95,7 @@ def rename_tag(table: TableContext, name: str, new_name: str, *, dry_run: bool =
             take_back(table, new_name, tag)
             raise CommitConflict(f"Tag {shown(name)} was changed meanwhile. Nothing was renamed: call again.")
         delete_all(table.store, [key])
+        table.snapshots.boundary.check_kept([new_key])
     return tag
 
 

@@ -24,7 +24,15 @@ from lakehouse_core.metadata.deletion_plans import begin, skip_wait
 from lakehouse_core.metadata.read_back import readable_file
 from lakehouse_core.metadata.tag_log import read_tag
 from lakehouse_core.storage.outcomes import created
-from lakehouse_core.table.snapshot import TAG_FORMER_NAME_FIELD, TAG_NAME_FIELD, Tag, new_tag, parse_tag, serialize_tag
+from lakehouse_core.table.snapshot import (
+    TAG_FORMER_NAME_FIELD,
+    TAG_NAME_FIELD,
+    Snapshot,
+    Tag,
+    new_tag,
+    parse_tag,
+    serialize_tag,
+)
 
 _OWN_FIELDS = ("tagCreateTime", "tagTimeRetained", TAG_NAME_FIELD, TAG_FORMER_NAME_FIELD)
 
@@ -69,12 +77,14 @@ def tag_of(
         held = table.tags.all().get(name)
         at = "" if held is None else f", at snapshot {held.snapshot.id}"
         raise InvalidRequest(f"Tag {shown(name)} exists already{at}: delete it first, or use another name.")
-    if not dry_run and not _is_held(table, source_key, name, tag):
+    if not dry_run and not _is_still_held(table, source_key, name, tag):
         take_back(table, name, tag)
         raise SnapshotExpired(
             f"Snapshot {tag.snapshot.id} expired while tag {shown(name)} was created, so the tag does not exist. "
             f"The earliest snapshot is {table.snapshots.earliest_id()}."
         )
+    if not dry_run:
+        table.snapshots.boundary.check_kept([key])
     return tag
 
 
@@ -107,6 +117,7 @@ def delete_tag(table: TableContext, name: str, *, dry_run: bool = False) -> Expi
     begin(table.store, deletion)
     with deleting():
         unlink(table, deletion)
+        table.snapshots.boundary.check_kept()
         return deletion_result(
             [deletion],
             finish_deletions(table, schema, unlinked=[deletion]),
@@ -158,16 +169,29 @@ def tag_content(
     ), tag
 
 
-def _is_held(table: TableContext, source_key: str, name: str, tag: Tag) -> bool:
-    """Return whether the source of a tag that was just made still exists, and so its files do."""
-    snapshot_id = tag.snapshot.id
+def snapshot_content(data: bytes, source_key: str) -> bytes:
+    """Return the file of the snapshot in `data`, the content of a snapshot or a tag."""
+    document = strict_json(data, source_key)
+    if not any(each in document for each in _OWN_FIELDS):
+        return data
+    return json_with_checksum({each: value for each, value in document.items() if each not in _OWN_FIELDS})
+
+
+def is_held(table: TableContext, source_key: str, snapshot: Snapshot) -> bool:
+    """Return whether the source of a root that was just made still holds `snapshot`, and so its files are there."""
     try:
-        if source_key == table.layout.snapshot(snapshot_id):
-            return is_taken(table, source_key) and snapshot_id >= table.snapshots.boundary.first_id()
+        if source_key == table.layout.snapshot(snapshot.id):
+            return is_taken(table, source_key) and snapshot.id >= table.snapshots.boundary.first_id()
         # Another call may have let the tag name another state.
-        return read_tag(table.store, source_key).snapshot == tag.snapshot
+        return read_tag(table.store, source_key).snapshot == snapshot
     except NotFound:
         return False
+
+
+def _is_still_held(table: TableContext, source_key: str, name: str, tag: Tag) -> bool:
+    snapshot_id = tag.snapshot.id
+    try:
+        return is_held(table, source_key, tag.snapshot)
     except StorageUnavailable as error:
         raise WriteOutcomeUnknown(
             f"{error} Tag {shown(name)} was made, but snapshot {snapshot_id} may have expired meanwhile: "

@@ -10,12 +10,16 @@ from typing import Final
 
 from lakehouse_core.errors import CorruptTable, NotFound, StorageUnavailable
 from lakehouse_core.execution.context import TableContext
+from lakehouse_core.metadata.boundary import Boundaries
 from lakehouse_core.metadata.deletion_plans import current_plans
 from lakehouse_core.metadata.ids import changelog_ids
 from lakehouse_core.metadata.read_ahead import both
+from lakehouse_core.metadata.used_names import end_name
 from lakehouse_core.storage.object_store import ObjectStore, StoreReader
 from lakehouse_core.storage.outcomes import begun, created
+from lakehouse_core.table.boundary import BranchWork
 from lakehouse_core.table.deletion_plan import DeletionPlan, DeletionStage
+from lakehouse_core.table.layout import MAIN, PENDING_FOLDER, layout_at
 from lakehouse_core.table.root import Root, RootKind, root_of
 from lakehouse_core.table.snapshot import parse_snapshot, parse_tag
 
@@ -24,16 +28,32 @@ _AT_ONCE: Final = 1_000
 
 
 def interrupted(table: TableContext) -> tuple[DeletionPlan, ...]:
-    """Return the plans whose unlinking began and is not recorded as done; any run may finish them."""
+    """Return the plans for roots of this branch whose unlinking began and is not recorded as done; any run may finish
+    them.
+    """
     store = table.store
     boundary, plans = both(
         table.snapshots.boundary.first_id, lambda: current_plans(store), at_once=store.requests_at_once
     )
-    return tuple(plan for plan in plans if is_unlinking(store, plan, boundary))
+    prefix = table.layout.prefix
+    boundaries = Boundaries(store, {prefix: boundary})
+    return tuple(plan for plan in plans if plan.lineage == prefix and is_unlinking(store, plan, boundaries))
 
 
 def resume(table: TableContext, plan: DeletionPlan) -> None:
     """Finish the unlinking of an interrupted run, and make the changelogs that a run of an older version did not."""
+    if table.layout.prefix != plan.lineage:
+        table = table.on_branch(layout_at(plan.lineage).branch)
+    if plan.of_branch:
+        mark = table.snapshots.boundary.mark()
+        # Else its folder is gone, or holds a branch that was made since.
+        if (mark.work, mark.token) == (BranchWork.DELETING, plan.uuid):
+            remove_branch(table, plan, token=plan.uuid, with_staged=True)
+        return
+    is_of_branch = plan.kind is RootKind.SNAPSHOT and plan.lineage != MAIN.prefix
+    if is_of_branch and table.snapshots.boundary.mark().first_kept_id < plan.first_kept_id:
+        # The branch was deleted. One that was made since under its name may have equal snapshots.
+        return
     make_changelogs(table, plan)
     if plan.kind is RootKind.SNAPSHOT:
         # The earlier run may have ended before its boundary was durable.
@@ -82,6 +102,27 @@ def unlink(
             unlinked(len(some))
 
 
+def remove_branch(table: TableContext, plan: DeletionPlan | None, *, token: str, with_staged: bool) -> None:
+    """Unlink the roots of `plan`, delete all other objects of its branch, and its boundary at last. Safe to repeat.
+
+    REQUIRES: the boundary of the branch says that the verb with `token` removes it. `plan` None: other roots have its
+    files.
+    `with_staged`: the commits that are staged for it go too.
+    """
+    store, layout = table.store, table.layout
+    if plan is not None:
+        unlink(table, plan)
+    keys = [info.key for info in store.list(layout.folder) if info.key != layout.boundary]
+    if with_staged:
+        staged = store.children(PENDING_FOLDER).files
+        delete_all(store, [f"{PENDING_FOLDER}/{name}" for name in staged if name.startswith(layout.staged_prefix)])
+    delete_all(store, keys)
+    end_name(store, layout, token)
+    delete_all(store, [layout.boundary])
+    if store.folders is not None:
+        store.folders.delete_empty_folders(layout.folder)
+
+
 def existing_roots(store: StoreReader, roots: Sequence[Root]) -> dict[Root, bytes]:
     """Return the contents of the files of those roots whose file exists and holds the state of the root, in order."""
     found = store.read_found(root.key for root in roots)
@@ -94,30 +135,38 @@ def _is_root(data: bytes, root: Root) -> bool:
     return root_of(snapshot, root.key, root.kind, lineage=root.lineage) == root
 
 
-def is_unlinking(store: StoreReader, plan: DeletionPlan, boundary: int) -> bool:
+def is_unlinking(store: StoreReader, plan: DeletionPlan, boundaries: Boundaries) -> bool:
     """Return whether the unlinking of `plan` began and is not recorded as done. A plan whose unlinking has not begun
     has no effect.
     """
     if plan.stage is not DeletionStage.UNLINKING:
         return False
-    if plan.kind is RootKind.SNAPSHOT:
-        return plan.first_kept_id <= boundary
+    mark = boundaries.of(plan.lineage)
+    if plan.of_branch and (mark.work, mark.token) != (BranchWork.DELETING, plan.uuid):
+        # Its boundary went last.
+        return True
+    if plan.kind is RootKind.SNAPSHOT and not plan.of_branch:
+        if plan.first_kept_id <= mark.first_kept_id:
+            return True
+        if plan.lineage == MAIN.prefix:
+            return False
+        # The branch was deleted or renamed, with its boundary.
     return not existing_roots(store, plan.roots[:1])
 
 
-def is_covered(table: TableContext, plan: DeletionPlan, boundary: int) -> bool:
+def is_covered(store: StoreReader, plan: DeletionPlan, boundaries: Boundaries) -> bool:
     """Return whether `plan` unlinks a tag of an existing snapshot: the expiry of the snapshot deletes the files of
     both.
     """
     if plan.kind is not RootKind.TAG:
         return False
     tag = plan.roots[0]
-    key = table.layout.snapshot(tag.snapshot_id)
+    key = layout_at(plan.lineage).snapshot(tag.snapshot_id)
     try:
-        snapshot = root_of(parse_snapshot(table.store.read(key), key), key, RootKind.SNAPSHOT)
+        snapshot = root_of(parse_snapshot(store.read(key), key), key, RootKind.SNAPSHOT)
     except NotFound:
         return False
-    return snapshot.snapshot_id >= boundary and snapshot.same_files(tag)
+    return snapshot.snapshot_id >= boundaries.of(plan.lineage).first_kept_id and snapshot.same_files(tag)
 
 
 def _write_changelog_hints(table: TableContext, *, first_kept_id: int) -> None:

@@ -181,7 +181,7 @@ class _BranchCheck:
         changelog_rows = None
         if rooted.root.changelog is not None:
             changelog_rows = self._changelog(rooted)
-        elif rooted.root.kind is RootKind.SNAPSHOT:
+        elif rooted.root.kind is RootKind.SNAPSHOT and rooted.snapshot.changelog_manifest_list is None:
             changelog_rows = 0
         self._inspection.report(
             row_count_findings(

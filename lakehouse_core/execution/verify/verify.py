@@ -4,18 +4,20 @@ Data files are listed with their sizes, and read on demand. Files that an expiry
 """
 
 from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from itertools import islice
 from typing import TypeVar
 
-from lakehouse_core.errors import NotFound
+from lakehouse_core.errors import CorruptTable, NotFound
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.execution.verify.branch import Branch, check_branch
 from lakehouse_core.execution.verify.inspection import Inspection, Rooted
 from lakehouse_core.metadata.deletion_plans import load_plans
 from lakehouse_core.metadata.ids import changelog_ids, snapshot_ids
 from lakehouse_core.metadata.look import Look
-from lakehouse_core.metadata.roots import branch_names
+from lakehouse_core.metadata.roots import branch_names, is_begun
 from lakehouse_core.metadata.staged_commits import pending_commits
 from lakehouse_core.metadata.tag_log import tag_in, tag_names
 from lakehouse_core.options import ChangelogProducer
@@ -30,8 +32,9 @@ from lakehouse_core.planning.findings import (
 from lakehouse_core.progress import NOBODY, Watch
 from lakehouse_core.retry import LISTING
 from lakehouse_core.storage.object_store import StoreReader
+from lakehouse_core.table.boundary import NO_MARK, BoundaryMark
 from lakehouse_core.table.checksums import CHECKSUMS_PROPERTY
-from lakehouse_core.table.layout import CONSUMER_PREFIX, OWN_FOLDER, PENDING_FOLDER
+from lakehouse_core.table.layout import CONSUMER_PREFIX, OWN_FOLDER, PENDING_FOLDER, TableLayout
 from lakehouse_core.table.root import RootKind, needed, root_of
 from lakehouse_core.table.snapshot import Snapshot, parse_consumer, parse_snapshot
 
@@ -57,7 +60,8 @@ class _Verification:
     """One pass over the roots of a table: the main branch first, then the others."""
 
     def __init__(self, table: TableContext, *, reads_data: bool, watch: Watch) -> None:
-        self._table = table
+        # What a branch and the main line need is checked together, because they share files.
+        self._table = table if table.layout.branch is None else table.on_branch(None)
         self._store: StoreReader = table.store
         self._watch = watch
         self._roots_read = 0
@@ -72,17 +76,8 @@ class _Verification:
         the same object.
         """
         self._watch.at("reading the roots", 0, None, "snapshots")
-        boundary = self._boundary()
-        unlinking = self._plans()
         self._pending()
-        self._consumers()
-        branches = [
-            self._branch(self._table, boundary=boundary, unlinking=unlinking),
-            *(
-                self._branch(self._table.on_branch(name), boundary=0, unlinking=frozenset())
-                for name in branch_names(self._store)
-            ),
-        ]
+        branches = [self._branch(self._table), *map(self._branch, self._others())]
         # Files are listed after the roots were read: every file that a root names was written before the root.
         self._inspection.list_files(self._roots_read)
         for branch in branches:
@@ -95,40 +90,56 @@ class _Verification:
 
     def _gone(self, root_keys: Iterable[str]) -> set[str]:
         """Return the keys of roots that were deleted or replaced since they were read."""
-        boundary = self._boundary()
-        layout = self._table.layout
-        below = {layout.snapshot(id) for id in snapshot_ids(self._store, layout) if id < boundary}
+        below: set[str] = set()
+        for table in (self._table, *self._others()) if root_keys else ():
+            layout, boundary = table.layout, self._boundary(table)
+            below.update(layout.snapshot(id) for id in snapshot_ids(self._store, layout) if id < boundary)
         return {key for key in root_keys if key in below or not self._is_as_read(key)}
 
     def _is_as_read(self, root_key: str) -> bool:
         content = _content(self._store, root_key)
         return content is not None and hash(content) == self._roots.get(root_key)
 
-    def _boundary(self) -> int:
-        read = self._table.snapshots.boundary.first_id
-        return self._inspection.read(Invariant.DENSE_IDS, self._table.layout.boundary, read) or 0
+    def _others(self) -> list[TableContext]:
+        """Return the branches beside the main one, without those that a verb creates, deletes or renames."""
+        found = []
+        for table in map(self._table.on_branch, branch_names(self._store)):
+            # A boundary that cannot be read is a finding where its branch is read.
+            with suppress(CorruptTable):
+                if table.snapshots.boundary.mark().is_closed:
+                    continue
+            if is_begun(self._store, table.layout):
+                found.append(table)
+        return found
 
-    def _plans(self) -> frozenset[int]:
-        """Return the ids of snapshots that deletions in progress still have to unlink, or are unlinking."""
+    def _mark(self, table: TableContext) -> BoundaryMark:
+        read = table.snapshots.boundary.mark
+        return self._inspection.read(Invariant.DENSE_IDS, table.layout.boundary, read) or NO_MARK
+
+    def _boundary(self, table: TableContext) -> int:
+        return self._mark(table).first_kept_id
+
+    def _plans(self, prefix: str) -> frozenset[int]:
+        """Return the ids of snapshots of a branch that deletions in progress still have to unlink, or are unlinking."""
         plans = self._inspection.read(Invariant.READABLE_ROOTS, OWN_FOLDER, lambda: _steady(load_plans, self._store))
-        self._made = frozenset(id for plan in plans or () for id in plan.made_changelog_ids)
-        return frozenset(
-            root.snapshot_id for plan in plans or () if plan.kind is RootKind.SNAPSHOT for root in plan.roots
-        )
+        own = [plan for plan in plans or () if plan.lineage == prefix]
+        self._made = frozenset(id for plan in own for id in plan.made_changelog_ids)
+        return frozenset(root.snapshot_id for plan in own if plan.kind is RootKind.SNAPSHOT for root in plan.roots)
 
     def _pending(self) -> None:
         self._inspection.read(Invariant.READABLE_ROOTS, PENDING_FOLDER, lambda: _steady(pending_commits, self._store))
 
-    def _consumers(self) -> None:
-        layout = self._table.layout
+    def _consumers(self, layout: TableLayout) -> None:
         for name in self._store.children(layout.consumer_folder).files:
             if name.startswith(CONSUMER_PREFIX):
                 key = layout.consumer(name.removeprefix(CONSUMER_PREFIX))
                 self._inspection.read(Invariant.READABLE_ROOTS, key, partial(_consumer, self._store, key))
 
-    def _branch(self, table: TableContext, *, boundary: int, unlinking: frozenset[int]) -> Branch | None:
-        """Return the roots of the branch of `table`; only the main branch has a boundary and deletions in progress."""
+    def _branch(self, table: TableContext) -> Branch | None:
+        """Return the roots of the branch of `table`."""
         store, layout = self._store, table.layout
+        boundary, unlinking = self._boundary(table), self._plans(layout.prefix)
+        self._consumers(layout)
         read = {
             id: self._inspection.read(Invariant.READABLE_SCHEMAS, layout.schema(id), partial(table.schemas.schema, id))
             for id in table.schemas.ids()
@@ -146,14 +157,10 @@ class _Verification:
                 self._inspection.report(hint_findings(key, content, latest_id=ids[-1] if ids else None))
         if list(id_findings(layout, every_id, boundary=boundary, unlinking=unlinking)):
             # A listing during an expiry may contain an older id and lack a newer one: list again.
-            if layout.branch is None:
-                boundary, unlinking = self._boundary(), self._plans()
+            boundary, unlinking = self._boundary(table), self._plans(layout.prefix)
             every_id, every_changelog_id = snapshot_ids(store, layout), changelog_ids(store, layout)
             self._inspection.report(id_findings(layout, every_id, boundary=boundary, unlinking=unlinking))
-        if layout.branch is None:
-            self._inspection.report(
-                changelog_findings(layout, self._made, every_id, every_changelog_id, boundary=boundary)
-            )
+        self._inspection.report(changelog_findings(layout, self._made, every_id, every_changelog_id, boundary=boundary))
         producer_is_none = schema.table_options.changelog_producer is ChangelogProducer.NONE
 
         def rooted(keys: Iterable[str], kind: RootKind) -> list[Rooted]:
@@ -163,14 +170,25 @@ class _Verification:
                 roots += [self._rooted(key, kind, layout.prefix, producer_is_none, look) for key in some]
             return [root for root in roots if root is not None]
 
+        every = [layout.snapshot(id) for id in every_id if id >= boundary]
+        every_changelog = list(map(layout.changelog, every_changelog_id))
         return Branch(
             now_millis=table.clock.now_millis(),
             schema=schema,
             schemas={id: one for id, one in read.items() if one is not None},
-            snapshots=rooted((layout.snapshot(id) for id in every_id if id >= boundary), RootKind.SNAPSHOT),
+            snapshots=self._first_of_branch(layout, rooted(every, RootKind.SNAPSHOT)),
             tags=rooted(map(layout.tag, tag_names(store, layout)), RootKind.TAG),
-            changelogs=rooted(map(layout.changelog, every_changelog_id), RootKind.CHANGELOG),
+            changelogs=self._first_of_branch(layout, rooted(every_changelog, RootKind.CHANGELOG)),
         )
+
+    def _first_of_branch(self, layout: TableLayout, roots: list[Rooted]) -> list[Rooted]:
+        """Return `roots`, oldest first; the first one without a changelog that had expired before its branch began."""
+        if layout.branch is None or not roots or roots[0].root.changelog is None:
+            return roots
+        key = TableLayout.manifest(roots[0].root.changelog.name)
+        if key in self._store.infos([key]):
+            return roots
+        return [replace(roots[0], root=replace(roots[0].root, changelog=None)), *roots[1:]]
 
     def _rooted(self, key: str, kind: RootKind, lineage: str, delta_is_changelog: bool, look: Look) -> Rooted | None:
         snapshot = self._inspection.read(Invariant.READABLE_ROOTS, key, partial(self._snapshot, key, kind, look), key)

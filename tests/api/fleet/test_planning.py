@@ -215,7 +215,9 @@ def test_a_branch_that_is_named_is_a_refusal_with_its_table(lake: Lake) -> None:
     plan = lake.plan(tables=["db.t$branch_test", "db.t"])
 
     assert (plan.tables, [each.table for each in plan.unreadable]) == (1, ["db.t$branch_test"])
-    assert reasons(plan, "db.t$branch_test") == ["db.t$branch_test: branches are not supported yet. Open db.t."]
+    assert reasons(plan, "db.t$branch_test") == [
+        "db.t$branch_test: branches are not planned. Name its table, db.t, or call its verbs."
+    ]
     assert {choice.table for choice in plan.choices} == {"db.t"}
 
 

@@ -143,3 +143,24 @@ def test_a_table_is_rescaled_and_so_are_its_partitions_by_javas_name(empty, tabl
     assert call("rescale(table => 'p', bucket_num => 2, partitions => 'p=0;p=1')") == [{"result": True}]
     counts = {(file.partition["p"], file.total_buckets) for file in empty.table("s.p").files()}
     assert counts == {("0", 2), ("1", 2), ("2", 1)}
+
+
+def test_branches_are_created_renamed_and_deleted(table, call):
+    done = [{"result": True}]
+
+    def names():
+        return [(branch.name, branch.snapshot_id) for branch in table.branches()]
+
+    call("create_tag('t', 'eod', 2)")
+    assert call("create_branch('t', 'empty')") == done
+    assert call("create_branch(table => 't', branch => 'trial', tag => 'eod')") == done
+    assert call("create_branch(table => 't', branch => 'trial', ignoreIfExists => true)") == done
+    assert names() == [("empty", None), ("trial", 2)]
+    assert call("rename_branch(table => 't', from_branch => 'trial', to_branch => 'tried')") == done
+    with pytest.raises(lc.NotFound, match="Branch 'nix' does not exist"):
+        call("delete_branch('t', 'empty,nix')")
+    assert names() == [("empty", None), ("tried", 2)]
+    assert call("delete_branch('t', 'empty, tried')") == done
+    assert names() == []
+    with pytest.raises(lc.InvalidRequest, match="A name is used once"):
+        call("create_branch('t', 'trial', 'eod')")

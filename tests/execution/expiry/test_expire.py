@@ -11,6 +11,7 @@ from lakehouse_core.metadata.staged_commits import forget_pending, keep_pending
 from lakehouse_core.storage import Fault, FaultKind, FaultyStore, LocalStore, ProcessDied
 from lakehouse_core.table.boundary import serialize_boundary
 from lakehouse_core.table.commit_message import Append, DynamicOverwrite
+from lakehouse_core.table.layout import MAIN
 from lakehouse_core.table.manifest import EntryKind, encode_manifest, encode_manifest_list
 from lakehouse_core.table.schema import serialize_schema
 from lakehouse_core.table.snapshot import parse_snapshot, serialize_consumer, serialize_snapshot
@@ -603,7 +604,7 @@ def test_a_pending_commit_keeps_its_files_and_the_plan_until_it_is_forgotten():
     table = SmallTable()
     file = table.data_file({1: "a"})
     staged = table.staged([table.message("d", 0, new_files=(file,))], Append())
-    keep_pending(table.store, staged)
+    keep_pending(table.store, MAIN, staged)
     table.commit(staged.messages, Append())
     table.write({2: "b"})
     table.compact()
@@ -614,7 +615,7 @@ def test_a_pending_commit_keeps_its_files_and_the_plan_until_it_is_forgotten():
     assert key in table.objects()
     assert len(result.waiting_plan_ids) == 1
 
-    forget_pending(table.store, staged.commit_user, staged.commit_identifier)
+    forget_pending(table.store, MAIN, staged.commit_user, staged.commit_identifier)
     table.expire(retain_max=1)
 
     assert key not in table.objects()

@@ -52,7 +52,7 @@ def eventful() -> SmallTable:
     table.clock.advance(2 * HOUR)
     table.expire(retain_max=1)
     table.write({7: "g"})
-    keep_pending(table.store, pending(table))
+    keep_pending(table.store, table.context.layout, pending(table))
     table.clock.advance(7 * 24 * HOUR)
     return table
 
@@ -192,7 +192,7 @@ def test_a_branch_is_asked_for_by_its_table() -> None:
 def commit_what_was_kept(table: SmallTable) -> None:
     staged = pending_of(table)
     commit(table.context, staged)
-    forget_pending(table.store, staged.commit_user, staged.commit_identifier)
+    forget_pending(table.store, table.context.layout, staged.commit_user, staged.commit_identifier)
 
 
 def pending_of(table: SmallTable) -> StagedCommit:

@@ -50,6 +50,7 @@ class _Partition:
     tasks: Sequence[ReadTask]
     columns: pa.Schema
     kept_by: int | None
+    table: str
     adds_row_kind: bool
 
 
@@ -69,7 +70,7 @@ def plan_partitions(plan: ScanPlan, cores: int, *, adds_row_kind: bool = False) 
     kept_by = None if plan.tags else plan.oldest_id or None
     return [
         CPickleSerializer().dumps(
-            _Partition(tasks=group, columns=columns, kept_by=kept_by, adds_row_kind=adds_row_kind)
+            _Partition(tasks=group, columns=columns, kept_by=kept_by, table=plan.table, adds_row_kind=adds_row_kind)
         )
         for group in groups
     ]
@@ -85,7 +86,7 @@ def partition_rows(packed: bytes | None) -> Iterator[pa.RecordBatch]:
     pa.set_cpu_count(1)
     pa.set_io_thread_count(2)
     partition: _Partition = CPickleSerializer().loads(packed)
-    for batch in group_rows(partition.tasks, snapshot_id=partition.kept_by):
+    for batch in group_rows(partition.tasks, table=partition.table, snapshot_id=partition.kept_by):
         whole = _with_row_kind(batch) if partition.adds_row_kind else batch
         yield from exchanged([whole], partition.columns)
 

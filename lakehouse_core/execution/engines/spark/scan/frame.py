@@ -27,11 +27,8 @@ from lakehouse_core.execution.read.incremental_scan import IncrementalPlan, task
 from lakehouse_core.execution.read.scan import ScanPlan, read_tasks
 from lakehouse_core.execution.tasks.binlog import binlog_batches, by_bucket
 from lakehouse_core.execution.tasks.read import ROW_KIND_COLUMN, ReadTask, read_split
-from lakehouse_core.execution.tasks.runtime import TaskRuntime
 from lakehouse_core.format.data_types import UNASSIGNED, ArrayType, DataField, in_backquotes, parse_type
-from lakehouse_core.metadata.snapshot_log import SnapshotLog
 from lakehouse_core.planning.read.packing import pack
-from lakehouse_core.table.layout import MAIN
 from lakehouse_core.table.predicate import columns_of
 from lakehouse_core.table.split import Split
 
@@ -74,7 +71,9 @@ def read_frame(session: SparkSession, plan: ScanPlan) -> DataFrame:
         if others or not native:
             told = [ROW_KIND_FIELD, *fields] if plan.with_row_kinds else fields
             groups = packed_groups([[task] for task in largest_first(others)], core_count(session))
-            branches.append(task_frame(session, groups, told, partial(group_rows, snapshot_id=plan.snapshot_id)))
+            branches.append(
+                task_frame(session, groups, told, partial(group_rows, table=plan.table, snapshot_id=plan.snapshot_id))
+            )
         frame = branches[0] if len(branches) == 1 else branches[0].unionByName(branches[1])
         return frame if plan.limit is None else frame.limit(plan.limit)
 
@@ -102,7 +101,7 @@ def binlog_frame(session: SparkSession, plan: ScanPlan) -> DataFrame:
     with translated(session, f"Reading the binlog of {len(tasks)} splits"):
         # The two rows of an update may be in two files of a bucket.
         groups = packed_groups(list(by_bucket(tasks)), core_count(session))
-        rows = partial(_binlog, snapshot_id=plan.snapshot_id, packs=plan.is_increment)
+        rows = partial(_binlog, table=plan.table, snapshot_id=plan.snapshot_id, packs=plan.is_increment)
         return task_frame(session, groups, [ROW_KIND_FIELD, *arrays], rows)
 
 
@@ -134,7 +133,7 @@ def task_frame(
     return numbers.mapInArrow(read, declared)
 
 
-def group_rows(tasks: Group, *, snapshot_id: int | None) -> Iterator[pa.RecordBatch]:
+def group_rows(tasks: Group, *, table: str, snapshot_id: int | None) -> Iterator[pa.RecordBatch]:
     """Yield the rows of the splits. Raises SnapshotExpired if a file is missing because its snapshot expired
     meanwhile.
     """
@@ -144,7 +143,7 @@ def group_rows(tasks: Group, *, snapshot_id: int | None) -> Iterator[pa.RecordBa
             yield from read_split(task, runtime)
         except CorruptTable:
             if snapshot_id is not None:
-                _snapshots(task, runtime).snapshot(snapshot_id)
+                reading_context(table, runtime.open_store(task.store), runtime.clock).snapshots.snapshot(snapshot_id)
             raise
 
 
@@ -155,13 +154,9 @@ def _changes(tasks: Group, *, plan: IncrementalPlan) -> Iterator[pa.RecordBatch]
         yield from task_changes(task, plan, table)
 
 
-def _binlog(tasks: Group, *, snapshot_id: int | None, packs: bool) -> Iterator[pa.RecordBatch]:
+def _binlog(tasks: Group, *, table: str, snapshot_id: int | None, packs: bool) -> Iterator[pa.RecordBatch]:
     for of_bucket in by_bucket(tasks):
-        yield from binlog_batches(group_rows(of_bucket, snapshot_id=snapshot_id), packs=packs)
-
-
-def _snapshots(task: ReadTask, runtime: TaskRuntime) -> SnapshotLog:
-    return SnapshotLog(runtime.open_store(task.store), MAIN)
+        yield from binlog_batches(group_rows(of_bucket, table=table, snapshot_id=snapshot_id), packs=packs)
 
 
 def largest_first(tasks: Group) -> Group:

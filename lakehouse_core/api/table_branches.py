@@ -1,0 +1,52 @@
+"""Branch verbs of `Table`: create, list, open, rename, delete.
+
+Rule: a wrong argument is refused before the verb does anything.
+"""
+
+from lakehouse_core.api import report_building as answers
+from lakehouse_core.api.error_context import names_table
+from lakehouse_core.api.record_building import branch_records
+from lakehouse_core.api.records import BranchRecord, Records
+from lakehouse_core.api.reports import BranchReport, timed
+from lakehouse_core.execution.branches import create, delete, rename
+from lakehouse_core.execution.branches.closing import existing_branch, listed_branches
+from lakehouse_core.execution.context import TableContext
+from lakehouse_core.planning.read.read_point import AtSnapshot, ReadPoint, checked_point
+
+
+@names_table
+def branches(table: TableContext) -> Records[BranchRecord]:
+    return branch_records(listed_branches(table))
+
+
+@names_table
+def branch(table: TableContext, name: str) -> TableContext:
+    found = existing_branch(table, name)
+    # Raises NotFound for a branch that is being created or deleted.
+    found.snapshots.boundary.first_id()
+    return found
+
+
+@names_table
+@timed
+def create_branch(table: TableContext, name: str, *, at: int | ReadPoint | None, dry_run: bool) -> BranchReport:
+    point = None if at is None else checked_point(AtSnapshot(at) if isinstance(at, int) else at)
+    latest_id = table.snapshots.latest_id()
+    snapshot_id = create.create_branch(table, name, point, dry_run=dry_run)
+    return answers.branch_report(table.name, name, latest_id, snapshot_id=snapshot_id, dry_run=dry_run)
+
+
+@names_table
+@timed
+def rename_branch(table: TableContext, name: str, new_name: str, *, dry_run: bool) -> BranchReport:
+    latest_id = table.snapshots.latest_id()
+    rename.rename_branch(table, name, new_name, dry_run=dry_run)
+    return answers.branch_report(table.name, new_name, latest_id, dry_run=dry_run)
+
+
+@names_table
+@timed
+def delete_branch(table: TableContext, name: str, *, dry_run: bool) -> BranchReport:
+    latest_id = table.on_branch(None).snapshots.latest_id()
+    result = delete.delete_branch(table, name, dry_run=dry_run)
+    return answers.branch_report(table.name, name, latest_id, deleted=result, dry_run=dry_run)

@@ -1,0 +1,167 @@
+"""Closing a branch: record in its boundary what a verb does to the whole branch, by compare-and-set.
+
+Rule: while the record stands, no expiry unlinks a snapshot of the branch, and, unless it is fast-forwarded, no commit
+to it is acknowledged. So the files that the verb has listed then are all there are.
+Source: docs/reliability/deletion.md#branches.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+from lakehouse_core.errors import CommitConflict, InvalidRequest, NotFound, shown
+from lakehouse_core.execution.context import TableContext
+from lakehouse_core.execution.expiry.unlinking import is_unlinking, resume
+from lakehouse_core.format.stored import check_name_for_file
+from lakehouse_core.metadata.boundary import Boundaries
+from lakehouse_core.metadata.deletion_plans import current_plans
+from lakehouse_core.metadata.roots import branch_names, has_schema, is_begun
+from lakehouse_core.metadata.used_names import used_name
+from lakehouse_core.retry import Retry
+from lakehouse_core.table.boundary import BoundaryMark, BranchWork
+from lakehouse_core.table.layout import MAIN_BRANCH, TableLayout
+
+_CLOSING: Final = Retry()
+
+
+def check_branch_name(name: object) -> None:
+    """Raise InvalidRequest for a name that no new branch can have."""
+    check_name_for_file("Branch", name)
+    fault = None
+    if name == MAIN_BRANCH:
+        fault = "it is the name of the table's own line"
+    elif str(name).isdigit():
+        fault = "it has digits only, as the id of a snapshot"
+    elif "$" in str(name):
+        fault = "it contains '$', which ends the name of a branch"
+    if fault is not None:
+        raise InvalidRequest(f"Branch {shown(name)}: {fault}. Use letters, digits, '-' and '_'.")
+
+
+def open_branches(table: TableContext) -> list[str]:
+    """Return the names of the branches that can be read, sorted."""
+    boundaries = Boundaries(table.store, {})
+    return sorted(
+        name
+        for name in branch_names(table.store)
+        if not boundaries.of(TableLayout(name).prefix).is_closed and is_begun(table.store, TableLayout(name))
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedBranch:
+    """A branch, its latest schema and snapshot. `create_time_millis`: when its first object was written."""
+
+    name: str
+    schema_id: int
+    snapshot_id: int | None
+    create_time_millis: int
+
+
+def listed_branches(table: TableContext) -> list[ListedBranch]:
+    """Return the branches that can be read, sorted by name."""
+    found = []
+    for name in open_branches(table):
+        branch = table.on_branch(name)
+        # Object stores have no times of folders.
+        times = [info.modified_millis for info in table.store.list(branch.layout.folder)]
+        ids = branch.schemas.ids()
+        # A branch that is deleted meanwhile counts as deleted before.
+        if times and ids:
+            found.append(
+                ListedBranch(
+                    name=name,
+                    schema_id=ids[-1],
+                    snapshot_id=branch.snapshots.latest_id(),
+                    create_time_millis=min(times),
+                )
+            )
+    return found
+
+
+def existing_branch(table: TableContext, name: str) -> TableContext:
+    """Return the branch `name`, also one that a verb has closed. Raises NotFound naming the others."""
+    if not isinstance(name, str):
+        raise InvalidRequest(f"Branch {shown(name)}: expected a text as its name.")
+    if not name or name not in branch_names(table.store) or not is_begun(table.store, TableLayout(name)):
+        known = ", ".join(open_branches(table))
+        others = f"The branches are: {known}." if known else "The table has no branches."
+        raise NotFound(f"Branch {shown(name)} does not exist. {others}")
+    return table.on_branch(name)
+
+
+def check_free(branch: TableContext) -> None:
+    """Raise InvalidRequest if the branch exists, or was half created, or if its name was used before."""
+    name = branch.layout.branch
+    if not is_begun(branch.store, branch.layout):
+        if used_name(branch.store, branch.layout) is not None:
+            raise name_was_used(branch)
+        return
+    work = branch.snapshots.boundary.mark().work
+    if work is None or work is BranchWork.FORWARDING:
+        raise InvalidRequest(f"Branch {shown(name)} exists already: delete it first, or use another name.")
+    raise InvalidRequest(
+        f"Branch {shown(name)}: a verb is {work} it, or was interrupted. Wait until it has ended, or call "
+        "delete_branch, which removes the rest."
+    )
+
+
+def name_was_used(branch: TableContext) -> InvalidRequest:
+    name = branch.layout.branch
+    return InvalidRequest(
+        f"Branch {shown(name)}: the table had a branch of this name, or a call began to make one. A name is used once, "
+        "because a verb that still works on the former branch would change the new one. Use another name, such as "
+        f"{shown(f'{name}-2')}."
+    )
+
+
+def close(
+    branch: TableContext,
+    work: BranchWork,
+    *,
+    over: tuple[BranchWork | None, ...],
+    joins: bool = True,
+    token: str | None = None,
+) -> BoundaryMark:
+    """Record that `work` begins, in place of one of `over`, and return the record; with `joins` one of the same work is
+    kept. `token`: that of the record, None for a fresh one.
+
+    Raises CommitConflict if another verb works on the branch.
+    """
+    boundary = branch.snapshots.boundary
+    for _ in _CLOSING.attempts():
+        mark, version = boundary.read_versioned()
+        if mark.work is work and joins:
+            return mark
+        if mark.work not in over:
+            raise CommitConflict(
+                f"Branch {shown(branch.layout.branch)}: a verb is {mark.work} it, or was interrupted. Nothing was "
+                "changed. Wait until that verb has ended, or call it again."
+            )
+        closed = replace(mark, work=work, token=token or branch.clock.uuid())
+        if boundary.change(closed, if_version=version):
+            if work is not BranchWork.DELETING and not has_schema(branch.store, branch.layout):
+                # Another call deleted the branch, with its boundary.
+                branch.store.delete([boundary.key])
+                raise NotFound(f"Branch {shown(branch.layout.branch)} was deleted or renamed meanwhile.")
+            return closed
+    raise CommitConflict(
+        f"Branch {shown(branch.layout.branch)}: its boundary changed in each of {_CLOSING.max_attempts} attempts. "
+        "Nothing was changed: call again."
+    )
+
+
+def reopen(branch: TableContext, mark: BoundaryMark) -> bool:
+    """End the work of `mark`; return False if another call has taken the branch over."""
+    boundary = branch.snapshots.boundary
+    found, version = boundary.read_versioned()
+    if (found.work, found.token) != (mark.work, mark.token):
+        return False
+    return boundary.change(BoundaryMark(first_kept_id=mark.first_kept_id), if_version=version)
+
+
+def finish_unlinking(branch: TableContext) -> None:
+    """Finish what interrupted expiries of the branch left, so that its files and its boundary agree."""
+    boundaries = Boundaries(branch.store, {})
+    for plan in current_plans(branch.store):
+        if plan.lineage == branch.layout.prefix and not plan.of_branch and is_unlinking(branch.store, plan, boundaries):
+            resume(branch, plan)
