@@ -19,7 +19,7 @@ from lakehouse_core.planning.commit.file_changes import (
 )
 from lakehouse_core.planning.commit.index_files import check_other_indexes
 from lakehouse_core.planning.commit.overwrites import restored_files, with_removed, with_upgraded_files
-from lakehouse_core.planning.commit.partial import compactions_that_fit
+from lakehouse_core.planning.commit.partial import compactions_that_fit, overtaken_moves
 from lakehouse_core.planning.commit.read_scope import LaterChanges, ReadScope, unseen_changes
 from lakehouse_core.planning.partitions import bucket_name
 from lakehouse_core.table.bucketing import is_placed
@@ -138,8 +138,8 @@ class StepState:
     `live`: the live files of the step's partitions, None if the step needs no comparison with them. `wanted` and
     `wanted_indexes`: the files of the state that a step brings back, with their statistics. `covers`: the
     partitions that an overwrite replaces, None if it replaces none. `since_staged`: kind and delta of each snapshot
-    since the step was staged. `later`: the changes since then with their statistics, for a step that has read rows;
-    `file_schemas`: by id, the schemas of their files.
+    since the step was staged, for an overwrite, and for a compaction that moves waiting rows. `later`: the changes
+    since then with their statistics, for a step that has read rows; `file_schemas`: by id, the schemas of their files.
     """
 
     schema: TableSchema
@@ -219,7 +219,8 @@ def plan_step(step: CommitStep, state: StepState) -> StepPlan:
         case OverwriteStep():
             return _plan_overwrite(step, state)
         case CompactStep(messages=messages):
-            left, conflicts = compactions_that_fit(messages, state.live or (), state.schema, state.indexes)
+            overtaken = overtaken_moves(messages, state.since_staged)
+            left, conflicts = compactions_that_fit(messages, state.live or (), state.schema, state.indexes, overtaken)
             changes = compact_changes(left)
             check_other_indexes(state.indexes, changes.entries)
             return StepPlan(changes=changes, conflicts=tuple(conflicts))

@@ -5,6 +5,7 @@ Source: docs/format/data-files.md#file-formats; what Java 1.0.1 to 2.0.0 write f
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final
 
 from lakehouse_core.errors import UnsupportedFeature
@@ -57,6 +58,19 @@ def check_file_styles(schema: TableSchema, *, table: str) -> None:
             )
     for file_format in sorted({style.format for _, style in _styles(schema)}):
         _CHECKS[file_format](schema)
+
+
+def waiting_style(schema: TableSchema) -> FileStyle:
+    """Return how rows are stored that wait for their buckets: as Avro without statistics, if Avro can hold them; else
+    as files of level 0.
+    """
+    style = replace(schema.table_options.style_at(0), stats_mode="none")
+    try:
+        _check_avro(schema)
+    except UnsupportedFeature:
+        return style
+    known = style.compression in _COMPRESSIONS["avro"]
+    return replace(style, format="avro", compression=style.compression if known else FileStyle().compression)
 
 
 def _styles(schema: TableSchema) -> Iterator[tuple[tuple[str, str], FileStyle]]:
