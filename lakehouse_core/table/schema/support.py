@@ -90,6 +90,8 @@ def read_supported(schema: TableSchema, *, columns: Collection[str] | None = Non
     Some tables that only Java can write can be read here: those whose keys move between partitions, or with row
     tracking. File formats are checked for each file (`planning/readable`).
     """
+    # Raises InvalidRequest for an option whose value has no meaning.
+    schema.table_options  # noqa: B018
     for key in _READ_SWITCHES:
         if key in schema.options and parse_bool(key, schema.options[key]):
             raise _unsupported(table, key, schema.options[key])
