@@ -9,7 +9,6 @@ from typing import Final
 from lakehouse_core.errors import InvalidRequest, shown, written_as
 from lakehouse_core.format.stored import check_text, is_int64
 from lakehouse_core.planning.commit.ledger import LEDGER_PROPERTY, NONCE_PROPERTY, QUEUE_PROPERTY
-from lakehouse_core.table.bucketing import is_placed, may_wait
 from lakehouse_core.table.checksums import CHECKSUMS_PROPERTY
 from lakehouse_core.table.commit_message import (
     BATCH_IDENTIFIER,
@@ -59,21 +58,13 @@ def check_staged(staged: StagedCommit) -> None:
 
 
 def check_schema(staged: StagedCommit, latest: TableSchema) -> None:
-    """Raise InvalidRequest if files were written with a schema that the table does not have, or for buckets that it
-    does not have any more.
-    """
+    """Raise InvalidRequest if files were written with a schema that the table does not have."""
     files = (file for message in staged.messages for file in (*message.new_files, *message.compact_after))
     unknown = sorted(number for number in {staged.schema_id, *(file.schema_id for file in files)} if number > latest.id)
     if unknown:
         raise InvalidRequest(
             f"{staged.table}: the commit was written with schema {unknown[0]}, the table's latest is {latest.id}. "
             "It belongs to another table; stage the data again."
-        )
-    waits = any(message.new_files and not is_placed(message.bucket) for message in staged.messages)
-    if waits and not may_wait(latest.bucketing):
-        raise InvalidRequest(
-            f"{staged.table}: the rows were staged to wait for their buckets, and the table's option bucket is "
-            f"{latest.bucket_setting} now, so no compaction would move them. Stage the data again."
         )
 
 

@@ -232,7 +232,7 @@ def test_the_option_cannot_change_while_rows_wait(tmp_path: Path) -> None:
     with pytest.raises(lc.UnsupportedFeature, match="rescale: bucket is -2"):
         table.rescale(3)
     table.alter(lc.SetOption("bucket", "2"))
-    with pytest.raises(lc.InvalidRequest, match="no compaction would move them"):
+    with pytest.raises(lc.CommitConflict, match="no compaction would move them"):
         table.commit(staged)
     write(table, rows(4, 8, v=1))
     table.rescale(3)
