@@ -35,8 +35,8 @@ class BucketFacts:
     name: str
     sorted_runs: int
     small_files: int
-    waiting_rows: int
     levels: tuple[tuple[int, int, int], ...]
+    waiting_rows: int = 0
 
     @property
     def bytes(self) -> int:
