@@ -183,10 +183,7 @@ class DataFileWriter:
         key = f"{self._folder}/{name}"
         match style.format:
             case "avro":
-                observes_bounds = self._kind.plain_style is None
-                return name, AvroFileWriter(
-                    store, key, encoding.schema, style.compression, observes_bounds=observes_bounds
-                )
+                return name, AvroFileWriter(store, key, encoding.schema, style.compression)
             case "orc":
                 return name, OrcFileWriter(
                     store, key, encoding.schema, style.compression, stripe_bytes=self._row_group_bytes

@@ -29,13 +29,11 @@ _CODECS: Final = {"zstd": "zstandard", "zstandard": "zstandard", "snappy": "snap
 class AvroFileWriter:
     """One file that is being written. End it with `close` or `abort`."""
 
-    def __init__(
-        self, store: Sinks, key: str, schema: TableSchema, compression: str, *, observes_bounds: bool = True
-    ) -> None:
+    def __init__(self, store: Sinks, key: str, schema: TableSchema, compression: str) -> None:
         self._columns = file_columns(schema)
         self._encoder = RowEncoder(self._columns.fields)
         self._facts = RowFacts(schema)
-        self._bounds = ObservedBounds(schema.fields if observes_bounds else ())
+        self._bounds = ObservedBounds(schema.fields)
         self._codec = _CODECS.get(compression, compression)
         self._zstd_level = schema.table_options.zstd_level
         # File names are used once, so a marker made of the name occurs in no block, like a random one.

@@ -61,16 +61,8 @@ def check_file_styles(schema: TableSchema, *, table: str) -> None:
 
 
 def waiting_style(schema: TableSchema) -> FileStyle:
-    """Return how rows are stored that wait for their buckets: as Avro without statistics, if Avro can hold them; else
-    as files of level 0.
-    """
-    style = replace(schema.table_options.style_at(0), stats_mode="none")
-    try:
-        _check_avro(schema)
-    except UnsupportedFeature:
-        return style
-    known = style.compression in _COMPRESSIONS["avro"]
-    return replace(style, format="avro", compression=style.compression if known else FileStyle().compression)
+    """Return how rows are stored that wait for their buckets: as files of level 0, without statistics."""
+    return replace(schema.table_options.style_at(0), stats_mode="none")
 
 
 def _styles(schema: TableSchema) -> Iterator[tuple[tuple[str, str], FileStyle]]:

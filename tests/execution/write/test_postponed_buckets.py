@@ -68,7 +68,7 @@ def test_waiting_rows_are_stored_as_java_stores_them(tmp_path: Path) -> None:
     (file,) = message.new_files
     assert (message.bucket, message.total_buckets) == (-2, -2)
     assert file.file_name.startswith("data--u-job-s-0-w-")
-    assert file.file_name.endswith("-0.avro")
+    assert file.file_name.endswith("-0.parquet")
     assert (file.min_sequence_number, file.max_sequence_number, file.level) == (-1, -1, 0)
     assert (file.row_count, file.delete_row_count) == (3, 1)
     assert (file.value_stats, file.value_stats_cols, file.key_stats.null_counts) == (EMPTY_STATS, (), (None,))
@@ -127,7 +127,7 @@ def test_a_dry_run_tells_of_the_rows_that_would_be_moved(tmp_path: Path) -> None
         ({}, 1),
         ({"postpone__default_bucket_num": "3"}, 3),
         ({"postpone__target_row_num_per_bucket": "4"}, 3),
-        ({"postpone__target_size_per_bucket": "250 b"}, 3),
+        ({"postpone__target_size_per_bucket": "600 b"}, 3),
         ({"postpone__default_bucket_num": "2", "postpone__target_row_num_per_bucket": "4"}, 2),
     ],
 )
@@ -186,7 +186,7 @@ def test_a_retract_that_the_merge_engine_refuses_is_refused_by_the_write(
         write(table, rows(1), rows(1, kind="-D"))
 
     assert table.files() == []
-    assert list(tmp_path.rglob("*.avro")) == []
+    assert list(tmp_path.rglob("bucket-postpone/*")) == []
 
 
 def test_an_overwrite_removes_rows_and_waiting_rows_and_leaves_nothing_to_read(tmp_path: Path) -> None:
