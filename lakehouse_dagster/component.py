@@ -194,6 +194,7 @@ class MaintenanceAttributes(dg.Model, dg.Resolvable):
 
     max_small_files: int | None = None
     max_sorted_runs: int | None = None
+    max_waiting_rows: int | None = None
     max_manifests: int | None = None
     max_snapshots: int | None = None
 

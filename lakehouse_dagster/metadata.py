@@ -264,6 +264,7 @@ def state_metadata(state: TableState) -> Metadata:
         "paimon/records_total": state.records_total,
         "paimon/small_files": state.small_files,
         "paimon/sorted_runs": state.sorted_runs,
+        **({"paimon/waiting_rows": state.waiting_rows} if state.waiting_rows else {}),
         "paimon/manifests_total": state.manifests_total,
         "paimon/snapshots_retained": state.snapshots_retained,
         "paimon/changelogs_retained": state.changelogs_retained,

@@ -150,7 +150,7 @@ def bucket_records(entries: Iterable[ManifestEntry], schema: TableSchema) -> Rec
         buckets.setdefault((entry.partition, entry.bucket), []).append(entry.file)
     records = []
     for (partition, bucket), files in buckets.items():
-        figures = bucket_figures(files, schema)
+        figures = bucket_figures(files, schema, bucket=bucket)
         records.append(
             BucketRecord(
                 partition=named_values(deserialize_row(partition, types), schema),
@@ -160,6 +160,7 @@ def bucket_records(entries: Iterable[ManifestEntry], schema: TableSchema) -> Rec
                 row_count=sum(file.row_count for file in files),
                 small_file_count=figures.small_file_count,
                 sorted_run_count=figures.sorted_run_count,
+                waiting_row_count=figures.waiting_row_count,
             )
         )
     return Records(records, BUCKET_COLUMNS, BUCKET_BRIEF)

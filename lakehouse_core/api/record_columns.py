@@ -121,6 +121,7 @@ BUCKET_COLUMNS: Final = _attributes(
     row_count=_LONG,
     small_file_count=_LONG,
     sorted_run_count=_LONG,
+    waiting_row_count=_LONG,
 )
 PARTITION_COLUMNS: Final = _attributes(
     partition=_TEXT_BY_NAME,

@@ -160,7 +160,7 @@ class BucketRecord:
     """The files of a bucket in figures, and whether compaction keeps up with it.
 
     `small_file_count` counts the small files that a full compaction would merge. `sorted_run_count` is 0 in append
-    tables.
+    tables. `waiting_row_count`: the rows that wait for their buckets and that no read has, all or none of a bucket.
     """
 
     partition: Mapping[str, str | None]
@@ -170,6 +170,7 @@ class BucketRecord:
     row_count: int
     small_file_count: int
     sorted_run_count: int
+    waiting_row_count: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

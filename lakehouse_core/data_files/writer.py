@@ -61,6 +61,8 @@ class FileSettings:
     source: FileSource = FileSource.APPEND
     # Files of a changelog are read whole: they have no index.
     is_indexed: bool = True
+    # How the files are stored, without statistics; None: as the options say.
+    plain_style: FileStyle | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -223,14 +225,15 @@ class DataFileWriter:
             sequence_numbers = first, self._next_sequence_number - 1
         else:
             sequence_numbers = written.sequence_numbers
-        values, value_names = _value_stats(schema, self._style, written.bounds)
+        bounds = written.bounds if self._kind.plain_style is None else {}
+        values, value_names = _value_stats(schema, self._style, bounds, is_plain=self._kind.plain_style is not None)
         return DataFile(
             file_name=name,
             file_size=written.size_bytes,
             row_count=written.row_count,
             min_key=_serialized_key(schema, written.min_key),
             max_key=_serialized_key(schema, written.max_key),
-            key_stats=_key_stats(schema, written.bounds),
+            key_stats=_key_stats(schema, bounds),
             value_stats=values,
             value_stats_cols=value_names,
             min_sequence_number=sequence_numbers[0],
@@ -245,6 +248,8 @@ class DataFileWriter:
 
 def _style(schema: TableSchema, kind: FileSettings) -> FileStyle:
     options = schema.table_options
+    if kind.plain_style is not None:
+        return kind.plain_style
     if schema.is_append:
         return options.style
     return options.changelog_style_at(kind.level) if kind.is_changelog else options.style_at(kind.level)
@@ -255,19 +260,20 @@ def _serialized_key(schema: TableSchema, key: Key | None) -> bytes:
 
 
 def _key_stats(schema: TableSchema, bounds: Mapping[str, ColumnBounds]) -> SimpleStats:
-    reduced = [reduce_bounds(bounds[field.name], KEY_MODE) for field in schema.key_fields]
+    reduced = [reduce_bounds(bounds.get(field.name, NOTHING_KNOWN), KEY_MODE) for field in schema.key_fields]
     return encode_stats(reduced, [field.type for field in schema.key_fields])
 
 
 def _value_stats(
-    schema: TableSchema, style: FileStyle, bounds: Mapping[str, ColumnBounds]
+    schema: TableSchema, style: FileStyle, bounds: Mapping[str, ColumnBounds], *, is_plain: bool
 ) -> tuple[SimpleStats, tuple[str, ...] | None]:
     """Return the statistics by the table's options; columns of types without an order have none."""
     options = schema.table_options
     reduced = []
     for position, field in enumerate(schema.fields):
         is_kept = options.stats_keep_first_n_columns < 0 or position < options.stats_keep_first_n_columns
-        mode = options.stats_mode_by_column.get(field.name, style.stats_mode) if is_kept else "none"
+        by_column = {} if is_plain else options.stats_mode_by_column
+        mode = by_column.get(field.name, style.stats_mode) if is_kept else "none"
         reduced.append(reduce_bounds(bounds.get(field.name, NOTHING_KNOWN), mode))
     types = [field.type for field in schema.fields]
     return value_stats(schema.column_names, types, reduced, is_dense=options.stats_dense)

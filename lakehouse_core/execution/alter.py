@@ -9,7 +9,9 @@ from lakehouse_core.execution.context import TableContext
 from lakehouse_core.planning.alter.alter import apply_changes
 from lakehouse_core.planning.alter.schema_change import SchemaChange
 from lakehouse_core.retry import ALTER
+from lakehouse_core.table.bucketing import is_placed, may_wait
 from lakehouse_core.table.schema import TableSchema
+from lakehouse_core.table.snapshot import Snapshot
 
 
 def alter(table: TableContext, changes: Sequence[SchemaChange]) -> tuple[TableSchema, TableSchema]:
@@ -29,6 +31,8 @@ def alter(table: TableContext, changes: Sequence[SchemaChange]) -> tuple[TableSc
         new = apply_changes(old, changes, has_snapshots=has_snapshots, now_millis=table.clock.now_millis())
         if replace(new, id=old.id, version=old.version, time_millis=old.time_millis) == old:
             return old, old
+        if may_wait(old.bucketing) and not may_wait(new.bucketing):
+            _check_nothing_waits(table, old)
         if table.schemas.create(new):
             table.snapshots.boundary.check_kept([table.layout.schema(new.id)])
             return old, new
@@ -36,3 +40,19 @@ def alter(table: TableContext, changes: Sequence[SchemaChange]) -> tuple[TableSc
         f"{table.store.uri('')}: others altered the table in each of {ALTER.max_attempts} attempts, nothing was "
         "changed. Alter again."
     )
+
+
+def _check_nothing_waits(table: TableContext, schema: TableSchema) -> None:
+    """Raise InvalidRequest if rows wait for their buckets: no compaction would move them any more."""
+
+    def waiting(latest: Snapshot | None) -> int:
+        if latest is None:
+            return 0
+        entries = table.manifests.live_entries(latest, keep=lambda partition, bucket, level: not is_placed(bucket))
+        return sum(entry.file.row_count for entry in entries)
+
+    if count := table.snapshots.of_latest(waiting):
+        raise InvalidRequest(
+            f"Option bucket is {schema.bucket_setting} and {count:,} rows wait for their buckets, where they would "
+            "stay: compact the table first, then set bucket."
+        )

@@ -115,7 +115,13 @@ def _fixed(schema: TableSchema) -> Fixed:
             return found
         case Unaware():
             raise InvalidRequest("rescale: bucket is -1, so the table has no buckets. Run compact instead.")
-        case Dynamic() | Postpone():
+        case Postpone():
+            raise UnsupportedFeature(
+                f"rescale: bucket is {total_buckets(schema.bucketing)}, and a partition of such a table keeps the "
+                "number of buckets that its first compaction gave it. Compact the table, set bucket to a number, and "
+                "rescale."
+            )
+        case Dynamic():
             raise UnsupportedFeature(
                 f"rescale: bucket is {total_buckets(schema.bucketing)}, and only a table with a fixed number of "
                 "buckets is rescaled here. Overwrite its partitions with their own rows."

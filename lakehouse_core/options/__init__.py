@@ -1,7 +1,13 @@
 """Table options: the string map, parsed once into small frozen records with defaults and units."""
 
 from lakehouse_core.options.auto_tags import AutoTagOptions, TagFormatter, TagPeriod, auto_tag_options
-from lakehouse_core.options.buckets import DYNAMIC_BUCKET, POSTPONE_BUCKET, BucketFunction, DynamicBucketOptions
+from lakehouse_core.options.buckets import (
+    DYNAMIC_BUCKET,
+    POSTPONE_BUCKET,
+    BucketFunction,
+    DynamicBucketOptions,
+    PostponedBucketOptions,
+)
 from lakehouse_core.options.changelog import ChangelogProducer
 from lakehouse_core.options.checks import (
     about_option,
@@ -70,6 +76,7 @@ __all__ = [
     "MergeEngine",
     "OptionKey",
     "PartitionTimeOptions",
+    "PostponedBucketOptions",
     "RecordExpiryOptions",
     "ScanMode",
     "ScanStart",

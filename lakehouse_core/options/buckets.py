@@ -44,3 +44,22 @@ def dynamic_bucket_options(source: Source) -> DynamicBucketOptions:
         max_buckets=max_buckets if max_buckets > 0 else None,
         assigner_count=min(counts, default=None),
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PostponedBucketOptions:
+    """How many buckets a compaction gives to a partition that has none: `default_count`, if it is set; else as many as
+    its waiting rows fill with `target_row_count` each, if that is set; else with `target_size_bytes` of their files.
+    """
+
+    default_count: int | None = None
+    target_row_count: int | None = None
+    target_size_bytes: int = 1 << 30
+
+
+def postponed_bucket_options(source: Source) -> PostponedBucketOptions:
+    return PostponedBucketOptions(
+        default_count=source.whole_if_set("postpone.default-bucket-num"),
+        target_row_count=source.whole_if_set("postpone.target-row-num-per-bucket"),
+        target_size_bytes=source.size("postpone.target-size-per-bucket"),
+    )

@@ -11,7 +11,9 @@ from lakehouse_core.options.buckets import (
     DYNAMIC_BUCKET,
     BucketFunction,
     DynamicBucketOptions,
+    PostponedBucketOptions,
     dynamic_bucket_options,
+    postponed_bucket_options,
 )
 from lakehouse_core.options.changelog import ChangelogProducer
 from lakehouse_core.options.commit import CommitOptions, commit_options
@@ -57,6 +59,7 @@ class TableOptions:
     bucket_key: tuple[str, ...] = ()
     bucket_function: BucketFunction = BucketFunction.DEFAULT
     dynamic_buckets: DynamicBucketOptions = field(default_factory=DynamicBucketOptions)
+    postponed_buckets: PostponedBucketOptions = field(default_factory=PostponedBucketOptions)
 
     # Merging of the versions of a key.
     merge_engine: MergeEngine = MergeEngine.DEDUPLICATE
@@ -192,6 +195,7 @@ def _parse(source: Source) -> TableOptions:
         bucket_key=source.names("bucket-key"),
         bucket_function=BucketFunction(source.word("bucket-function.type")),
         dynamic_buckets=dynamic_bucket_options(source),
+        postponed_buckets=postponed_bucket_options(source),
         merge_engine=MergeEngine(source.word("merge-engine")),
         changelog_producer=ChangelogProducer(source.word("changelog-producer")),
         needs_lookup=needs_lookup(source),

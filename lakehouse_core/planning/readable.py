@@ -59,8 +59,11 @@ def deletion_files(indexes: Iterable[IndexManifestEntry], folders: DataLayout) -
     return found
 
 
-def check_file(file: DataFile, bucket: int) -> None:
-    """Raise UnsupportedFeature, naming file and option, unless our readers can read all rows of the file."""
+def check_file(file: DataFile, bucket: int, *, may_wait: bool = False) -> None:
+    """Raise UnsupportedFeature, naming file and option, unless our readers can read all rows of the file.
+
+    `may_wait`: the table has postponed buckets, so its rows may wait for theirs.
+    """
     name = file.file_name
     if file.format not in READABLE_FORMATS:
         raise UnsupportedFeature(
@@ -76,19 +79,22 @@ def check_file(file: DataFile, bucket: int) -> None:
             f"{name}: it holds only the columns {', '.join(file.write_cols)} of its rows (data-evolution.enabled). "
             "Use Java Paimon."
         )
-    if not is_placed(bucket):
+    if not is_placed(bucket) and not may_wait:
         raise UnsupportedFeature(
-            f"{name}: it lies in bucket {bucket}, where rows wait for one (bucket = {POSTPONE_BUCKET}). Have Java "
-            "Paimon compact the table, or read it there."
+            f"{name}: it lies in bucket {bucket}, where rows wait for their buckets, and the option bucket is not "
+            f"{POSTPONE_BUCKET} any more, so no compaction moves them. Set bucket to {POSTPONE_BUCKET} again, and "
+            "compact the table."
         )
 
 
-def check_files(entries: EntryColumns, rows: Longs) -> None:
+def check_files(entries: EntryColumns, rows: Longs, *, may_wait: bool = False) -> None:
     """Raise as `check_file` does for the first entry among `rows` that it refuses."""
     if not len(rows):
         return
     named = np.logical_or.reduce([pc.ends_with(entries.file_names, f".{each}").to_numpy() for each in READABLE_FORMATS])
     rare = np.array([one.external_path is not None or one.write_cols is not None for one in entries.rares])
-    refused = ~named[rows] | rare[entries.rare_codes[rows]] | ~are_placed(entries.buckets[rows])
+    refused = ~named[rows] | rare[entries.rare_codes[rows]]
+    if not may_wait:
+        refused |= ~are_placed(entries.buckets[rows])
     for entry in entries.take(rows[refused][:1]).entries():
-        check_file(entry.file, entry.bucket)
+        check_file(entry.file, entry.bucket, may_wait=may_wait)

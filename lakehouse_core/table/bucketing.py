@@ -59,7 +59,7 @@ def bucketing_of(bucket: int, function: BucketFunction, *, has_key: bool, crosse
         return Dynamic(crosses_partitions) if has_key else Unaware()
     if bucket == POSTPONE_BUCKET:
         return Postpone()
-    raise InvalidRequest(f"Option bucket is {bucket}: expected 1 or more, or -1.")
+    raise InvalidRequest(f"Option bucket is {bucket}: expected 1 or more, -1 or -2.")
 
 
 def has_buckets(bucketing: Bucketing) -> bool:
@@ -104,6 +104,18 @@ def is_placed(bucket: int) -> bool:
 def are_placed(buckets: npt.NDArray[np.int32]) -> npt.NDArray[np.bool_]:
     """Return `is_placed` of each bucket."""
     return buckets >= 0
+
+
+def is_read(bucketing: Bucketing, bucket: int) -> bool:
+    """Return whether reads of a table's state have the rows of the bucket: of postponed ones, those that have a
+    bucket.
+    """
+    return not isinstance(bucketing, Postpone) or is_placed(bucket)
+
+
+def may_wait(bucketing: Bucketing) -> bool:
+    """Return whether new rows wait for their buckets until a compaction."""
+    return isinstance(bucketing, Postpone)
 
 
 def is_waiting_room(bucket: int) -> bool:

@@ -3,6 +3,7 @@
 The core decides what is done.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from lakehouse_dagster.pipeline.table_state import TableState
@@ -28,7 +29,7 @@ class Figure:
     @property
     def excess(self) -> float:
         """How many times the limit was reached; orders tables, worst first."""
-        return self.found / self.limit
+        return self.found / max(self.limit, 1)
 
     def __str__(self) -> str:
         return f"{self.found} {self.what} {'>' if self.is_due else '<='} {self.limit}"
@@ -43,4 +44,12 @@ def figures(state: TableState, limits: MaintenanceSpec) -> tuple[Figure, ...]:
             operation="compact_manifests", what="manifests", found=state.manifests_total, limit=limits.max_manifests
         ),
         Figure(operation="expire", what="snapshots", found=state.snapshots_retained, limit=limits.max_snapshots),
+        *_waiting(state, limits),
     )
+
+
+def _waiting(state: TableState, limits: MaintenanceSpec) -> Iterator[Figure]:
+    """Yield the figure of rows that wait for their buckets, where there are any: no other table has such rows."""
+    if state.waiting_rows:
+        most = limits.max_waiting_rows
+        yield Figure(operation="compact_full", what="waiting rows", found=state.waiting_rows, limit=most)

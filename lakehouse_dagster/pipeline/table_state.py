@@ -75,6 +75,8 @@ class TableState:
     small_files: int
     # Of a key table, in the bucket that has most of them.
     sorted_runs: int
+    # Those that wait for their buckets, and that no read has before a compaction.
+    waiting_rows: int = 0
     manifests_total: int
     recent: tuple[SnapshotFacts, ...]
     # The readers that hold snapshots, and what each of them reads next.
@@ -114,6 +116,7 @@ def read_state(table: lc.Table, *, recent: int = 5) -> TableState:
         records_total=sum(b.row_count for b in buckets),
         small_files=sum(b.small_file_count for b in buckets),
         sorted_runs=max((b.sorted_run_count for b in buckets), default=0),
+        waiting_rows=sum(b.waiting_row_count for b in buckets),
         manifests_total=len(table.manifests()),
         recent=tuple(_facts(s) for s in islice(reversed(snapshots), recent)),
         consumers=tuple(_consumers(table)),

@@ -18,12 +18,10 @@ pytestmark = pytest.mark.golden
 
 # Tables that cannot be read yet, by what their refusal says. Everything else must read like Java.
 REFUSED = {
-    "bucket": ["postpone", "postpone_lookup"],
     "VARIANT": ["append_variant"],
 }
 REFUSED_OF_PRINTED = {
     "data_evolution": "data-evolution.enabled",
-    "pk_postpone": "bucket",
     "rowfmt": "format",
     "variant": "VARIANT",
 }

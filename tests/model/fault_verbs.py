@@ -25,6 +25,7 @@ Rows = tuple[tuple[Any, ...], ...]
 OPTIONS = {"bucket": "1", "lakehouse.read.grace": "0 s", "snapshot.num-retained.min": "1"}
 WAITING = {"lakehouse.read.grace": "1 h"}
 DYNAMIC = {"bucket": "-1", "dynamic-bucket.target-row-num": "3", "write-only": "true"}
+POSTPONED = {"bucket": "-2", "postpone.default-bucket-num": "2"}
 CHANGELOGS = {"changelog-producer": "input", "changelog.num-retained.max": "100", "changelog.time-retained": "100 d"}
 
 
@@ -129,6 +130,12 @@ def _remove_orphans(table: lc.Table) -> object:
     return remove_orphans(table._context, min_age_millis=0)
 
 
+def _compact_and_append(table: lc.Table) -> None:
+    """Leave rows in buckets, and others that wait for them."""
+    table.compact(full=True)
+    table.write([{"k": 1, "v": "p"}, {"k": 7, "v": "p"}])
+
+
 def _write_old(table: lc.Table) -> None:
     table.write([{"k": 5, "v": "2001-01-01"}, {"k": 6, "v": "2001-01-02"}])
 
@@ -144,6 +151,10 @@ VERBS = {
     ),
     "commit, overtaken, dynamic buckets": _on_table(_late_commit, prepare=_overtaken_by_new_keys, options=DYNAMIC),
     "overwrite, dynamic buckets": _on_table(lambda table: table.overwrite([{"k": 9, "v": "z"}]), options=DYNAMIC),
+    "write, postponed buckets": _on_table(lambda table: table.write([{"k": 3, "v": "c"}]), options=POSTPONED),
+    "compact, postponed buckets": _on_table(
+        lambda table: table.compact(full=True), options=POSTPONED, prepare=_compact_and_append
+    ),
     "truncate": _on_table(lambda table: table.truncate()),
     "truncate, dynamic buckets": _on_table(lambda table: table.truncate(), options=DYNAMIC),
     "compact": _on_table(lambda table: table.compact(full=True)),
@@ -258,6 +269,9 @@ FILE_VERBS = {
     ),
     "compact, marked": _on_table(_compact, options={**MARKED, "write-only": "true"}, prepare=_append),
     "compact, told": _on_table(_compact, options={**IN_FULL, "write-only": "true"}, prepare=_append),
+    "write, postponed": _once(CHANGED, POSTPONED),
+    "compact, postponed and told": _on_table(_compact, options={**POSTPONED, **INPUT}, prepare=_compact_and_append),
+    "compact, postponed and marked": _on_table(_compact, options={**POSTPONED, **MARKED}, prepare=_compact_and_append),
     "expire, marked": _on_table(_expire, options={**CHANGELOGS, **MARKED}, prepare=_outdate),
     "copy, altered": Verb(_copy, options=CHANGELOGS, resumes=True, prepare=_change_schema),
     "copy, marked": Verb(_copy, options={**MARKED, **INDEXED}, resumes=True, prepare=_append),

@@ -63,7 +63,7 @@ def test_unavailable_means_not_applied_whatever_call_fails(name):
     assert sweep(name, FaultKind.FAIL_BEFORE) > 0
 
 
-@pytest.mark.parametrize("name", ["write", "overwrite", "compact"])
+@pytest.mark.parametrize("name", ["write", "overwrite", "compact", "compact, postponed buckets"])
 def test_unavailable_means_nothing_left_behind(name):
     made = MemoryStore(clock=VirtualClock())
     make(made, VERBS[name])

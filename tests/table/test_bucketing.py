@@ -55,7 +55,7 @@ def test_option_and_keys_say_how_rows_come_to_their_buckets(schema: TableSchema,
 
 @pytest.mark.parametrize("bucket", [0, -3])
 def test_other_values_mean_nothing(bucket: int) -> None:
-    with pytest.raises(InvalidRequest, match=f"Option bucket is {bucket}: expected 1 or more, or -1"):
+    with pytest.raises(InvalidRequest, match=f"Option bucket is {bucket}: expected 1 or more, -1 or -2"):
         bucketing_of(bucket, HASHED, has_key=True, crosses_partitions=False)
 
 

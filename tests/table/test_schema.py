@@ -277,6 +277,7 @@ REFUSED = [
     (orders, {"options": {"bucket-key": "nope"}}, "is not a column"),
     (orders, {"options": {"bucket-key": "id,id"}}, "more than once"),
     (appended, {"options": {"bucket": "2"}}, "set bucket-key, or bucket to -1"),
+    (appended, {"options": {"bucket": "-2"}}, "the table has no primary key: only rows with a key wait"),
     (appended, {"options": {"bucket-key": "id"}}, "which needs no bucket key"),
     (appended, {"options": {"bucket": "2", "bucket-key": "tags"}}, "only types without parts"),
     (
@@ -344,7 +345,6 @@ def test_what_no_table_may_be_is_refused(make: Any, declared: dict[str, Any], sa
 UNSUPPORTED = [
     (orders, {"options": {"sequence.snapshot-ordering": "true"}}, "sequence.snapshot-ordering = true"),
     (orders, {"options": {"row-tracking.enabled": "true"}}, "row-tracking.enabled = true"),
-    (orders, {"options": {"bucket": "-2"}}, "bucket = -2"),
     (appended, {"options": {"file.format": "csv"}}, "file.format = csv"),
     (appended, {"columns": {"a": "VARIANT"}}, "Column a: the type VARIANT"),
     (appended, {"columns": {"a": "ARRAY<BLOB>"}}, "Column a: the type BLOB"),
@@ -418,7 +418,7 @@ def refusal_to_read(schema: TableSchema) -> str | None:
 @pytest.mark.parametrize(
     ("key", "value"),
     [
-        ("bucket", "-2"),
+        ("postpone.merge-on-read", "true"),
         ("data-evolution.enabled", "true"),
         ("sequence.snapshot-ordering", "true"),
         ("pk-clustering-override", "true"),

@@ -28,12 +28,15 @@ MOST_SNAPSHOTS: Final = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BucketFacts:
-    """A bucket: the number of its sorted runs, and files and bytes by level, rising."""
+    """A bucket: the number of its sorted runs, the rows that wait in it for their buckets, and files and bytes by
+    level, rising.
+    """
 
     name: str
     sorted_runs: int
     small_files: int
     levels: tuple[tuple[int, int, int], ...]
+    waiting_rows: int = 0
 
     @property
     def bytes(self) -> int:
@@ -102,7 +105,14 @@ def health_facts(table: TableContext) -> HealthFacts:
             manifest_count=0 if state.snapshot is None else len(table.manifests.of(state.snapshot)),
             due=(
                 *due_compactions(
-                    [BucketHealth(small_file_count=b.small_files, sorted_run_count=b.sorted_runs) for b in buckets],
+                    [
+                        BucketHealth(
+                            small_file_count=b.small_files,
+                            sorted_run_count=b.sorted_runs,
+                            waiting_row_count=b.waiting_rows,
+                        )
+                        for b in buckets
+                    ],
                     schema,
                 ),
                 *_due_expiry(table),
@@ -145,6 +155,7 @@ def bucket_facts(entries: Sequence[ManifestEntry], schema: TableSchema) -> tuple
             name=_bucket_name(named_values(deserialize_row(partition, types), schema), bucket),
             sorted_runs=record.sorted_run_count,
             small_files=record.small_file_count,
+            waiting_rows=record.waiting_row_count,
             levels=tuple((level, *of_bucket[level]) for level in sorted(of_bucket)),
         )
         for ((partition, bucket), of_bucket), record in zip(levels.items(), figures, strict=True)

@@ -3,7 +3,7 @@
 Buckets with a conflict are left out of the commit; the compaction is applied in the others.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
@@ -12,6 +12,14 @@ from lakehouse_core.execution.commit.loop import commit_or_discard
 from lakehouse_core.execution.commit.outcome import CommitResult
 from lakehouse_core.execution.commit.staged_files import discard
 from lakehouse_core.execution.compaction.deletion_vectors import without_vectors
+from lakehouse_core.execution.compaction.moves import (
+    discard_moved,
+    joined,
+    move_rows,
+    planned_moves,
+    with_moved,
+    without,
+)
 from lakehouse_core.execution.compaction.plan import (
     BucketCompaction,
     CompactionBase,
@@ -83,7 +91,8 @@ def compact(
     base = compaction_base(table, scope)
     if base is None:
         return CompactionResult(noop_reason="the table is empty")
-    buckets = planned_buckets(table, base, full=full, emits_changelog=emits_changelog)
+    moves = planned_moves(base)
+    buckets = (*moves, *planned_buckets(table, base, full=full, emits_changelog=emits_changelog))
     files = base.all_files()
     planned = CompactionResult(
         buckets=buckets,
@@ -95,7 +104,13 @@ def compact(
         return planned
     if why_not is not None and (reason := why_not(buckets, base)):
         return replace(planned, buckets=(), noop_reason=reason)
-    messages, conflicts = _rewrite(table, base, buckets, watch=watch)
+    if moves:
+        messages, conflicts, buckets = _moved(
+            table, base, moves, full=full, emits_changelog=emits_changelog, watch=watch
+        )
+        planned = replace(planned, buckets=buckets)
+    else:
+        messages, conflicts = _rewrite(table, base, buckets, watch=watch)
     watch.at("committing the compaction")
     commit_user, commit_identifier = identity or (f"compaction-{table.clock.uuid()}", BATCH_IDENTIFIER)
     staged = StagedCommit(
@@ -106,25 +121,69 @@ def compact(
         messages=messages,
         schema_id=base.schema.id,
         base_snapshot_id=base.snapshot.id,
+        base_time_millis=base.snapshot.time_millis,
         properties=dict(properties or {}),
     )
     made = _commit(table, staged)
     return replace(planned, commit_user=commit_user, commit=replace(made, conflicts=(*conflicts, *made.conflicts)))
 
 
+def _moved(
+    table: TableContext,
+    base: CompactionBase,
+    moves: Sequence[BucketCompaction],
+    *,
+    full: bool,
+    emits_changelog: bool,
+    watch: Watch,
+) -> tuple[tuple[CommitMessage, ...], Sequence[Conflict], tuple[BucketCompaction, ...]]:
+    """Move the waiting rows into their buckets and compact these as `full` says; return the commit messages, the
+    conflicts, and what was done. Raises as `_rewrite` does.
+    """
+    schema = base.schema
+    moved, conflicts = move_rows(table, base, moves, emits_changelog=emits_changelog, watch=watch)
+    try:
+        after = with_moved(base, moved)
+        buckets = planned_buckets(table, after, full=full, emits_changelog=emits_changelog)
+        rewritten: Sequence[CommitMessage] = ()
+        if buckets:
+            rewritten, more = _rewrite(table, after, buckets, new=moved.file_names, watch=watch)
+            conflicts += more
+        # The waiting rows of a partition are moved together, or stay together.
+        lost = {conflict.partition for conflict in conflicts} & moved.partitions
+        gone = [message for message in rewritten if message.partition in lost]
+        discard(table.store, schema, gone, named_by="the compaction")
+        moved, given_up = without(moved, lost)
+        discard_moved(table, schema, given_up)
+        left = [message for message in rewritten if message.partition not in lost]
+        messages = joined(table, schema, moved, left)
+        if not messages:
+            raise conflict_error(conflicts, schema)
+    except BaseException:
+        discard_moved(table, schema, moved)
+        raise
+    done = (*moved.moves, *(one for one in buckets if one.partition not in lost))
+    return messages, conflicts, done
+
+
 def _rewrite(
-    table: TableContext, base: CompactionBase, buckets: Sequence[BucketCompaction], *, watch: Watch
+    table: TableContext,
+    base: CompactionBase,
+    buckets: Sequence[BucketCompaction],
+    *,
+    new: Collection[str] = (),
+    watch: Watch,
 ) -> tuple[tuple[CommitMessage, ...], Sequence[Conflict]]:
     """Return the commit messages of the compacted buckets, and the conflicts of those that others replaced meanwhile.
 
-    Raises CommitConflict when others replaced all.
+    `new`: the names of files that no snapshot has yet. Raises CommitConflict when others replaced all.
     """
     conflicts: list[Conflict] = []
     while True:
         try:
             return _run(table, base, buckets, watch=watch), conflicts
         except (CorruptTable, NotFound):
-            overtaken = _overtaken(table, base, buckets)
+            overtaken = _overtaken(table, base, buckets, new)
             if not overtaken:
                 raise
             conflicts += overtaken
@@ -190,7 +249,9 @@ def _grouped(tasks: Sequence[RewriteTask]) -> list[list[RewriteTask]]:
     return pack(tasks, sizes, target_bytes=_GROUP_BYTES, open_cost_bytes=_GROUP_BYTES // _MOST_GROUPED)
 
 
-def _overtaken(table: TableContext, base: CompactionBase, buckets: Sequence[BucketCompaction]) -> list[Conflict]:
+def _overtaken(
+    table: TableContext, base: CompactionBase, buckets: Sequence[BucketCompaction], new: Collection[str]
+) -> list[Conflict]:
     """Return the buckets whose files another commit replaced since `base`, if its snapshot has expired.
 
     A missing file that the latest snapshot still names is damage, not a conflict: nothing is returned for it.
@@ -212,6 +273,8 @@ def _overtaken(table: TableContext, base: CompactionBase, buckets: Sequence[Buck
     conflicts: dict[tuple[bytes, int], Conflict] = {}
     for one in buckets:
         for file in one.read_files:
+            if file.file_name in new:
+                continue
             if (one.partition, one.bucket, file.file_name, file.level) not in live:
                 reason = f"{file.file_name} is missing: another commit replaced it"
             elif one.deletions.get(file.file_name) != deletions.get(file.file_name):

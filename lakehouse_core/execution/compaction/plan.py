@@ -12,7 +12,7 @@ from lakehouse_core.planning.compaction.plan import CompactionPlan
 from lakehouse_core.planning.compaction.universal import PickTime
 from lakehouse_core.planning.partitions import named_values
 from lakehouse_core.planning.readable import deletion_files
-from lakehouse_core.table.bucketing import has_buckets
+from lakehouse_core.table.bucketing import has_buckets, is_placed
 from lakehouse_core.table.data_file import DataFile
 from lakehouse_core.table.data_layout import DataLayout, partition_folder
 from lakehouse_core.table.deletion_file import DeletionFile
@@ -51,7 +51,8 @@ class BucketCompaction:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionBase:
     """What a compaction begins with: the latest snapshot and its index files, its live files in scope, and the
-    manifests that may name them.
+    manifests that may name them. `waiting`: by partition, the files of rows that wait for their buckets, in manifest
+    order; they are not among `files`.
     """
 
     schema: TableSchema
@@ -60,9 +61,10 @@ class CompactionBase:
     files: FilesByBucket
     indexes: Sequence[IndexManifestEntry]
     expiry: RecordExpiry | None
+    waiting: Mapping[bytes, Sequence[DataFile]] = field(default_factory=dict)
 
     def all_files(self) -> list[DataFile]:
-        return [file for found in self.files.values() for file in found]
+        return [file for found in (*self.files.values(), *self.waiting.values()) for file in found]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,13 +102,15 @@ def compaction_base(table: TableContext, scope: Scope, *, only_plans: bool = Fal
             return None
         manifests = manifests_in(scope, table, latest, schema)
         with_stats = not only_plans or expiry is not None
+        files = files_in(scope, table, latest, manifests, schema, with_stats=with_stats)
         return CompactionBase(
             schema=schema,
             snapshot=latest,
             manifests=manifests,
-            files=files_in(scope, table, latest, manifests, schema, with_stats=with_stats),
+            files={place: found for place, found in files.items() if is_placed(place[1])},
             indexes=table.manifests.index_entries(latest),
             expiry=expiry,
+            waiting={place[0]: found for place, found in files.items() if not is_placed(place[1])},
         )
 
     return table.snapshots.of_latest(look)

@@ -9,6 +9,7 @@ from lakehouse_core.execution.context import TableContext
 from lakehouse_core.format.binary_row import deserialize_row
 from lakehouse_core.planning.manifests import manifests_of_partitions, may_hold_match
 from lakehouse_core.planning.readable import check_file
+from lakehouse_core.table.bucketing import may_wait
 from lakehouse_core.table.data_file import DataFile
 from lakehouse_core.table.levels import run_count
 from lakehouse_core.table.manifest import EntryKind, Keep, ManifestFile
@@ -73,14 +74,13 @@ def files_in(
     """
     now_millis = table.clock.local_now_millis()
     if isinstance(scope, WrittenBuckets):
-        files = _live_files(table, snapshot, manifests, _in_places(scope.places), with_stats=with_stats)
+        files = _live_files(table, snapshot, manifests, _in_places(scope.places), schema, with_stats=with_stats)
         return {place: found for place, found in files.items() if run_count(found) > scope.above_runs}
     expiry = skipped_by_compaction(schema, local_now_millis=now_millis)
     # Whether a partition is idle, all of its buckets tell.
     asked = None if scope.idle_millis else scope.buckets
-    files = _live_files(
-        table, snapshot, manifests, _in_partitions(schema, scope.condition, expiry, asked), with_stats=with_stats
-    )
+    keep = _in_partitions(schema, scope.condition, expiry, asked)
+    files = _live_files(table, snapshot, manifests, keep, schema, with_stats=with_stats)
     if not scope.idle_millis:
         return files
     idle = _idle(files, now_millis - scope.idle_millis)
@@ -110,13 +110,15 @@ def _live_files(
     snapshot: Snapshot,
     manifests: Sequence[ManifestFile],
     keep: Keep | None,
+    schema: TableSchema,
     *,
     with_stats: bool,
 ) -> FilesByBucket:
     by_bucket: FilesByBucket = {}
+    waits = may_wait(schema.bucketing)
     for entry in table.manifests.live_entries(snapshot, keep=keep, with_stats=with_stats, manifests=manifests):
         if entry.kind is EntryKind.ADD:
-            check_file(entry.file, entry.bucket)
+            check_file(entry.file, entry.bucket, may_wait=waits)
             by_bucket.setdefault((entry.partition, entry.bucket, entry.total_buckets), []).append(entry.file)
     return by_bucket
 

@@ -86,16 +86,18 @@ def _partitions(table: TableContext, base: CompactionBase) -> tuple[PartitionSur
             BucketState(number=one.bucket, files=one.files, expired=one.expired, marked=one.marked)
         )
     now_millis = table.clock.local_now_millis()
-    counts = manifest_counts(base.manifests, buckets, types)
+    partitions = list(dict.fromkeys([*buckets, *base.waiting]))
+    counts = manifest_counts(base.manifests, partitions, types)
     return tuple(
         survey_partition(
             _shared(tuple(named_values(deserialize_row(partition, types), schema).items())),
-            found,
+            buckets[partition],
             schema,
+            waiting=base.waiting.get(partition, ()),
             manifests=counts[partition],
             local_now_millis=now_millis,
         )
-        for partition, found in buckets.items()
+        for partition in partitions
     )
 
 

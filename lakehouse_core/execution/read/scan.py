@@ -327,6 +327,8 @@ def _state_scope(
         created_from_millis=state.created_from_millis,
         every_level=producer in (ChangelogProducer.NONE, ChangelogProducer.INPUT),
         above_level_0=producer is ChangelogProducer.LOOKUP,
+        # Without a producer no compaction tells of rows that wait.
+        with_waiting=producer is ChangelogProducer.NONE,
     )
 
 

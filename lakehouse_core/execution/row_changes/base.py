@@ -89,7 +89,8 @@ def change_base(
 
 def _base_at(table: TableContext, empty: ChangeBase, snapshot: Snapshot) -> ChangeBase:
     schema, method, condition = empty.schema, empty.method, empty.statement.condition
-    scope = ScanScope(schema, condition, every_level=True)
+    # Rows that wait for their buckets go with their partition; no other statement is carried out where rows wait.
+    scope = ScanScope(schema, condition, every_level=True, with_waiting=True)
     manifests = [manifest for manifest in table.manifests.of(snapshot) if scope.keeps_manifest(manifest)]
     entries = table.manifests.columns(
         manifests,

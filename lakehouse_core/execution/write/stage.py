@@ -148,6 +148,7 @@ def open_stage(
         emits_changelog=isinstance(mode, Append),
         # An overwrite gives its keys new buckets.
         key_index=KeyIndex(known_indexes(indexes, behind, schema)) if continues_sequence else KeyIndex(),
+        commit_user=commit_user,
     )
     return OpenStage(staged=staged, base=base, task=task, bucket_counts=written.bucket_counts)
 

@@ -108,6 +108,14 @@ batch-scan-mode none|compact none
         """,
     ),
     OptionGroup(
+        "Whether batch writes of Java's engines choose buckets at once. New rows of a table with postponed buckets "
+        "always wait here, and the next compaction gives the same rows.",
+        """
+postpone.batch-write-fixed-bucket bool true
+postpone.batch-write-fixed-bucket.max-parallelism int 2048
+        """,
+    ),
+    OptionGroup(
         "It bounds what one scan of Flink's compaction jobs takes; the plans of ours are bounded by their groups.",
         """
 compaction.file-num-limit int 100000
@@ -141,12 +149,6 @@ lookup.merge-records-threshold int 1024
 lookup.blob-as-descriptor bool false
 cross-partition-upsert.index-ttl duration -
 cross-partition-upsert.bootstrap-parallelism int 10
-postpone.batch-write-fixed-bucket bool true
-postpone.merge-on-read bool false
-postpone.batch-write-fixed-bucket.max-parallelism int 2048
-postpone.default-bucket-num int 1
-postpone.target-row-num-per-bucket int -
-postpone.target-size-per-bucket size 1gb
 partition.expiration-check-interval duration 1h
 partition.expiration-batch-size int -
 partition.mark-done-action.custom.class text -

@@ -23,6 +23,7 @@ file.block-size size -
 manifest-sort.enabled bool false
 upsert-key text -
 scan.bucket int -
+postpone.merge-on-read bool false
 write.sequence-number-init-mode scan|snapshot scan
 table-read.sequence-number.enabled bool false
 key-value.sequence_number.enabled bool false

@@ -15,7 +15,7 @@ from lakehouse_core.errors import CommitConflict, InvalidRequest
 from lakehouse_core.format.binary_row import deserialize_row
 from lakehouse_core.format.data_types import DataType
 from lakehouse_core.planning.partitions import bucket_name
-from lakehouse_core.table.bucketing import Bucketing, Dynamic, Fixed, Postpone, Unaware
+from lakehouse_core.table.bucketing import Bucketing, Dynamic, Fixed, Postpone, Unaware, is_placed
 from lakehouse_core.table.commit_message import CommitKind
 from lakehouse_core.table.manifest import EntryKind, Identifier, ManifestEntry, file_identifier
 from lakehouse_core.table.schema import TableSchema
@@ -71,7 +71,10 @@ def needs_live_files(
         case Fixed():
             settings = set(bucket_settings)
             return len(settings) > 1 or any(str(entry.total_buckets) not in settings for entry in entries)
-        case Unaware() | Dynamic() | Postpone():
+        case Postpone():
+            # Partitions have different bucket counts; rows that wait fit any.
+            return any(is_placed(entry.bucket) for entry in entries)
+        case Unaware() | Dynamic():
             return False
         case _:
             assert_never(bucketing)

@@ -7,9 +7,10 @@ from collections.abc import Iterable, Sequence
 
 from lakehouse_core.planning.commit.conflicts import Conflict
 from lakehouse_core.planning.commit.file_changes import compact_changes, conflicts_of
-from lakehouse_core.table.commit_message import CommitMessage
+from lakehouse_core.table.bucketing import is_placed
+from lakehouse_core.table.commit_message import CommitKind, CommitMessage
 from lakehouse_core.table.joined_changelog import object_name, segment_format
-from lakehouse_core.table.manifest import IndexManifestEntry, ManifestEntry
+from lakehouse_core.table.manifest import EntryKind, IndexManifestEntry, ManifestEntry
 from lakehouse_core.table.schema import TableSchema
 
 
@@ -18,19 +19,48 @@ def compactions_that_fit(
     live: Sequence[ManifestEntry],
     schema: TableSchema,
     indexes: Sequence[IndexManifestEntry] = (),
+    overtaken: Sequence[Conflict] = (),
 ) -> tuple[list[CommitMessage], list[Conflict]]:
     """Return the compactions that fit the `live` files of their partitions and the table's index files, and the
-    conflicts of the others.
+    conflicts of the others. `overtaken`: conflicts that are known already.
     """
-    left, found = list(messages), []
+    found = list(overtaken)
+    left = [message for message in messages if not any(_is_hit(message, conflict) for conflict in found)]
     while left:
         conflicts = conflicts_of(compact_changes(left), live, schema, indexes)
         if not conflicts:
             break
         conflicts += _torn(left, conflicts)
+        conflicts += _with_moves(left, conflicts)
         found.extend(conflicts)
         left = [message for message in left if not any(_is_hit(message, conflict) for conflict in conflicts)]
     return left, found
+
+
+def overtaken_moves(
+    messages: Iterable[CommitMessage], since_staged: Iterable[tuple[CommitKind, Iterable[ManifestEntry]]]
+) -> list[Conflict]:
+    """Return a conflict for each partition whose waiting rows are moved and to whose buckets others added rows since
+    then, which may have the numbers of the moved ones. `since_staged`: kind and delta of each snapshot since then.
+    """
+    moved = {message.partition for message in messages if not is_placed(message.bucket)}
+    found: dict[bytes, Conflict] = {}
+    for kind, entries in since_staged:
+        for entry in entries:
+            is_new = entry.kind is EntryKind.ADD and is_placed(entry.bucket) and kind is not CommitKind.COMPACT
+            if is_new and entry.partition in moved:
+                reason = f"{entry.file.file_name} was added to its buckets while waiting rows were moved there"
+                found.setdefault(entry.partition, Conflict(partition=entry.partition, bucket=None, reason=reason))
+    return list(found.values())
+
+
+def _with_moves(messages: Iterable[CommitMessage], conflicts: Sequence[Conflict]) -> list[Conflict]:
+    """Return a conflict for the whole of each partition with one whose waiting rows are moved: without all of its
+    messages, rows would be there twice, or not at all.
+    """
+    moved = {message.partition for message in messages if not is_placed(message.bucket)}
+    hit = {conflict.partition: conflict for conflict in conflicts if conflict.partition in moved}
+    return [Conflict(partition=one.partition, bucket=None, reason=one.reason) for one in hit.values()]
 
 
 def _is_hit(message: CommitMessage, conflict: Conflict) -> bool:

@@ -19,12 +19,12 @@ from lakehouse_core.planning.commit.file_changes import (
 )
 from lakehouse_core.planning.commit.index_files import check_other_indexes
 from lakehouse_core.planning.commit.overwrites import restored_files, with_removed, with_upgraded_files
-from lakehouse_core.planning.commit.partial import compactions_that_fit
+from lakehouse_core.planning.commit.partial import compactions_that_fit, overtaken_moves
 from lakehouse_core.planning.commit.read_scope import LaterChanges, ReadScope, unseen_changes
 from lakehouse_core.planning.partitions import bucket_name
-from lakehouse_core.table.bucketing import is_placed
+from lakehouse_core.table.bucketing import is_placed, may_wait
 from lakehouse_core.table.commit_message import Append, CommitKind, CommitMessage, StaticOverwrite
-from lakehouse_core.table.manifest import DELETION_VECTORS, HASH_INDEX, IndexManifestEntry, ManifestEntry
+from lakehouse_core.table.manifest import DELETION_VECTORS, HASH_INDEX, EntryKind, IndexManifestEntry, ManifestEntry
 from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.snapshot import Snapshot
 from lakehouse_core.table.staged_commit import StagedCommit
@@ -138,8 +138,8 @@ class StepState:
     `live`: the live files of the step's partitions, None if the step needs no comparison with them. `wanted` and
     `wanted_indexes`: the files of the state that a step brings back, with their statistics. `covers`: the
     partitions that an overwrite replaces, None if it replaces none. `since_staged`: kind and delta of each snapshot
-    since the step was staged. `later`: the changes since then with their statistics, for a step that has read rows;
-    `file_schemas`: by id, the schemas of their files.
+    since the step was staged, for an overwrite, and for a compaction that moves waiting rows. `later`: the changes
+    since then with their statistics, for a step that has read rows; `file_schemas`: by id, the schemas of their files.
     """
 
     schema: TableSchema
@@ -211,6 +211,7 @@ def plan_step(step: CommitStep, state: StepState) -> StepPlan:
     """
     match step:
         case AppendStep(changes=changes, reads=reads):
+            _check_moved_later(step, state.schema)
             if reads is not None:
                 unseen = unseen_changes(reads, changes, state.later, state.file_schemas)
                 if unseen:
@@ -219,7 +220,8 @@ def plan_step(step: CommitStep, state: StepState) -> StepPlan:
         case OverwriteStep():
             return _plan_overwrite(step, state)
         case CompactStep(messages=messages):
-            left, conflicts = compactions_that_fit(messages, state.live or (), state.schema, state.indexes)
+            overtaken = overtaken_moves(messages, state.since_staged)
+            left, conflicts = compactions_that_fit(messages, state.live or (), state.schema, state.indexes, overtaken)
             changes = compact_changes(left)
             check_other_indexes(state.indexes, changes.entries)
             return StepPlan(changes=changes, conflicts=tuple(conflicts))
@@ -262,7 +264,18 @@ def _name(staged: StagedCommit) -> str:
     return f"{staged.commit_user}/{staged.commit_identifier}"
 
 
+def _check_moved_later(step: AppendStep | OverwriteStep, schema: TableSchema) -> None:
+    """Raise CommitConflict for rows that would wait for buckets in a table whose compactions move none any more."""
+    new = (entry for entry in step.changes.entries if entry.kind is EntryKind.ADD)
+    if not may_wait(schema.bucketing) and not all(is_placed(entry.bucket) for entry in new):
+        raise CommitConflict(
+            f"{_name(step.staged)}: the rows were staged to wait for their buckets, and the table's option bucket is "
+            f"{schema.bucket_setting} now, so no compaction would move them. Nothing was applied: stage the data again."
+        )
+
+
 def _plan_overwrite(step: OverwriteStep, state: StepState) -> StepPlan:
+    _check_moved_later(step, state.schema)
     if state.covers is None:
         return StepPlan(changes=step.changes)
     _check_seen(step, state, state.covers)

@@ -15,7 +15,7 @@ from lakehouse_core.options import TableOptions
 from lakehouse_core.table.bucketing import Bucketing, Dynamic, Fixed, Postpone, Unaware
 from lakehouse_core.table.data_file import DataFile
 
-AppendReason: TypeAlias = Literal["small files", "deleted rows", "rewrite requested"]
+AppendReason: TypeAlias = Literal["small files", "deleted rows", "rewrite requested", "waiting rows"]
 
 # With fewer files a full rewrite in order gains too little.
 _LEAST_ORDERED_COUNT: Final = 3

@@ -5,14 +5,14 @@ Rule: figures only. What an operation costs and is worth is decided in `candidat
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from lakehouse_core.format.data_types import DataType
 from lakehouse_core.planning.commit.manifest_merge import plan_full
 from lakehouse_core.planning.compaction.append import NOTHING_MARKED, AppendCompactionPlan, Marked
 from lakehouse_core.planning.compaction.bucket import plan_bucket
-from lakehouse_core.planning.compaction.health import small_files
+from lakehouse_core.planning.compaction.health import small_files, waiting_text
 from lakehouse_core.planning.compaction.plan import CompactionPlan
 from lakehouse_core.planning.compaction.universal import PickTime
 from lakehouse_core.planning.fleet.reading import NO_READING, Reading, reading_after, reading_now
@@ -179,12 +179,14 @@ def survey_partition(
     buckets: Iterable[BucketState],
     schema: TableSchema,
     *,
+    waiting: Sequence[DataFile] = (),
     manifests: int,
     local_now_millis: int,
 ) -> PartitionSurvey:
     """Return the figures of one partition and of its possible compactions.
 
-    `manifests`: how many manifests may name the partition. Raises CorruptTable.
+    `waiting`: the files of rows that wait for their buckets. `manifests`: how many manifests may name the partition.
+    Raises CorruptTable.
     """
     occasion = PickTime(local_now_millis=local_now_millis)
     now = NO_READING
@@ -216,19 +218,51 @@ def survey_partition(
     outlooks = [outlook for full, found in planned.items() if (outlook := _outlook(found, full=full)) is not None]
     # Files that only rise to another level, or expired rows, of which manifests count none, change no read.
     outlooks = [outlook for outlook in outlooks if outlook.after != now]
+    urgent = _why_urgent(schema, most_runs=runs, small=small) if outlooks else None
+    if waiting:
+        outlooks = _with_waiting(outlooks, waiting, now)
+        rows += (waiting_rows := sum(file.row_count for file in waiting))
+        newest += [file.creation_time_millis for file in waiting if file.creation_time_millis is not None]
+        urgent = waiting_text(waiting_rows)
     return PartitionSurvey(
         values=values,
         now=now,
         manifests=manifests,
-        buckets=count,
+        buckets=count + bool(waiting),
         row_count=rows,
         deleted_row_count=deleted,
         small_file_count=small,
         most_sorted_runs=runs,
         newest_millis=max(newest, default=None),
         compactions=tuple(outlooks),
-        urgent=_why_urgent(schema, most_runs=runs, small=small) if outlooks else None,
+        urgent=urgent,
     )
+
+
+def _with_waiting(
+    outlooks: Iterable[CompactionOutlook], waiting: Sequence[DataFile], now: Reading
+) -> list[CompactionOutlook]:
+    """Return the compactions, each of which also moves the waiting rows into their buckets."""
+    size = sum(file.file_size for file in waiting)
+    nothing = CompactionWork(files=0, rewritten_bytes=0, looked_up_bytes=0, written_files=0)
+    found = {each.full: each for each in outlooks}
+    found.setdefault(False, CompactionOutlook(full=False, buckets=0, work=nothing, after=now, reason=""))
+    return [
+        replace(
+            each,
+            buckets=each.buckets + 1,
+            work=replace(
+                each.work,
+                files=each.work.files + len(waiting),
+                rewritten_bytes=each.work.rewritten_bytes + size,
+                written_files=each.work.written_files + 1,
+            ),
+            after=each.after + Reading(files=1, runs=1, bytes=size),
+            reason="waiting rows",
+            pieces=(),
+        )
+        for each in found.values()
+    ]
 
 
 def survey_manifests(

@@ -24,6 +24,7 @@ from lakehouse_core.planning.read.packing import (
     raw_groups,
 )
 from lakehouse_core.planning.read.scope import ScanScope
+from lakehouse_core.table.bucketing import is_placed
 from lakehouse_core.table.data_file import DataFile
 from lakehouse_core.table.data_layout import partition_folder
 from lakehouse_core.table.deletion_file import DeletionFile
@@ -33,6 +34,7 @@ from lakehouse_core.table.manifest import BucketRows, EntryColumns, ManifestEntr
 from lakehouse_core.table.predicate import Predicate, may_match, only_columns
 from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.split import Split
+from lakehouse_core.table.waiting_files import in_order
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,9 +85,9 @@ def _bucket_splits(scanned: ScannedFiles, bucket: BucketRows, entries: Sequence[
     schema, deletions = scanned.scope.schema, scanned.deletions
     partition = scanned.scope.partition(bucket.partition)
     assert partition is not None
-    files = _matching_files([entry.file for entry in entries], partition.rest, schema, scanned.file_schemas)
+    files = [entry.file for entry in entries]
     folder = partition_folder(schema, partition.values, bucket.bucket)
-    for group in _groups(files, schema):
+    for group in _groups_of(scanned, bucket.bucket, files, partition.rest):
         yield Split(
             snapshot_id=scanned.snapshot_id,
             partition=bucket.partition,
@@ -98,6 +100,18 @@ def _bucket_splits(scanned: ScannedFiles, bucket: BucketRows, entries: Sequence[
                 file.file_name: deletions[file.file_name] for file in group.files if file.file_name in deletions
             },
         )
+
+
+def _groups_of(
+    scanned: ScannedFiles, bucket: int, files: Sequence[DataFile], rest: Predicate | None
+) -> list[FileGroup]:
+    schema = scanned.scope.schema
+    if not is_placed(bucket):
+        # Rows that wait are not in key order, and their files have no statistics.
+        options = schema.table_options
+        sizes = {"target_bytes": options.split_target_bytes, "open_cost_bytes": options.split_open_cost_bytes}
+        return raw_groups(in_order(files), **sizes)
+    return _groups(_matching_files(files, rest, schema, scanned.file_schemas), schema)
 
 
 def _matching_files(

@@ -16,7 +16,16 @@ from lakehouse_core.format.bucket_hash import bucket_of
 from lakehouse_core.format.data_types import has_same_kind
 from lakehouse_core.options import BucketFunction
 from lakehouse_core.planning.manifests import may_hold_match
-from lakehouse_core.table.bucketing import Bucketing, Dynamic, Fixed, Postpone, Unaware
+from lakehouse_core.table.bucketing import (
+    Bucketing,
+    Dynamic,
+    Fixed,
+    Postpone,
+    Unaware,
+    is_placed,
+    is_read,
+    total_buckets,
+)
 from lakehouse_core.table.manifest import ManifestFile
 from lakehouse_core.table.predicate import (
     Predicate,
@@ -47,7 +56,7 @@ class ScanScope:
 
     `only_level`: only files of this level. `created_from_millis`: only files created at this time or later.
     `every_level`: also files of level 0 that a read of the table's state skips until they are compacted.
-    `above_level_0`: no file of level 0 of a key table.
+    `above_level_0`: no file of level 0 of a key table. `with_waiting`: also rows that wait for their buckets.
     """
 
     def __init__(
@@ -59,6 +68,7 @@ class ScanScope:
         created_from_millis: int | None = None,
         every_level: bool = False,
         above_level_0: bool = False,
+        with_waiting: bool = False,
     ) -> None:
         self._schema = schema
         self._predicate = predicate
@@ -74,6 +84,7 @@ class ScanScope:
         self._same_buckets: dict[int, bool] = {}
         skips = above_level_0 or (not every_level and schema.table_options.skips_level_0)
         self._skips_level_0 = not schema.is_append and skips
+        self._skips_waiting = not with_waiting and not is_read(schema.bucketing, total_buckets(schema.bucketing))
 
     @property
     def schema(self) -> TableSchema:
@@ -83,7 +94,7 @@ class ScanScope:
     def is_everything(self) -> bool:
         """Whether every entry is kept."""
         is_filtered = self._predicate is not None or self._created_from_millis is not None
-        return not is_filtered and self._only_level is None and not self._skips_level_0
+        return not is_filtered and self._only_level is None and not self._skips_level_0 and not self._skips_waiting
 
     @property
     def first_level(self) -> int:
@@ -102,7 +113,9 @@ class ScanScope:
         return may_hold_match(manifest, self._partition_part, self._schema)
 
     def keeps_entry(self, partition: bytes, bucket: int, level: int) -> bool:
-        """Return whether partition and level are read. An entry and its delete give the same result."""
+        """Return whether partition, bucket and level are read. An entry and its delete give the same result."""
+        if self._skips_waiting and not is_placed(bucket):
+            return False
         if level < self.first_level or (self._only_level is not None and level != self._only_level):
             return False
         return self._predicate is None or self.partition(partition) is not None

@@ -14,6 +14,7 @@ from lakehouse_core.planning.read.bucket_splits import ScannedFiles
 from lakehouse_core.planning.read.lazy_splits import MOST_KEPT_FILES, LazySplits
 from lakehouse_core.planning.read.scope import ScanScope
 from lakehouse_core.planning.readable import NOTHING_DELETED, check_files
+from lakehouse_core.table.bucketing import may_wait
 from lakehouse_core.table.deletion_file import DeletionFile
 from lakehouse_core.table.manifest import BucketRows, EntryColumns, bucket_rows
 from lakehouse_core.table.schema import TableSchema
@@ -48,7 +49,7 @@ def plan_splits(
         file_schemas=file_schemas,
         deletions=deletions,
     )
-    check_files(entries, files.rows)
+    check_files(entries, files.rows, may_wait=may_wait(scope.schema.bucketing))
     return LazySplits(files) if len(files.rows) > MOST_KEPT_FILES else tuple(files.splits())
 
 

@@ -10,6 +10,7 @@ from typing import assert_never
 
 from lakehouse_core.errors import InvalidRequest, UnsupportedFeature, shown
 from lakehouse_core.options import MergeEngine
+from lakehouse_core.table.bucketing import may_wait
 from lakehouse_core.table.merge_spec import merge_spec
 from lakehouse_core.table.predicate import Predicate, without_columns
 from lakehouse_core.table.schema import TableSchema
@@ -43,6 +44,7 @@ def delete_method(schema: TableSchema, condition: Predicate | None) -> Method:
     options = schema.table_options
     if without_columns(condition, schema.partition_keys) is None:
         return Method.PARTITIONS
+    _check_placed(schema, "delete")
     if schema.is_append:
         return _append_method(schema)
     match options.merge_engine:
@@ -63,6 +65,7 @@ def update_method(schema: TableSchema, assigned: Collection[str]) -> Method:
     Raises InvalidRequest for columns of the primary key, UnsupportedFeature for merge engines that combine the new row
     with the old one.
     """
+    _check_placed(schema, "update")
     if schema.is_append:
         return _append_method(schema)
     if keys := [name for name in schema.primary_keys if name in assigned]:
@@ -92,8 +95,18 @@ def update_method(schema: TableSchema, assigned: Collection[str]) -> Method:
 
 
 def merge_method(schema: TableSchema) -> Method:
-    """Return how the rows of a MERGE are changed."""
+    """Return how the rows of a MERGE are changed. Raises UnsupportedFeature."""
+    _check_placed(schema, "merge")
     return _append_method(schema) if schema.is_append else Method.RECORDS
+
+
+def _check_placed(schema: TableSchema, what: str) -> None:
+    """Raise UnsupportedFeature for a table whose newest rows a statement could not see."""
+    if may_wait(schema.bucketing):
+        raise UnsupportedFeature(
+            f"{what}: the option bucket is {schema.bucket_setting}, so new rows wait where a {what} cannot see them. "
+            "Write the new rows, or rows of kind -D, with write(…, rowkind_column=…); or delete whole partitions."
+        )
 
 
 def _append_method(schema: TableSchema) -> Method:

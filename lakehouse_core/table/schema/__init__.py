@@ -9,6 +9,7 @@ from lakehouse_core.table.schema.columns import (
     check_no_twin,
 )
 from lakehouse_core.table.schema.creation import ColumnDeclarations, new_schema
+from lakehouse_core.table.schema.file_styles import waiting_style
 from lakehouse_core.table.schema.record import SCHEMA_VERSION, TableSchema, parse_schema, serialize_schema
 from lakehouse_core.table.schema.rules import check_schema
 from lakehouse_core.table.schema.support import read_supported, write_supported
@@ -30,5 +31,6 @@ __all__ = [
     "read_supported",
     "serialize_schema",
     "time_field",
+    "waiting_style",
     "write_supported",
 ]

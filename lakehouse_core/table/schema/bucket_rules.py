@@ -21,8 +21,15 @@ def check_buckets(schema: TableSchema) -> None:
                 "remove bucket-key."
             )
         return
-    if options.bucket < 1 and not (options.bucket == POSTPONE_BUCKET and schema.primary_keys):
-        raise InvalidRequest(f"Option bucket is {options.bucket}: expected 1 or more, or -1.")
+    if options.bucket == POSTPONE_BUCKET and not schema.primary_keys:
+        raise InvalidRequest(
+            f"Option bucket is {options.bucket}, and the table has no primary key: only rows with a key wait for their "
+            "buckets. Set bucket to -1."
+        )
+    if options.bucket < 1 and options.bucket != POSTPONE_BUCKET:
+        raise InvalidRequest(
+            f"Option bucket is {options.bucket}: expected 1 or more, -1, or with a primary key {POSTPONE_BUCKET}."
+        )
     if not schema.bucket_keys:
         raise InvalidRequest(
             f"Option bucket is {options.bucket} on a table without primary key: set bucket-key, or bucket to -1."

@@ -5,6 +5,7 @@ Source: docs/format/data-files.md#file-formats; what Java 1.0.1 to 2.0.0 write f
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final
 
 from lakehouse_core.errors import UnsupportedFeature
@@ -57,6 +58,11 @@ def check_file_styles(schema: TableSchema, *, table: str) -> None:
             )
     for file_format in sorted({style.format for _, style in _styles(schema)}):
         _CHECKS[file_format](schema)
+
+
+def waiting_style(schema: TableSchema) -> FileStyle:
+    """Return how rows are stored that wait for their buckets: as files of level 0, without statistics."""
+    return replace(schema.table_options.style_at(0), stats_mode="none")
 
 
 def _styles(schema: TableSchema) -> Iterator[tuple[tuple[str, str], FileStyle]]:

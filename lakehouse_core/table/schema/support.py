@@ -10,7 +10,6 @@ from lakehouse_core.errors import UnsupportedFeature
 from lakehouse_core.format.data_types import TypeRoot, atomic_parts
 from lakehouse_core.options import (
     DYNAMIC_BUCKET,
-    POSTPONE_BUCKET,
     about_option,
     check_bounds,
     check_writable,
@@ -29,6 +28,7 @@ _READ_SWITCHES: Final = (
     "chain-table.enabled",
     "primary-key.nullable",
     "query-auth.enabled",
+    "postpone.merge-on-read",
 )
 # Settings that move a read to other files or another state; each is refused when it is set.
 _READ_SETTINGS: Final = (
@@ -48,7 +48,6 @@ def check_new(schema: TableSchema) -> None:
     check_writable_indexes(schema.options, about=about_option(""))
     check_types(schema.fields)
     check_file_styles(schema, table="")
-    _check_written(schema, "")
 
 
 def write_supported(schema: TableSchema, *, table: str = "") -> None:
@@ -69,7 +68,6 @@ def write_supported(schema: TableSchema, *, table: str = "") -> None:
         check_writable_indexes(schema.options, about=about_option(table))
         check_types(schema.fields)
         check_file_styles(schema, table=table)
-        _check_written(schema, table)
     except UnsupportedFeature as error:
         raise UnsupportedFeature(f"{error} {_what_reads(schema)}") from error
 
@@ -86,21 +84,14 @@ def _what_reads(schema: TableSchema) -> str:
     return "It can be read here."
 
 
-def _check_written(schema: TableSchema, table: str) -> None:
-    options = schema.table_options
-    if options.bucket == POSTPONE_BUCKET:
-        raise _unsupported(table, "bucket", str(POSTPONE_BUCKET))
-
-
 def read_supported(schema: TableSchema, *, columns: Collection[str] | None = None, table: str = "") -> None:
     """Raise UnsupportedFeature, naming option or column, if a read of `columns` (None: all) could be wrong.
 
     Some tables that only Java can write can be read here: those whose keys move between partitions, or with row
     tracking. File formats are checked for each file (`planning/readable`).
     """
-    options = schema.table_options
-    if options.bucket == POSTPONE_BUCKET:
-        raise _unsupported(table, "bucket", str(POSTPONE_BUCKET))
+    # Raises InvalidRequest for an option whose value has no meaning.
+    schema.table_options  # noqa: B018
     for key in _READ_SWITCHES:
         if key in schema.options and parse_bool(key, schema.options[key]):
             raise _unsupported(table, key, schema.options[key])

@@ -157,20 +157,20 @@ def test_a_table_that_is_damaged_or_of_a_refused_kind_is_a_refusal_and_the_other
     lake.key_table("damaged", runs=1)
     manifest = next(key for key in lake.state() if "damaged/manifest/manifest-" in key and "list" not in key)
     lake.store.delete([manifest])
-    lake.key_table("postponed", runs=6)
-    _set_option(lake, "postponed", "bucket", "-2")
+    lake.key_table("merged", runs=6)
+    _set_option(lake, "merged", "postpone.merge-on-read", "true")
     lake.key_table("newer", runs=6)
     _set_option(lake, "newer", "lakehouse.of-a-newer-release", "x")
 
-    plan = lake.plan(reads={"db.good": OFTEN, "db.newer": OFTEN, "db.postponed": OFTEN})
+    plan = lake.plan(reads={"db.good": OFTEN, "db.newer": OFTEN, "db.merged": OFTEN})
 
     assert {choice.table for choice in plan.choices} == {"db.good"}
     (damage,) = reasons(plan, "db.damaged")
     assert "manifest-" in damage
     assert "missing" in damage
-    postponed = reasons(plan, "db.postponed")
-    assert postponed[0].startswith("db.postponed: compact: db.postponed: option bucket = -2 is not supported yet")
-    assert postponed[1].startswith("db.postponed: expire: snapshots 1 to 6 stay")
+    merged = reasons(plan, "db.merged")
+    assert merged[0].startswith("db.merged: compact: db.merged: option postpone.merge-on-read = true is not supported")
+    assert merged[1].startswith("db.merged: expire: snapshots 1 to 6 stay")
     assert any("lakehouse.of-a-newer-release" in reason for reason in reasons(plan, "db.newer"))
     assert plan.tables == 3
 

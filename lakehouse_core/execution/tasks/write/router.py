@@ -14,7 +14,7 @@ from lakehouse_core.format.data_types import to_internal
 from lakehouse_core.format.partition_path import partition_path
 from lakehouse_core.format.rows import Rows
 from lakehouse_core.merge.key_words import fixed_values
-from lakehouse_core.table.bucketing import Bucketing, Dynamic, Fixed, Postpone, Unaware
+from lakehouse_core.table.bucketing import Bucketing, Dynamic, Fixed, Postpone, Unaware, total_buckets
 from lakehouse_core.table.layout import bucket_folder
 from lakehouse_core.table.schema import TableSchema
 
@@ -51,6 +51,8 @@ class Router:
         # The codes of dynamic buckets, by partition number and bucket.
         self._dynamic: dict[tuple[int, int], int] = {}
         self._bucket_count = _bucket_count(schema.bucketing) if bucket_count is None else max(1, bucket_count)
+        # Rows that wait for their buckets are in one place of each partition.
+        self._one_bucket = total_buckets(schema.bucketing) if _waits(schema) and bucket_count is None else None
         self._partitions: dict[bytes, int] = {}
         self._paths: list[tuple[bytes, str]] = []
         self._places: dict[int, BucketPath] = {}
@@ -142,13 +144,18 @@ class Router:
 
     def _place(self, code: int) -> BucketPath:
         if code not in self._places:
-            self._places[code] = self._path(*divmod(code, self._bucket_count))
+            number, bucket = divmod(code, self._bucket_count)
+            self._places[code] = self._path(number, bucket if self._one_bucket is None else self._one_bucket)
         return self._places[code]
 
     def _path(self, number: int, bucket: int) -> BucketPath:
         partition, path = self._paths[number]
         data_folder = self._schema.table_options.data_file_directory or ""
         return BucketPath(partition, bucket, bucket_folder(path, bucket, data_folder=data_folder))
+
+
+def _waits(schema: TableSchema) -> bool:
+    return isinstance(schema.bucketing, Postpone)
 
 
 def _bucket_count(bucketing: Bucketing) -> int:

@@ -79,7 +79,7 @@ def checked_rows(
                 _check_key_size(field, column, first_row)
             columns.append(column)
         values = pa.RecordBatch.from_arrays(columns, list(schema.column_names))
-        yield _filtered(InputRows(values, kinds), schema, first_row)
+        yield without_ignored(InputRows(values, kinds), schema, first_row)
         first_row += batch.num_rows
 
 
@@ -188,9 +188,10 @@ def _kinds(column: pa.Array, name: str, first_row: int) -> Kinds | None:
     return kinds if kinds.any() else None
 
 
-def _filtered(rows: InputRows, schema: TableSchema, first_row: int) -> InputRows:
-    """Return the rows without those that the options ignore. Raises InvalidRequest for row kinds that an append table
-    refuses.
+def without_ignored(rows: InputRows, schema: TableSchema, first_row: int = 0) -> InputRows:
+    """Return the rows without those that the options ignore. `first_row`: the number of the first one, for errors.
+
+    Raises InvalidRequest for row kinds that an append table refuses.
     """
     options = schema.table_options
     if rows.kinds is None:

@@ -18,11 +18,13 @@ from lakehouse_core.execution.tasks.write.append_writer import AppendWriter
 from lakehouse_core.execution.tasks.write.bucket_index import BucketIndex, KeyBuckets, KeyIndex, OneBucket
 from lakehouse_core.execution.tasks.write.key_writer import KeyWriter
 from lakehouse_core.execution.tasks.write.rows import checked_rows
+from lakehouse_core.execution.tasks.write.waiting_writer import WaitingWriter
 from lakehouse_core.storage.object_store import StoreReader, StoreSpec
 from lakehouse_core.storage.overlap import closing_behind
 from lakehouse_core.table.bucketing import Dynamic, Fixed, Postpone, Unaware
 from lakehouse_core.table.commit_message import CommitMessage, Missing
 from lakehouse_core.table.schema import TableSchema
+from lakehouse_core.table.waiting_files import WriterId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +35,8 @@ class WriteTask:
     `rowkind_column`: the column of the input that holds +I, -U, +U or -D; None: the option `rowkind.field` names it.
     `missing`: how to treat a column that the input lacks.
     `emits_changelog`: write a changelog, as the producer `input` does; False for an overwrite.
-    `key_index`: the buckets of known keys, where buckets are dynamic.
+    `key_index`: the buckets of known keys, where buckets are dynamic. `commit_user` and `number`: the writer, whose
+    rows keep their order where they wait for their buckets.
     """
 
     store: StoreSpec
@@ -43,6 +46,8 @@ class WriteTask:
     missing: Missing = "null"
     emits_changelog: bool = True
     key_index: KeyIndex = field(default_factory=KeyIndex)
+    commit_user: str = ""
+    number: int = 0
 
 
 def write_batches(task: WriteTask, batches: Iterable[pa.RecordBatch], runtime: TaskRuntime) -> list[CommitMessage]:
@@ -72,9 +77,11 @@ def write_batches(task: WriteTask, batches: Iterable[pa.RecordBatch], runtime: T
 
 def _writer(
     task: WriteTask, output: FileOutput, store: StoreReader, spill_folder: str | None
-) -> AppendWriter | KeyWriter:
+) -> AppendWriter | KeyWriter | WaitingWriter:
     if task.schema.is_append:
         return AppendWriter(task.schema, output, next_numbers=task.next_sequence_numbers)
+    if isinstance(task.schema.bucketing, Postpone):
+        return WaitingWriter(task.schema, output, writer=WriterId(task.commit_user, task.number))
     return KeyWriter(
         task.schema,
         output,

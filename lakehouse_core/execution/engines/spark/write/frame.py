@@ -10,6 +10,7 @@ from itertools import chain
 from typing import Final
 
 import pyarrow as pa
+from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import NullType, StructType
 
@@ -89,7 +90,10 @@ def written_messages(task: WriteTask, batches: Iterator[pa.RecordBatch]) -> list
     reader = pa.RecordBatchReader.from_batches(first.schema, chain([first], batches))
     rows = input_batches(reader, task.schema.fields, rowkind_column=task.rowkind_column)
     try:
-        messages = write_batches(task, rows, worker_runtime())
+        # The task's partition is the same in each of its attempts.
+        context = TaskContext.get()
+        numbered = replace(task, number=0 if context is None else context.partitionId())
+        messages = write_batches(numbered, rows, worker_runtime())
     except InvalidRequest as error:
         raise InvalidRequest(f"{error} (Counted among the rows that one Spark task got.)") from error
     return [messages_to_json(messages)] if messages else []

@@ -1,0 +1,62 @@
+"""Waiting rows: how many buckets a partition gets when its first rows leave the bucket for waiting ones, and the parts
+in which they leave it.
+
+Rule: a partition that has buckets keeps their number.
+Source: docs/semantics/tables.md#postponed-buckets.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import Final
+
+from lakehouse_core.options import PostponedBucketOptions
+from lakehouse_core.planning.read.packing import pack
+from lakehouse_core.table.data_file import DataFile
+from lakehouse_core.table.waiting_files import in_order
+
+# One task moves about so many bytes of waiting files: each part leaves a sorted run in each bucket.
+_PART_BYTES: Final = 256 << 20
+_OPEN_COST_BYTES: Final = 64 << 10
+# The numbers of buckets that manifests and other engines can hold.
+_MOST_BUCKETS: Final = 32_767
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MovePart:
+    """Waiting files of a partition, in the order of their rows. `next_numbers`: the first sequence number of their rows
+    in each bucket.
+    """
+
+    files: tuple[DataFile, ...]
+    next_numbers: Mapping[int, int]
+
+
+def new_bucket_count(files: Sequence[DataFile], options: PostponedBucketOptions) -> int:
+    """Return the number of buckets of a partition that has none and gets the rows of these files."""
+    if options.default_count is not None:
+        return options.default_count
+    if options.target_row_count is not None:
+        wanted = -(-sum(file.row_count for file in files) // options.target_row_count)
+    else:
+        wanted = -(-sum(file.file_size for file in files) // options.target_size_bytes)
+    return max(1, min(wanted, _MOST_BUCKETS))
+
+
+def move_parts(
+    waiting: Sequence[DataFile], placed: Mapping[int, Sequence[DataFile]], *, bucket_count: int
+) -> tuple[MovePart, ...]:
+    """Return the parts in which the waiting files of a partition are moved, in the order of their rows.
+
+    `waiting`: in manifest order. `placed`: the files of each of its buckets. The rows of each part get numbers above
+    those of the bucket's files, and of the parts before it, so that the parts can be moved at once.
+    """
+    highest = {bucket: max(file.max_sequence_number for file in files) for bucket, files in placed.items() if files}
+    sizes = map(attrgetter("file_size"), ordered := in_order(waiting))
+    parts = []
+    moved = 0
+    for files in pack(ordered, sizes, target_bytes=_PART_BYTES, open_cost_bytes=_OPEN_COST_BYTES):
+        first = {bucket: highest.get(bucket, -1) + 1 + moved for bucket in range(bucket_count)}
+        parts.append(MovePart(files=tuple(files), next_numbers=first))
+        moved += sum(file.row_count for file in files)
+    return tuple(parts)

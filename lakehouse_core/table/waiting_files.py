@@ -1,0 +1,63 @@
+"""Waiting files: the files of rows that wait for their buckets, by the writers that their names tell.
+
+Rule: the rows of one writer have an order: its files by creation time, then by number. Writers have none among each
+other in Java; here their files too are in the order of creation.
+Source: docs/semantics/tables.md#postponed-buckets.
+"""
+
+import hashlib
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from lakehouse_core.table.data_file import DataFile
+
+# Java cuts names at these marks. Stored in names of data files. Never change.
+_USER_MARK: Final = "-u-"
+_NUMBER_MARK: Final = "-s-"
+_END_MARK: Final = "-w-"
+_PLAIN_USER: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+_COUNTER: Final = re.compile(r"-(\d+)\.[^.]+$")
+
+
+@dataclass(frozen=True, slots=True)
+class WriterId:
+    """One writer of waiting rows: the commit user, and the number of its task."""
+
+    commit_user: str
+    number: int
+
+    def prefix(self, prefix: str) -> str:
+        """Return the beginning of the names of its files; `prefix`: that of other data files of the table."""
+        return f"{prefix}{_USER_MARK}{_in_name(self.commit_user)}{_NUMBER_MARK}{self.number}{_END_MARK}"
+
+
+def in_order(files: Iterable[DataFile]) -> list[DataFile]:
+    """Return the waiting files of a partition in the order of their rows. `files`: in the order of their manifests."""
+    listed = list(files)
+    # Files of one millisecond: those of one writer stay together, where the first of them is listed.
+    first: dict[str, int] = {}
+    for place, file in enumerate(listed):
+        first.setdefault(_writer_of(file), place)
+
+    def age(file: DataFile) -> tuple[int, int, int]:
+        return file.creation_time_millis or 0, first[_writer_of(file)], _number_of(file)
+
+    return sorted(listed, key=age)
+
+
+def _in_name(user: str) -> str:
+    if _PLAIN_USER.fullmatch(user) and not any(mark in f"-{user}-" for mark in (_USER_MARK, _NUMBER_MARK, _END_MARK)):
+        return user
+    return hashlib.blake2b(user.encode(), digest_size=16).hexdigest()
+
+
+def _writer_of(file: DataFile) -> str:
+    """Return the name without the number of the file: the writer, and the attempt that wrote it."""
+    return _COUNTER.sub("", file.file_name)
+
+
+def _number_of(file: DataFile) -> int:
+    found = _COUNTER.search(file.file_name)
+    return 0 if found is None else int(found[1])

@@ -1,0 +1,413 @@
+"""Postponed buckets: rows wait as they came, no read has them, and a compaction brings all of them into buckets."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+import lakehouse_core as lc
+from lakehouse_core.api.table_reads import stream_step
+from lakehouse_core.execution.compaction import compact
+from lakehouse_core.execution.read.scan import scan_batches
+from lakehouse_core.execution.tasks.write.input import input_batches
+from lakehouse_core.execution.tasks.write.task import WriteTask, write_batches
+from lakehouse_core.planning.write_base import write_base
+from lakehouse_core.table.data_file import EMPTY_STATS
+
+Row = dict[str, Any]
+KEYED = {"p": "STRING NOT NULL", "k": "INT NOT NULL", "v": "INT"}
+
+
+def table_of(folder: Path, **options: str) -> lc.Table:
+    catalog = lc.connect(str(folder))
+    catalog.create_database("db", exist_ok=True)
+    named = {name.replace("__", "."): value for name, value in options.items()}
+    return catalog.create_table(
+        "db.t",
+        KEYED,
+        primary_keys=["p", "k"],
+        partition_keys=["p"],
+        options={"bucket": "-2", **{name.replace("_", "-"): value for name, value in named.items()}},
+    )
+
+
+def rows(*keys: int, v: int = 0, p: str = "a", kind: str = "+I") -> list[Row]:
+    return [{"p": p, "k": key, "v": v, "kind": kind} for key in keys]
+
+
+def write(table: lc.Table, *parts: list[Row]) -> lc.CommitReport:
+    return table.write([row for part in parts for row in part], rowkind_column="kind")
+
+
+def seen(table: lc.Table) -> list[tuple[str, int, int]]:
+    return sorted((row["p"], row["k"], row["v"]) for row in table.scan().to_arrow().to_pylist())
+
+
+def waiting(table: lc.Table) -> int:
+    return sum(bucket.waiting_row_count for bucket in table.buckets())
+
+
+def counts(table: lc.Table) -> dict[str, set[int]]:
+    """Return the bucket counts of each partition's files."""
+    found: dict[str, set[int]] = {}
+    for file in table.files():
+        found.setdefault(str(file.partition["p"]), set()).add(file.total_buckets)
+    return found
+
+
+def test_waiting_rows_are_stored_as_java_stores_them(tmp_path: Path) -> None:
+    table = table_of(tmp_path)
+
+    staged = table.stage(rows(3, 1) + rows(2, kind="-D"), commit_user="job", commit_identifier=1, rowkind_column="kind")
+
+    (message,) = staged.messages
+    (file,) = message.new_files
+    assert (message.bucket, message.total_buckets) == (-2, -2)
+    assert file.file_name.startswith("data--u-job-s-0-w-")
+    assert file.file_name.endswith("-0.parquet")
+    assert (file.min_sequence_number, file.max_sequence_number, file.level) == (-1, -1, 0)
+    assert (file.row_count, file.delete_row_count) == (3, 1)
+    assert (file.value_stats, file.value_stats_cols, file.key_stats.null_counts) == (EMPTY_STATS, (), (None,))
+    # The first and the last row, whatever their order is.
+    assert [key[12] for key in (file.min_key, file.max_key)] == [3, 2]
+
+
+@pytest.mark.parametrize("user", ["a-s-b", "x/../y", "job of Größe", "u" * 200])
+def test_no_commit_user_spoils_the_name_of_a_file(tmp_path: Path, user: str) -> None:
+    table = table_of(tmp_path)
+
+    table.commit(table.stage(rows(1), commit_user=user, commit_identifier=1, rowkind_column="kind"))
+
+    (file,) = table.files()
+    before, _, after = file.file_name.partition("-s-")
+    assert before.startswith("data--u-")
+    assert after.startswith("0-w-")
+    assert file.path.count("/") == 2
+
+
+def test_rows_are_read_once_a_compaction_has_moved_them(tmp_path: Path) -> None:
+    table = table_of(tmp_path)
+    write(table, rows(1, 2, v=1), rows(5, p="b"))
+    write(table, rows(2, v=2), rows(1, kind="-D"))
+
+    assert seen(table) == []
+    assert table.scan().count() == 0
+    assert table.lookup([{"p": "a", "k": 2}]).num_rows == 0
+    assert [row["record_count"] for row in table.system("partitions").to_arrow().to_pylist()] == []
+    assert waiting(table) == 5
+    assert table.health().due[0] == "compact: 5 rows wait in bucket-postpone, and a compaction makes them readable"
+
+    report = table.compact()
+
+    assert report.commit_kind == "COMPACT"
+    assert seen(table) == [("a", 2, 2), ("b", 5, 0)]
+    assert table.lookup([{"p": "a", "k": 2}, {"p": "a", "k": 1}]).num_rows == 1
+    assert waiting(table) == 0
+    assert table.verify(data=True).findings == ()
+    assert table.compact().noop_reason is not None
+
+
+def test_a_dry_run_tells_of_the_rows_that_would_be_moved(tmp_path: Path) -> None:
+    table = table_of(tmp_path)
+    write(table, rows(1, 2))
+
+    report = table.compact(dry_run=True)
+
+    assert [(each["bucket"], each["reason"]) for each in report.buckets] == [(-2, "waiting rows")]
+    assert waiting(table) == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, 1),
+        ({"postpone__default_bucket_num": "3"}, 3),
+        ({"postpone__target_row_num_per_bucket": "4"}, 3),
+        ({"postpone__target_size_per_bucket": "600 b"}, 3),
+        ({"postpone__default_bucket_num": "2", "postpone__target_row_num_per_bucket": "4"}, 2),
+    ],
+)
+def test_options_say_how_many_buckets_a_new_partition_gets(
+    tmp_path: Path, options: dict[str, str], expected: int
+) -> None:
+    table = table_of(tmp_path, **options)
+    write(table, rows(*range(9)))
+
+    table.compact()
+
+    assert counts(table) == {"a": {expected}}
+    assert len(seen(table)) == 9
+
+
+def test_a_partition_keeps_its_number_of_buckets(tmp_path: Path) -> None:
+    table = table_of(tmp_path, postpone__default_bucket_num="2")
+    write(table, rows(*range(9)))
+    table.compact()
+    table.alter(lc.SetOption("postpone.default-bucket-num", "5"))
+
+    write(table, rows(*range(4, 12), v=1), rows(1, p="b"))
+    table.compact(full=True)
+
+    assert counts(table) == {"a": {2}, "b": {5}}
+    assert len(seen(table)) == 13
+    assert table.verify(data=True).findings == ()
+
+
+def test_rows_of_later_writes_win_in_the_order_of_their_creation(tmp_path: Path) -> None:
+    table = table_of(tmp_path)
+    for v in range(8):
+        write(table, rows(1, v=v))
+    late = table.stage(rows(1, v=8), commit_user="late", commit_identifier=1, rowkind_column="kind")
+    table.commit(late)
+
+    table.compact()
+
+    assert seen(table) == [("a", 1, 8)]
+
+
+@pytest.mark.parametrize(
+    ("options", "refused"),
+    [
+        ({"merge_engine": "first-row"}, "first-row: found a -D"),
+        ({"merge_engine": "partial-update"}, "partial-update"),
+        ({"merge_engine": "aggregation", "fields__v__aggregate_function": "max"}, "max"),
+    ],
+)
+def test_a_retract_that_the_merge_engine_refuses_is_refused_by_the_write(
+    tmp_path: Path, options: dict[str, str], refused: str
+) -> None:
+    table = table_of(tmp_path, **options)
+
+    with pytest.raises(lc.InvalidRequest, match=refused):
+        write(table, rows(1), rows(1, kind="-D"))
+
+    assert table.files() == []
+    assert list(tmp_path.rglob("bucket-postpone/*")) == []
+
+
+def test_an_overwrite_removes_rows_and_waiting_rows_and_leaves_nothing_to_read(tmp_path: Path) -> None:
+    table = table_of(tmp_path)
+    write(table, rows(1, 2), rows(1, p="b"))
+    table.compact()
+    write(table, rows(3))
+
+    table.overwrite([{"p": "a", "k": 9, "v": 9}], partition={"p": "a"})
+
+    assert seen(table) == [("b", 1, 0)]
+    table.compact()
+    assert seen(table) == [("a", 9, 9), ("b", 1, 0)]
+
+
+def test_partitions_are_dropped_with_their_waiting_rows_and_single_rows_are_not_changed(tmp_path: Path) -> None:
+    table = table_of(tmp_path)
+    write(table, rows(1), rows(1, p="b"))
+    table.compact()
+    write(table, rows(2), rows(2, p="b"))
+
+    for change in (
+        lambda: table.delete("k = 1"),
+        lambda: table.update({"v": "1"}, "k = 1"),
+        lambda: table.merge([{"p": "a", "k": 1, "v": 1}], "t.k = s.k and t.p = s.p", lc.WhenMatched(update="*")),
+    ):
+        with pytest.raises(lc.UnsupportedFeature, match=r"new rows wait where a (delete|update|merge) cannot see them"):
+            change()
+    table.delete("p = 'a'")
+    table.compact()
+
+    assert seen(table) == [("b", 1, 0), ("b", 2, 0)]
+
+
+def test_the_option_cannot_change_while_rows_wait(tmp_path: Path) -> None:
+    table = table_of(tmp_path, postpone__default_bucket_num="2")
+    write(table, rows(*range(5)))
+    staged = table.stage(rows(7), commit_user="job", commit_identifier=1, rowkind_column="kind")
+
+    with pytest.raises(lc.InvalidRequest, match="5 rows wait for their buckets"):
+        table.alter(lc.SetOption("bucket", "2"))
+    table.compact()
+    with pytest.raises(lc.UnsupportedFeature, match="rescale: bucket is -2"):
+        table.rescale(3)
+    table.alter(lc.SetOption("bucket", "2"))
+    with pytest.raises(lc.CommitConflict, match="no compaction would move them"):
+        table.commit(staged)
+    write(table, rows(4, 8, v=1))
+    table.rescale(3)
+    table.alter(lc.SetOption("bucket", "-2"))
+    write(table, rows(9))
+    table.compact()
+
+    assert [key for _, key, _ in seen(table)] == [0, 1, 2, 3, 4, 8, 9]
+    assert counts(table) == {"a": {3}}
+
+
+@pytest.mark.parametrize("producer", ["none", "input", "lookup", "full-compaction"])
+def test_changes_are_told_by_the_write_without_a_producer_and_else_by_the_compaction(
+    tmp_path: Path, producer: str
+) -> None:
+    table = table_of(tmp_path, changelog_producer=producer)
+    write(table, rows(1, v=1))
+    write(table, rows(1, v=2))
+    table.compact(full=True)
+
+    told = {
+        number: [tuple(row.values()) for row in table.changes(number - 1, number).to_arrow().to_pylist()]
+        for number in (1, 2, 3)
+    }
+
+    first, second = ("+I", "a", 1, 1), ("+I", "a", 1, 2)
+    assert told == {
+        "none": {1: [first], 2: [second], 3: []},
+        "input": {1: [], 2: [], 3: [first, second]},
+    }.get(producer, {1: [], 2: [], 3: [second]})
+
+
+@pytest.mark.parametrize("producer", ["none", "lookup"])
+def test_a_stream_without_a_producer_begins_with_the_waiting_rows_too(tmp_path: Path, producer: str) -> None:
+    table = table_of(tmp_path, changelog_producer=producer)
+    write(table, rows(1))
+    table.compact()
+    write(table, rows(2, 3))
+
+    plan = stream_step(table._context, None, 3, columns=("k",), where=None, with_row_kinds=False)
+
+    begun = [batch["k"].to_pylist() for batch in scan_batches(plan, table._context)]
+    assert sorted(k for part in begun for k in part) == ([1, 2, 3] if producer == "none" else [1])
+
+
+def between(table: lc.Table, act: Callable[[lc.Table], object], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let another process act once the next compaction has written its files."""
+    publish = compact._commit
+    other = lc.connect(str(table._context.store.spec.root).rsplit("/", 2)[0]).table("db.t")
+
+    def late(context: Any, staged: Any) -> Any:
+        monkeypatch.setattr(compact, "_commit", publish)
+        act(other)
+        return publish(context, staged)
+
+    monkeypatch.setattr(compact, "_commit", late)
+
+
+def add_to_a_bucket(table: lc.Table) -> None:
+    """Write a row into a bucket, as batch jobs of Java's engines do."""
+    context = table._context
+    schema = context.schemas.latest()
+    fixed = replace(schema, options={**schema.options, "bucket": "1"})
+    base = write_base(context.manifests.columns(context.manifests.of(table.snapshot())))
+    task = WriteTask(store=context.store.spec, schema=fixed, next_sequence_numbers=base.next_numbers)
+    messages = write_batches(task, input_batches([{"p": "a", "k": 1, "v": 7}], schema.fields), context.runtime)
+    staged = table.stage([], commit_user="java", commit_identifier=2)
+    table.commit(replace(staged, messages=tuple(messages)))
+
+
+@pytest.mark.parametrize(
+    ("act", "expected"),
+    [
+        (lambda table: table.compact(full=True), [("a", 1, 1), ("b", 1, 1)]),
+        (lambda table: table.overwrite([], partition={"p": "a"}), [("b", 1, 1)]),
+        (add_to_a_bucket, [("a", 1, 1), ("b", 1, 1)]),
+    ],
+)
+def test_a_partition_that_another_commit_changed_meanwhile_is_left_out_as_a_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, act: Callable[[lc.Table], object], expected: list[Any]
+) -> None:
+    table = table_of(tmp_path)
+    write(table, rows(1, v=0))
+    table.compact()
+    write(table, rows(1, v=1), rows(1, v=1, p="b"))
+    between(table, act, monkeypatch)
+
+    try:
+        report = table.compact(full=True)
+        assert report.buckets_conflicted > 0
+    except lc.CommitConflict:
+        assert expected[-1] == ("b", 1, 1)
+    table.compact(full=True)
+
+    assert seen(table) == expected
+    assert table.verify(data=True).findings == ()
+    assert stray(table) == set()
+
+
+def stray(table: lc.Table) -> set[str]:
+    """Return the data files that no snapshot names."""
+    context = table._context
+    named = {
+        name
+        for snapshot in table.snapshots()
+        for manifest in (*context.manifests.of(snapshot), *context.manifests.changelog(snapshot))
+        for entry in context.manifests.entries(manifest)
+        for name in entry.file.all_names
+    }
+    there = {info.key for info in context.store.list("") if "/bucket-" in info.key}
+    return {key for key in there if key.rpartition("/")[2] not in named}
+
+
+ENGINES = [
+    {},
+    {"changelog_producer": "input"},
+    {"changelog_producer": "lookup"},
+    {"changelog_producer": "full-compaction"},
+    {"deletion_vectors__enabled": "true"},
+    {"file__format": "orc"},
+]
+
+
+@pytest.mark.parametrize(
+    ("seed", "options"),
+    # One in `make test`, and the others in `make test-long`.
+    [pytest.param(s, o, marks=[pytest.mark.long] * ((s, o) != (0, ENGINES[2]))) for s in range(8) for o in ENGINES],
+)
+def test_random_histories_read_what_was_compacted_in_the_order_of_the_writes(
+    tmp_path: Path, seed: int, options: dict[str, str]
+) -> None:
+    random = Random(seed)
+    table = table_of(tmp_path, postpone__default_bucket_num=str(random.randint(1, 3)), **options)
+    table.alter(lc.SetOption("lakehouse.read.grace", "0 s"), lc.SetOption("snapshot.num-retained.min", "1"))
+    state: dict[tuple[str, int], int] = {}
+    late: list[Row] = []
+    kept: dict[int, tuple[dict[tuple[str, int], int], list[Row]]] = {}
+    for step in range(14):
+        match random.choice(["write"] * 4 + ["compact", "full", "overwrite", "expire", "roll back"]):
+            case "write":
+                made = [
+                    {"p": random.choice("ab"), "k": random.randrange(6), "v": step, "kind": random.choice(["+I", "-D"])}
+                    for _ in range(random.randint(1, 8))
+                ]
+                write(table, made)
+                late += made
+            case "overwrite":
+                table.overwrite([{"p": "a", "k": 1, "v": step}], partition={"p": "a"})
+                state = {key: v for key, v in state.items() if key[0] != "a"}
+                late = [row for row in late if row["p"] != "a"] + rows(1, v=step)
+            case "expire":
+                table.expire_snapshots(retain_max=2, older_than=timedelta(0))
+            case "roll back":
+                ids = [snapshot.id for snapshot in table.snapshots() if snapshot.id in kept]
+                if ids:
+                    back = random.choice(ids)
+                    table.rollback_to(back)
+                    state, late = dict(kept[back][0]), list(kept[back][1])
+            case how:
+                table.compact(full=how == "full")
+                for row in late:
+                    if row["kind"] == "+I":
+                        state[row["p"], row["k"]] = row["v"]
+                    else:
+                        state.pop((row["p"], row["k"]), None)
+                late = []
+        if (latest := table.snapshot()) is not None:
+            kept[latest.id] = dict(state), list(late)
+        expected = sorted((*key, v) for key, v in state.items())
+        assert seen(table) == expected, step
+        assert table.scan().count() == len(expected)
+        assert waiting(table) == len(late)
+    keys = [{"p": p, "k": k} for p in "ab" for k in range(6)]
+    assert table.lookup(keys).num_rows == len(state)
+    assert table.verify(data=True).findings == ()
+    assert stray(table) == set()
+    copy = lc.connect(str(tmp_path)).copy_table(table, "db.copy").table
+    assert seen(lc.connect(str(tmp_path)).table(copy)) == seen(table)

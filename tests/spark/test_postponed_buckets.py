@@ -1,0 +1,42 @@
+"""Postponed buckets on Spark: rows wait without a shuffle, and either engine moves them by the same tasks."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import lakehouse_core as lc
+
+pytestmark = pytest.mark.spark
+
+
+def table_of(folder: Path, spark: Any, **options: str) -> lc.Table:
+    catalog = lc.connect(str(folder), spark=spark)
+    catalog.create_database("db", exist_ok=True)
+    return catalog.create_table(
+        "db.t",
+        {"p": "INT NOT NULL", "k": "INT NOT NULL", "v": "BIGINT"},
+        primary_keys=["p", "k"],
+        partition_keys=["p"],
+        options={"bucket": "-2", "postpone.default-bucket-num": "3", **options},
+    )
+
+
+@pytest.mark.parametrize("compacts_on_spark", [True, False])
+def test_rows_of_both_engines_wait_and_are_moved_by_either(spark: Any, tmp_path: Path, compacts_on_spark: bool) -> None:
+    table = table_of(tmp_path, spark, **{"changelog-producer": "input"})
+    local = lc.connect(str(tmp_path)).table("db.t")
+    frame = spark.range(90).selectExpr("cast(id % 2 as int) as p", "cast(id as int) as k", "id as v").repartition(3)
+
+    table.write(frame)
+    writers = {file.file_name.split("-s-")[1].split("-w-")[0] for file in table.files()}
+    local.write([{"p": 0, "k": 0, "v": 100}, {"p": 0, "k": 2, "v": 100}])
+    assert table.scan().to_spark(spark).count() == 0
+    (table if compacts_on_spark else local).compact(full=True)
+
+    assert writers == {"0", "1", "2"}
+    found = {(row["p"], row["k"]): row["v"] for row in table.scan().to_spark(spark).collect()}
+    expected = {(key % 2, key): key for key in range(90)} | {(0, 0): 100, (0, 2): 100}
+    assert found == expected
+    assert len(table.changes(2).to_arrow()) == 92
+    assert table.verify(data=True).findings == ()
