@@ -9,14 +9,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from lakehouse_core.errors import CorruptTable, InvalidRequest, NotFound
+from lakehouse_core.errors import CorruptTable, InvalidRequest, NotFound, StorageUnavailable
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.execution.expiry.deletion import remove_empty_folders, storage_now_millis
 from lakehouse_core.execution.expiry.expire import check_understood
 from lakehouse_core.execution.expiry.reachability import NamedFiles, pending_files, reachable, unlinked_files
 from lakehouse_core.execution.expiry.unlinking import delete_all
+from lakehouse_core.metadata.hints import read_hint
+from lakehouse_core.metadata.look import Look
 from lakehouse_core.metadata.manifest_reader import ManifestReader, Missing
-from lakehouse_core.metadata.roots import Roots, collect_roots
+from lakehouse_core.metadata.roots import Roots, branch_names, collect_roots
 from lakehouse_core.metadata.staged_commits import pending_commits
 from lakehouse_core.options import ChangelogProducer
 from lakehouse_core.planning.expiry.deletion import as_roots
@@ -26,6 +28,7 @@ from lakehouse_core.retry import LISTING
 from lakehouse_core.storage.outcomes import begun
 from lakehouse_core.table.data_layout import DataLayout
 from lakehouse_core.table.deletion_plan import DeletionStage
+from lakehouse_core.table.layout import MAIN, TableLayout
 from lakehouse_core.table.root import Root
 from lakehouse_core.table.schema import TableSchema
 
@@ -63,10 +66,17 @@ def remove_orphans(
     if not candidates:
         return OrphanRemoval()
     watch.at("looking for what is still needed")
+    has_snapshots = _has_snapshots(table)
     needed = _needed_names(table, schema)
     orphans = [one for one in candidates if one.name not in needed]
     is_old = [one.modified_millis <= now_millis - min_age_millis for one in orphans]
     deleted = tuple(one for one, old in zip(orphans, is_old, strict=True) if old)
+    if not has_snapshots and any(one.kind is OrphanKind.MANIFEST for one in deleted):
+        raise CorruptTable(
+            f"{store.uri('')}: found files of commits in the folder manifest, and no snapshot. Nothing was deleted. If "
+            "the snapshots are lost, restore them from a copy of the table; if no commit ever ended, write to the "
+            "table first."
+        )
     if not dry_run:
         _delete(table, schema, deleted, watch)
     return OrphanRemoval(
@@ -83,6 +93,26 @@ def _candidates(table: TableContext, schema: TableSchema) -> Sequence[OrphanFile
         if kind is not None:
             found.append(OrphanFile(key=info.key, kind=kind, size=info.size, modified_millis=info.modified_millis))
     return sorted(found, key=lambda one: one.key)
+
+
+def _has_snapshots(table: TableContext) -> bool:
+    """Return whether the table has a snapshot. Raises CorruptTable if the latest ones of a branch are missing, or below
+    its boundary, as after a rollback by another engine.
+    """
+    found = []
+    for layout in (MAIN, *map(TableLayout, branch_names(table.store))):
+        branch = table.on_branch(layout.branch)
+        # Before the snapshots: commits write it after them.
+        named = read_hint(Look(table.store), layout.latest_hint) or 0
+        _, ids = branch.snapshots.boundary_and_ids()
+        if named > max(ids, default=0):
+            raise CorruptTable(
+                f"{table.store.uri(layout.latest_hint)}: it names snapshot {named}, and the latest snapshot there is "
+                f"{max(ids, default=None)}. Nothing was deleted. Restore the missing snapshots from a copy of the "
+                "table; if they were removed on purpose, commit to it first."
+            )
+        found += ids if layout is MAIN else []
+    return bool(found)
 
 
 def _needed_names(table: TableContext, schema: TableSchema) -> set[str]:
@@ -108,8 +138,9 @@ def _rooted_names(table: TableContext, schema: TableSchema, named_files: NamedFi
     Adds the roots to `known`.
     """
     before: Roots | None = None
-    while True:
-        roots = collect_roots(table.store, boundary=table.snapshots.boundary.first_id())
+    for attempt in LISTING.attempts():
+        # Also the snapshots below the boundary: another engine may have rolled the table back to one of them.
+        roots = collect_roots(table.store, boundary=0)
         waiting = (plan for plan in roots.plans if plan.stage is not DeletionStage.DELETING)
         found = {*roots.roots, *(root for plan in waiting for root in as_roots(plan))}
         try:
@@ -123,12 +154,18 @@ def _rooted_names(table: TableContext, schema: TableSchema, named_files: NamedFi
                 raise CorruptTable(
                     f"{error} Nothing was deleted. Run `lakehouse verify` and keep its report."
                 ) from error
+            if attempt.is_last:
+                raise StorageUnavailable(
+                    f"{error} In {attempt.number} attempts, between which other roots came or went. Nothing was "
+                    "deleted. Call again; if that repeats, run `lakehouse verify` and keep its report."
+                ) from error
             # An expiry may have unlinked the root that names the file, and deleted its files, during the search.
             before = roots
             continue
         known |= found
         unlinked = unlinked_files(named_files, roots.plans)
         return _names(live) | _names(unlinked) | _names(pending_files(named_files, roots.pending))
+    raise AssertionError("the last attempt returns or raises")
 
 
 def _names(keys: Iterable[str]) -> set[str]:
