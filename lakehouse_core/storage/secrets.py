@@ -8,8 +8,13 @@ import re
 from typing import Final
 from urllib.parse import unquote
 
-# scheme://user:password@host, also with a slash in the password; a host with a port is none, and a path has no user.
-_PASSWORD: Final = re.compile(r"(?!file:)[a-z][a-z0-9+.-]+:/{1,2}[^/?#@:]*:(?!\d+(?:[/?#]|$))[^@?#]*@", re.IGNORECASE)
+# scheme://user:password@host, also with a slash in the password. A path has no user; an address with a port has none in
+# it, and a bucket has no port.
+_PASSWORD: Final = re.compile(
+    r"(?<![a-z0-9+.-])(?!file:)(?:(?:s3[an]?|gs|az|abfss?|oss):/{1,2}[^/?#@:\[]*:"
+    r"|[a-z][a-z0-9+.-]+:/{1,2}[^/?#@:\[]*:(?!\d+(?:[/?#]|$)))[^@]*@",
+    re.IGNORECASE,
+)
 # A part of a query, or of a connection string, that signs a request.
 _SIGNATURE: Final = re.compile(
     r"(?:^|[?&;#])\s*"

@@ -181,7 +181,9 @@ class Life:
         return result
 
     def remove_orphans(self, dt):
-        left = [f"{self.table.folder(self._own(dt, {})[0], 1)}/data-left.json", "manifest/manifest-left"]
+        left = [f"{self.table.folder(self._own(dt, {})[0], 1)}/data-left.json"]
+        # Without a snapshot it may be that of a lost one.
+        left += ["manifest/manifest-left"] if self.table.ids() else []
         self.table.store.write_all(dict.fromkeys(left, b"left behind"))
         self.table.clock.advance(HOUR)
         before = self.table.objects()

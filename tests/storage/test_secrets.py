@@ -9,6 +9,8 @@ SECRETS = """
 s3://key:canary@lake/wh
 s3://key:can/ar/canary@lake/wh
 S3://key:canary+/=@lake
+s3://key:1/23canary@lake/wh
+s3://key:ca?na#canary@lake
 https://me:canary@example.com:9000
 az://lake/wh?sv=2022-11-02&ss=b&se=2030-01-01&sp=rl&sig=canary
 az://lake/wh?SIG=canary
@@ -42,6 +44,7 @@ s3://lake/a:b@c
 az://container@account/wh
 http://127.0.0.1:9000
 http://127.0.0.1:9000/a@b
+http://[::1]:9000/a@b
 postgresql://ann@db:5432/names
 sqlite:////data/ann:1@home/names.db
 mysql://ann@db/names?charset=utf8mb4

@@ -8,11 +8,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from lakehouse_core.errors import CorruptTable, NotFound, StorageUnavailable
+from lakehouse_core.errors import StorageUnavailable
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.execution.expiry.reachability import (
     DeltasAreChangelogs,
     NamedFiles,
+    on_all_roots,
     pending_files,
     reachable_among,
     unlinked_files,
@@ -258,26 +259,17 @@ def _unreachable_files(
     Raises CorruptTable when a root, or a file that a root needs, cannot be read: then nothing is proven.
     """
     delta_is_changelog = DeltasAreChangelogs(table, schema)
-    before: Roots | None = None
-    while True:
-        roots = collect_roots(table.store, boundaries)
+
+    def search(roots: Roots) -> tuple[dict[str, FileRef], bool]:
         manifests = ManifestReader(table.store, table.layout, Missing.NOT_FOUND)
         named_files = NamedFiles(manifests, DataLayout(schema), at_once=table.store.requests_at_once)
         dead = unlinked_files(named_files, due)
-        try:
-            live = reachable_among(
-                named_files, _living(roots, due, dry_run), dead, delta_is_changelog=delta_is_changelog
-            )
-        except NotFound as error:
-            if roots == before:
-                raise CorruptTable(
-                    f"{error} Nothing was deleted. Run `lakehouse verify` and keep its report."
-                ) from error
-            # Another run may have unlinked the root that names the file, and deleted its files, during the search.
-            before = roots
-            continue
+        living = _living(roots, due, dry_run)
+        live = reachable_among(named_files, living, dead, delta_is_changelog=delta_is_changelog)
         held = pending_files(named_files, roots.pending) & (dead.keys() - live)
         return {key: file for key, file in dead.items() if key not in live and key not in held}, bool(held)
+
+    return on_all_roots(lambda: collect_roots(table.store, boundaries), search)
 
 
 def _living(roots: Roots, due: Sequence[DeletionPlan], dry_run: DryRun) -> Iterable[Root]:

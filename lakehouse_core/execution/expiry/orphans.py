@@ -16,14 +16,17 @@ from lakehouse_core.execution.expiry.expire import check_understood
 from lakehouse_core.execution.expiry.reachability import (
     DeltasAreChangelogs,
     NamedFiles,
+    on_all_roots,
     pending_files,
     reachable,
     unlinked_files,
 )
 from lakehouse_core.execution.expiry.unlinking import delete_all
 from lakehouse_core.metadata.boundary import Boundaries
+from lakehouse_core.metadata.hints import read_hint
+from lakehouse_core.metadata.look import Look
 from lakehouse_core.metadata.manifest_reader import ManifestReader, Missing
-from lakehouse_core.metadata.roots import Roots, collect_roots
+from lakehouse_core.metadata.roots import Roots, branch_names, collect_roots
 from lakehouse_core.metadata.staged_commits import pending_commits
 from lakehouse_core.planning.expiry.deletion import as_roots
 from lakehouse_core.planning.expiry.orphans import OrphanFile, OrphanKind, orphan_kind
@@ -32,6 +35,7 @@ from lakehouse_core.retry import LISTING
 from lakehouse_core.storage.outcomes import begun
 from lakehouse_core.table.data_layout import DataLayout
 from lakehouse_core.table.deletion_plan import DeletionStage
+from lakehouse_core.table.layout import MAIN, TableLayout
 from lakehouse_core.table.root import Root
 from lakehouse_core.table.schema import TableSchema
 
@@ -69,10 +73,17 @@ def remove_orphans(
     if not candidates:
         return OrphanRemoval()
     watch.at("looking for what is still needed")
+    has_snapshots = _has_snapshots(table)
     needed = _needed_names(table, schema)
     orphans = [one for one in candidates if one.name not in needed]
     is_old = [one.modified_millis <= now_millis - min_age_millis for one in orphans]
     deleted = tuple(one for one, old in zip(orphans, is_old, strict=True) if old)
+    if not has_snapshots and any(one.kind is OrphanKind.MANIFEST for one in deleted):
+        raise CorruptTable(
+            f"{store.uri('')}: found files of commits in the folder manifest, and no snapshot. Nothing was deleted. If "
+            "the snapshots are lost, restore them from a copy of the table; if no commit ever ended, write to the "
+            "table first."
+        )
     if not dry_run:
         _delete(table, schema, deleted, watch)
     return OrphanRemoval(
@@ -89,6 +100,28 @@ def _candidates(table: TableContext, schema: TableSchema) -> Sequence[OrphanFile
         if kind is not None:
             found.append(OrphanFile(key=info.key, kind=kind, size=info.size, modified_millis=info.modified_millis))
     return sorted(found, key=lambda one: one.key)
+
+
+def _has_snapshots(table: TableContext) -> bool:
+    """Return whether the table has a snapshot. Raises CorruptTable if the latest ones of a branch are missing, or below
+    its boundary, as after a rollback by another engine.
+    """
+    found = []
+    for layout in (MAIN, *map(TableLayout, branch_names(table.store))):
+        branch = table.on_branch(layout.branch)
+        if branch.snapshots.boundary.mark().is_closed:
+            continue
+        # Before the snapshots: commits write it after them.
+        named = read_hint(Look(table.store), layout.latest_hint) or 0
+        _, ids = branch.snapshots.boundary_and_ids()
+        if named > max(ids, default=0):
+            raise CorruptTable(
+                f"{table.store.uri(layout.latest_hint)}: it names snapshot {named}, and the latest snapshot there is "
+                f"{max(ids, default=None)}. Nothing was deleted. Restore the missing snapshots from a copy of the "
+                "table; if they were removed on purpose, commit to it first."
+            )
+        found += ids if layout is MAIN else []
+    return bool(found)
 
 
 def _needed_names(table: TableContext, schema: TableSchema) -> set[str]:
@@ -114,25 +147,17 @@ def _rooted_names(table: TableContext, schema: TableSchema, named_files: NamedFi
     Adds the roots to `known`.
     """
     delta_is_changelog = DeltasAreChangelogs(table, schema)
-    before: Roots | None = None
-    while True:
-        boundaries = Boundaries(table.store, {table.layout.prefix: table.snapshots.boundary.first_id()})
-        roots = collect_roots(table.store, boundaries)
+
+    def search(roots: Roots) -> set[str]:
         waiting = (plan for plan in roots.plans if plan.stage is not DeletionStage.DELETING)
         found = {*roots.roots, *(root for plan in waiting for root in as_roots(plan))}
-        try:
-            live = reachable(named_files, found - known, delta_is_changelog=delta_is_changelog)
-        except NotFound as error:
-            if roots == before:
-                raise CorruptTable(
-                    f"{error} Nothing was deleted. Run `lakehouse verify` and keep its report."
-                ) from error
-            # An expiry may have unlinked the root that names the file, and deleted its files, during the search.
-            before = roots
-            continue
-        known |= found
+        live = reachable(named_files, found - known, delta_is_changelog=delta_is_changelog)
+        known.update(found)
         unlinked = unlinked_files(named_files, roots.plans)
         return _names(live) | _names(unlinked) | _names(pending_files(named_files, roots.pending))
+
+    # Also the snapshots below the boundary: another engine may have rolled the table back to one of them.
+    return on_all_roots(lambda: collect_roots(table.store, Boundaries(table.store, {MAIN.prefix: 0})), search)
 
 
 def _names(keys: Iterable[str]) -> set[str]:

@@ -8,11 +8,13 @@ from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
-from lakehouse_core.errors import CorruptTable, NotFound, UnsupportedFeature
+from lakehouse_core.errors import CorruptTable, NotFound, StorageUnavailable, UnsupportedFeature
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.metadata.manifest_reader import ManifestReader
 from lakehouse_core.metadata.read_ahead import in_order
+from lakehouse_core.metadata.roots import Roots
 from lakehouse_core.options import ChangelogProducer
+from lakehouse_core.retry import LISTING
 from lakehouse_core.table.data_file import DataFile, FileSource
 from lakehouse_core.table.data_layout import DataLayout
 from lakehouse_core.table.deletion_plan import DeletionPlan
@@ -210,6 +212,32 @@ def _missing_is_none(read: Callable[[T], list[R]], what: T) -> list[R]:
         return read(what)
     except NotFound:
         return []
+
+
+def on_all_roots(collect: Callable[[], Roots], search: Callable[[Roots], T]) -> T:
+    """Return the result of `search` on the roots that `collect` returns, collected anew when a file that one needs is
+    missing: another run may have unlinked the root that names the file, and deleted its files, during the search.
+
+    Raises CorruptTable if a file is missing though the roots stay the same, StorageUnavailable if they change in each
+    attempt.
+    """
+    before: Roots | None = None
+    for attempt in LISTING.attempts():
+        roots = collect()
+        try:
+            return search(roots)
+        except NotFound as error:
+            if roots == before:
+                raise CorruptTable(
+                    f"{error} Nothing was deleted. Run `lakehouse verify` and keep its report."
+                ) from error
+            if attempt.is_last:
+                raise StorageUnavailable(
+                    f"{error} In {attempt.number} attempts, between which other roots came or went. Nothing was "
+                    "deleted. Call again; if that repeats, run `lakehouse verify` and keep its report."
+                ) from error
+            before = roots
+    raise AssertionError("the last attempt returns or raises")
 
 
 def reachable_among(

@@ -9,10 +9,12 @@ import pytest
 
 from lakehouse_core.errors import CorruptTable, InvalidRequest, LakehouseError, StorageUnavailable, UnsupportedFeature
 from lakehouse_core.execution.commit.loop import commit
+from lakehouse_core.execution.expiry import orphans
 from lakehouse_core.execution.expiry.orphans import OrphanRemoval, remove_orphans
 from lakehouse_core.execution.expiry.tag_changes import rename_tag
+from lakehouse_core.metadata.roots import Roots
 from lakehouse_core.metadata.staged_commits import forget_pending, keep_pending
-from lakehouse_core.storage import Fault, FaultKind, FaultyStore, ProcessDied
+from lakehouse_core.storage import Fault, FaultKind, FaultyStore, ObjectStore, ProcessDied
 from lakehouse_core.storage.faulty import Call
 from lakehouse_core.table.commit_message import Append
 from lakehouse_core.table.staged_commit import StagedCommit
@@ -148,6 +150,10 @@ def dies_at_the_first_data_file(call: Call) -> None:
     ("damage", "error"),
     [
         ("snapshot", CorruptTable),
+        ("latest snapshot is missing", CorruptTable),
+        ("all snapshots are missing", CorruptTable),
+        ("latest snapshot of a branch is missing", CorruptTable),
+        ("rolled back below the boundary", CorruptTable),
         ("manifest list", CorruptTable),
         ("tag", CorruptTable),
         ("kept commit", CorruptTable),
@@ -164,6 +170,19 @@ def test_nothing_is_deleted_when_a_root_cannot_be_read(damage: str, error: type[
     match damage:
         case "snapshot":
             table.store.write(f"snapshot/snapshot-{latest.id}", b"{")
+        case "latest snapshot is missing":
+            table.store.delete([f"snapshot/snapshot-{latest.id}"])
+        case "all snapshots are missing":
+            table.store.delete(key for key in table.objects() if key.startswith("snapshot/"))
+        case "latest snapshot of a branch is missing":
+            table.store.write("branch/branch-b/snapshot/LATEST", b"3")
+        case "rolled back below the boundary":
+            # As another engine rolls a table back to a tag, and commits again.
+            last = json.loads(table.store.read(f"snapshot/snapshot-{latest.id}"))
+            table.store.delete(key for key in table.objects() if key.startswith(("snapshot/", "lakehouse/plan-")))
+            table.store.write("snapshot/snapshot-1", table.store.read("tag/tag-first"))
+            table.store.write("snapshot/snapshot-2", json.dumps({**last, "id": 2}).encode())
+            table.store.write("snapshot/LATEST", b"2")
         case "manifest list":
             table.store.delete([f"manifest/{latest.base_manifest_list}"])
         case "tag":
@@ -180,6 +199,58 @@ def test_nothing_is_deleted_when_a_root_cannot_be_read(damage: str, error: type[
     with pytest.raises(error):
         removed(table.over(table.store))
     assert table.objects() == before
+
+
+def test_the_search_ends_also_when_others_commit_to_a_damaged_table_all_the_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    table = eventful()
+    latest = table.context.snapshots.latest()
+    assert latest is not None
+    writer = table.copy().over(table.store)
+    writer.context.snapshots.latest()
+    lost = table.store.read(f"manifest/{latest.base_manifest_list}")
+    collected = orphans.collect_roots
+
+    def collect_after_a_commit(store: ObjectStore, *, boundary: int) -> Roots:
+        table.store.write(f"manifest/{latest.base_manifest_list}", lost)
+        writer.write({1: "more"})
+        table.store.delete([f"manifest/{latest.base_manifest_list}"])
+        return collected(store, boundary=boundary)
+
+    monkeypatch.setattr(orphans, "collect_roots", collect_after_a_commit)
+    with pytest.raises(StorageUnavailable, match=r"In 5 attempts, between which other roots came or went\."):
+        removed(table.over(table.store))
+
+
+def test_commits_without_any_snapshot_are_no_orphans_because_the_snapshots_may_be_lost() -> None:
+    table = SmallTable()
+    table.write({1: "a"})
+    table.store.delete(["snapshot/snapshot-1", "snapshot/LATEST"])
+    table.clock.advance(25 * HOUR)
+    before = table.objects()
+
+    with pytest.raises(CorruptTable, match="found files of commits in the folder manifest, and no snapshot"):
+        removed(table.over(table.store))
+    assert table.objects() == before
+
+
+def test_files_that_were_staged_in_a_table_without_commits_are_orphans() -> None:
+    table = SmallTable()
+    table.data_file({1: "a"})
+    table.clock.advance(25 * HOUR)
+
+    assert [one.kind for one in removed(table).deleted] == ["bucket"]
+
+
+def test_a_snapshot_below_the_boundary_keeps_its_files_while_it_is_there() -> None:
+    table = SmallTable()
+    for number in range(3):
+        table.overwrite({number: "x"})
+    table.context.snapshots.boundary.advance(3)
+    table.clock.advance(25 * HOUR)
+
+    assert removed(table.over(table.store)) == OrphanRemoval()
 
 
 def test_a_branch_is_asked_for_by_its_table() -> None:
