@@ -332,7 +332,7 @@ CASES: dict[str, list[tuple[Call, type[lc.LakehouseError], str]]] = {
             INVALID,
             "names the column 'nope', which the table does not have",
         ),
-        (keyed(**{"bucket": "0"}), INVALID, "Option bucket is 0: expected 1 or more, or -1"),
+        (keyed(**{"bucket": "0"}), INVALID, "Option bucket is 0: expected 1 or more, -1, or with a primary key -2"),
         (keyed(**{"bucket": "one"}), INVALID, "Option bucket is 'one': expected a whole number"),
         (keyed(**{"dynamic-bucket.target-row-num": "0"}), INVALID, "target-row-num is 0: expected at least 1."),
         (keyed(**{"dynamic-bucket.max-buckets": "40000"}), INVALID, "max-buckets is 40000: expected at most 32767."),
@@ -342,7 +342,11 @@ CASES: dict[str, list[tuple[Call, type[lc.LakehouseError], str]]] = {
             INVALID,
             "bucket-key names 'nope', which is no",
         ),
-        (keyed(**{"bucket": "-2"}), UNSUPPORTED, "Option bucket = -2 is not supported yet: use Java Paimon"),
+        (
+            keyed(**{"bucket": "-2", "postpone.merge-on-read": "true"}),
+            UNSUPPORTED,
+            "Option postpone.merge-on-read = true is not supported for writing yet: remove it",
+        ),
         (keyed(**{"merge-engine": "best"}), INVALID, "Option merge-engine is 'best': expected one of"),
         (
             keyed(**{"merge-engine": "aggregation", "fields.v.aggregate-function": "sun"}),

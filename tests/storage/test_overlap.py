@@ -324,7 +324,7 @@ def test_where_a_source_fails_or_rows_are_no_longer_asked_for_no_thread_stays() 
     assert (str(kept), drawing_threads()) == ("no space left.", [])
 
 
-@pytest.mark.parametrize("consumed", [0, 1, 2])
+@pytest.mark.parametrize("consumed", [0, 1])
 def test_a_scan_that_is_given_up_or_fails_ends_its_threads(consumed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(overlap, "_LARGEST_AHEAD", 0)
     store = Wide()

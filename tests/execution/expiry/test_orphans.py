@@ -12,6 +12,7 @@ from lakehouse_core.execution.commit.loop import commit
 from lakehouse_core.execution.expiry import orphans
 from lakehouse_core.execution.expiry.orphans import OrphanRemoval, remove_orphans
 from lakehouse_core.execution.expiry.tag_changes import rename_tag
+from lakehouse_core.metadata.boundary import Boundaries
 from lakehouse_core.metadata.roots import Roots
 from lakehouse_core.metadata.staged_commits import forget_pending, keep_pending
 from lakehouse_core.storage import Fault, FaultKind, FaultyStore, ObjectStore, ProcessDied
@@ -212,11 +213,11 @@ def test_the_search_ends_also_when_others_commit_to_a_damaged_table_all_the_time
     lost = table.store.read(f"manifest/{latest.base_manifest_list}")
     collected = orphans.collect_roots
 
-    def collect_after_a_commit(store: ObjectStore, *, boundary: int) -> Roots:
+    def collect_after_a_commit(store: ObjectStore, boundaries: Boundaries) -> Roots:
         table.store.write(f"manifest/{latest.base_manifest_list}", lost)
         writer.write({1: "more"})
         table.store.delete([f"manifest/{latest.base_manifest_list}"])
-        return collected(store, boundary=boundary)
+        return collected(store, boundaries)
 
     monkeypatch.setattr(orphans, "collect_roots", collect_after_a_commit)
     with pytest.raises(StorageUnavailable, match=r"In 5 attempts, between which other roots came or went\."):
