@@ -52,12 +52,27 @@ def merge_chunk(parts: Sequence[RunSlice], rule: MergeRule, output: Sequence[str
             if batch.num_rows
         ]
     records = RecordColumns([batch for part in parts for batch in part.batches], rule.kind_column)
-    reduced = merged(records, order_of(records, rule), rule, output)
-    if rule.drops_deletes:
-        reduced = reduced.without_deletes(records)
+    reduced = _reduced(records, order_of(records, rule), rule, output)
     if not len(reduced.rows):
         return []
     return [reduced.batch(records, output)]
+
+
+def merge_apart(
+    records: RecordColumns, apart: Words, rule: MergeRule, output: Sequence[str]
+) -> tuple[pa.RecordBatch, Words]:
+    """Merge the runs of several groups of keys, such as those of many buckets, as `merge_chunk` merges those of one.
+
+    `apart`: the number of each record's group, rising; within a group, the oldest run comes first. Return the columns
+    `output` of the merged records, by group and key, and the group of each. Raises InvalidRequest as `merge_chunk`.
+    """
+    reduced = _reduced(records, order_of(records, rule, apart), rule, output)
+    return reduced.batch(records, output), apart[reduced.rows]
+
+
+def _reduced(records: RecordColumns, order: KeyOrder, rule: MergeRule, output: Sequence[str]) -> Reduced:
+    reduced = merged(records, order, rule, output)
+    return reduced.without_deletes(records) if rule.drops_deletes else reduced
 
 
 def sort_chunk(parts: Sequence[RunSlice], rule: MergeRule, output: Sequence[str]) -> pa.RecordBatch:
@@ -88,10 +103,13 @@ def merged(records: RecordColumns, order: KeyOrder, rule: MergeRule, names: Sequ
     return reduce(records, counting, rule.spec, names, folded=order.starts != order.ends)
 
 
-def order_of(records: RecordColumns, rule: MergeRule) -> KeyOrder:
-    """Return the key order of the records of several runs, the oldest run first."""
+def order_of(records: RecordColumns, rule: MergeRule, apart: Words | None = None) -> KeyOrder:
+    """Return the key order of the records of several runs, the oldest run first. `apart`: the number of each record's
+    group, by which they are ordered before their keys; None: all are of one group.
+    """
     words = key_words([records.column(name) for name in rule.spec.key_columns])
-    return order_runs(words, records.row_count, _tie_words(records, rule))
+    grouped = words if apart is None else [apart, *words]
+    return order_runs(grouped, records.row_count, _tie_words(records, rule))
 
 
 def _without_deletes(batch: pa.RecordBatch, rule: MergeRule) -> pa.RecordBatch:

@@ -213,8 +213,8 @@ class ParquetFileReader:
 
     @cached_property
     def _decoded_bytes(self) -> int:
-        groups = range(self._footer.num_row_groups)
-        return sum(self._footer.row_group(group).total_byte_size for group in groups)
+        footer = self._footer
+        return sum(footer.row_group(group).total_byte_size for group in range(footer.num_row_groups))
 
     @cached_property
     def _widest_group(self) -> _Group:

@@ -24,7 +24,7 @@ from lakehouse_core.execution.read.increments import (
     schemas_of,
 )
 from lakehouse_core.execution.read.state import ReadState, expiry_behind, read_at
-from lakehouse_core.execution.tasks.read import ROW_KIND_COLUMN, ReadTask, read_split, split_objects, split_rows
+from lakehouse_core.execution.tasks.read import ROW_KIND_COLUMN, ReadTask, read_split, split_objects, splits_rows
 from lakehouse_core.format.data_types import arrow_type
 from lakehouse_core.format.stored import is_int64
 from lakehouse_core.metadata.look import Look
@@ -265,8 +265,10 @@ def explain_missing_files(rows: Iterator[R], table: TableContext, plan: ScanPlan
 
 def _batches(plan: ScanPlan, table: TableContext) -> Iterator[pa.RecordBatch]:
     with reading_ahead(table.runtime.open_store(plan.store), split_objects(plan.splits)) as store:
-        for task in _tasks(plan):
-            yield from explain_missing_files(split_rows(task, store), table, plan)
+        # Rows of many splits come at once: where a limit ends the read, more would be read than are needed.
+        groups = ([task] for task in _tasks(plan)) if plan.limit is not None else [_tasks(plan)]
+        for tasks in groups:
+            yield from explain_missing_files(splits_rows(tasks, store), table, plan)
 
 
 def _empty_plan(table: TableContext, schema: TableSchema, request: ReadRequest) -> ScanPlan:

@@ -7,6 +7,8 @@ import json
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
+from itertools import groupby
+from operator import itemgetter
 
 import numpy as np
 import pyarrow as pa
@@ -22,10 +24,10 @@ from lakehouse_core.execution.tasks.merge_scan import (
     CHUNK_ROWS,
     BucketFiles,
     batch_rows,
-    merged_records,
     objects_of,
 )
 from lakehouse_core.execution.tasks.runtime import TaskRuntime
+from lakehouse_core.execution.tasks.small_buckets import BucketRuns, BucketsMerge, MergedBuckets
 from lakehouse_core.format.data_types import type_to_sql
 from lakehouse_core.format.rows import Rows
 from lakehouse_core.planning.compaction.append import AppendCompactionPlan
@@ -113,8 +115,12 @@ def rewrite_buckets(tasks: Sequence[RewriteTask], runtime: TaskRuntime) -> list[
         names, encoding = FileNames(clock.uuid()), Encoding(tasks[0].schema)
         output = FileOutput(store=sinks, encoding=encoding, names=names, clock=clock)
         try:
-            for task, one in zip(tasks, made, strict=True):
-                _carry_out(task, _bucket_files(task, opener), output, one)
+            for drops_deletes, group in groupby(zip(tasks, made, strict=True), key=lambda pair: _only_merges(pair[0])):
+                if drops_deletes is None:
+                    for task, one in group:
+                        _carry_out(task, _bucket_files(task, opener), output, one)
+                else:
+                    _merge_buckets(list(group), opener, output, drops_deletes=drops_deletes)
             sinks.settle()
             for task, one in zip(tasks, made, strict=True):
                 indexes.append(_marked(task, store, one, clock))
@@ -212,24 +218,66 @@ def _carry_out(task: RewriteTask, files: BucketFiles, output: FileOutput, made: 
                 made.add(*_merged_and_told(task, merge, step, output, made))
 
 
+def _only_merges(task: RewriteTask) -> bool | None:
+    """Return whether deletes are dropped, for a plan that is one merge without a changelog; None for other plans."""
+    if isinstance(task.plan, AppendCompactionPlan):
+        return None
+    match task.plan.steps:
+        case (Merge(_, ChangelogMode.NOTHING),):
+            return task.plan.drops_deletes
+        case _:
+            return None
+
+
+def _merge_buckets(
+    pairs: Sequence[tuple[RewriteTask, RewriteOutput]], opener: FileOpener, output: FileOutput, *, drops_deletes: bool
+) -> None:
+    """Carry out plans of which each is one merge."""
+    first, _ = pairs[0]
+    buckets = (
+        BucketRuns(task.partition, _bucket_files(task, opener), step.sections)
+        for task, _ in pairs
+        if isinstance(task.plan, CompactionPlan)
+        for step in task.plan.steps
+        if isinstance(step, Merge)
+    )
+    with closing(_merge(first, drops_deletes=drops_deletes).merged(buckets)) as merged:
+        found = (part for each in merged for part in _storable_parts(each, first.schema))
+        for number, parts in groupby(found, key=itemgetter(0)):
+            task, made = pairs[number]
+            assert isinstance(task.plan, CompactionPlan)
+            kind = compacted_kind(task.schema, level=task.plan.output_level)
+            with DataFileWriter(output, task.folder, kind) as writer:
+                for _, batch in parts:
+                    writer.write(batch)
+                made.add(writer.close())
+
+
+def _storable_parts(merged: MergedBuckets, schema: TableSchema) -> Iterator[tuple[int, pa.RecordBatch]]:
+    storable(merged.batch, schema)
+    return merged.parts()
+
+
+def _merge(task: RewriteTask, *, drops_deletes: bool) -> BucketsMerge:
+    return BucketsMerge(
+        schema=task.schema,
+        fields=task.schema.fields,
+        with_sequence_number=True,
+        drops_deletes=drops_deletes,
+        expiry=task.expiry,
+    )
+
+
 def _merged(
     task: RewriteTask, plan: CompactionPlan, step: Merge, files: BucketFiles, output: FileOutput
 ) -> tuple[DataFile, ...]:
-    records = merged_records(
-        files,
-        step.sections,
-        task.schema,
-        task.schema.fields,
-        with_sequence_number=True,
-        drops_deletes=plan.drops_deletes,
-        expiry=task.expiry,
-    )
+    merge = _merge(task, drops_deletes=plan.drops_deletes)
     with (
-        closing(records),
+        closing(merge.merged([BucketRuns(task.partition, files, step.sections)])) as merged,
         DataFileWriter(output, task.folder, compacted_kind(task.schema, level=plan.output_level)) as writer,
     ):
-        for batch in records:
-            writer.write(storable(batch, task.schema))
+        for each in merged:
+            writer.write(storable(each.batch, task.schema))
         return writer.close()
 
 

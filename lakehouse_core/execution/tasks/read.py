@@ -7,7 +7,7 @@ Source: docs/semantics/reading.md#batch-scan, docs/semantics/reading.md#raw-read
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
-from itertools import chain
+from itertools import chain, groupby
 from typing import Final
 
 import numpy as np
@@ -25,6 +25,7 @@ from lakehouse_core.execution.tasks.merge_scan import (
     split_files,
 )
 from lakehouse_core.execution.tasks.runtime import TaskRuntime
+from lakehouse_core.execution.tasks.small_buckets import BucketRuns, BucketsMerge
 from lakehouse_core.execution.tasks.write.rows import ROW_KINDS
 from lakehouse_core.format.data_types import DataField, arrow_type
 from lakehouse_core.merge.deduplicate import is_add
@@ -84,23 +85,74 @@ def split_objects(splits: Iterable[Split]) -> Iterator[tuple[str, int]]:
 
 def split_rows(task: ReadTask, store: FileOpener) -> Iterator[pa.RecordBatch]:
     """Yield the rows as `read_split` does; `store` opens the files."""
+    return splits_rows([task], store)
+
+
+def splits_rows(tasks: Iterable[ReadTask], store: FileOpener) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of splits in their order as `split_rows` yields those of each; small ones are merged together, and
+    share batches.
+
+    REQUIRES: the tasks differ in their splits only.
+    """
+    for merges, group in groupby(tasks, key=_merges):
+        for rows in [_merged_splits(group, store)] if merges else (_unmerged_split(task, store) for task in group):
+            with closing(rows):
+                yield from rows
+
+
+def _merges(task: ReadTask) -> bool:
+    """Return whether the rows of a split are merged by key, and not compared with an earlier state."""
+    return not (task.schema.is_append or task.split.raw or task.split.before is not None)
+
+
+def _unmerged_split(task: ReadTask, store: FileOpener) -> Generator[pa.RecordBatch, None, None]:
     files = split_files(task.split, task.schema, task.file_schemas, store)
     fields = _read_fields(task)
-    if task.split.before is not None:
-        batches = _differing(task, files, task.split.before)
-        fields = list(task.schema.fields)
-    elif task.schema.is_append or task.split.raw:
+    if task.split.before is None:
         batches = _raw(task, files, fields)
     else:
-        batches = _merged(task, files, fields)
+        batches = _differing(task, files, task.split.before)
+        fields = list(task.schema.fields)
+    with closing(batches):
+        yield from _matching(batches, task, fields)
+
+
+def _merged_splits(tasks: Iterable[ReadTask], store: FileOpener) -> Generator[pa.RecordBatch, None, None]:
+    remaining = iter(tasks)
+    first = next(remaining)
+    schema, fields = first.schema, _read_fields(first)
+    key_types = [field.type for field in schema.key_fields]
+    merge = BucketsMerge(
+        schema=schema,
+        fields=fields,
+        with_sequence_number=False,
+        drops_deletes=not first.with_row_kinds,
+        key_filter=only_columns(first.predicate, schema.trimmed_primary_keys),
+        row_filter=first.predicate,
+    )
+    buckets = (
+        BucketRuns(
+            task.split.partition,
+            split_files(task.split, schema, task.file_schemas, store),
+            sections(keyed_files(task.split.files, key_types)),
+        )
+        for task in chain([first], remaining)
+    )
+    with closing(merge.merged(buckets)) as merged:
+        yield from _matching((each.batch for each in merged), first, fields)
+
+
+def _matching(
+    batches: Iterable[pa.RecordBatch], task: ReadTask, fields: Sequence[DataField]
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows that satisfy the predicate, in the columns of the task; `fields` are those of the batches."""
     schema = read_schema(task)
     types = {field.name: field.type for field in fields}
     expression = None if task.predicate is None else to_expression(task.predicate, types)
-    with closing(batches):
-        for batch in batches:
-            kept = batch if expression is None else batch.filter(expression)
-            if kept.num_rows:
-                yield _shaped(kept, task, schema)
+    for batch in batches:
+        kept = batch if expression is None else batch.filter(expression)
+        if kept.num_rows:
+            yield _shaped(kept, task, schema)
 
 
 def _read_fields(task: ReadTask) -> list[DataField]:
@@ -144,21 +196,6 @@ def _indexed(task: ReadTask, files: BucketFiles, file: DataFile) -> BitMap | Non
         return None
     return indexed_rows(
         files.store, files.folder, file, file_schema, predicate=task.predicate, fields=task.schema.fields
-    )
-
-
-def _merged(task: ReadTask, files: BucketFiles, fields: Sequence[DataField]) -> Generator[pa.RecordBatch, None, None]:
-    schema = task.schema
-    key_types = [field.type for field in schema.key_fields]
-    return merged_records(
-        files,
-        sections(keyed_files(task.split.files, key_types)),
-        schema,
-        fields,
-        with_sequence_number=False,
-        drops_deletes=not task.with_row_kinds,
-        key_filter=only_columns(task.predicate, schema.trimmed_primary_keys),
-        row_filter=task.predicate,
     )
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from lakehouse_core.data_files.parquet import reader as parquet_reader
 from lakehouse_core.errors import CorruptTable, StorageUnavailable, UnsupportedFeature
-from lakehouse_core.execution.tasks import merge_scan as merge_read
+from lakehouse_core.execution.tasks import small_buckets
 from lakehouse_core.format.data_types import to_internal
 from lakehouse_core.planning.alter.alter import apply_changes
 from lakehouse_core.planning.alter.schema_change import AddColumn, DropColumn, RenameColumn, UpdateColumnType
@@ -83,11 +83,11 @@ def test_a_filter_on_the_key_leaves_out_row_groups_of_every_run(monkeypatch, key
     for run in range(3):
         table.write(pa.table({"k": keys, "v": [run] * 1000}))
     read_rows: list[int] = []
-    chunk = merge_read.merge_chunk
+    merge = small_buckets.merge_apart
     monkeypatch.setattr(
-        merge_read,
-        "merge_chunk",
-        lambda parts, rule, output: (read_rows.append(sum(p.row_count for p in parts)), chunk(parts, rule, output))[1],
+        small_buckets,
+        "merge_apart",
+        lambda records, *others: (read_rows.append(records.row_count), merge(records, *others))[1],
     )
 
     found = table.read(["k", "v"], (col("k") >= keys[250]) & (col("k") < keys[260]) & (col("v") == 2))

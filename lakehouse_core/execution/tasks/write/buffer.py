@@ -1,7 +1,7 @@
 """Write buffer: the rows of a write task in memory, as whole columns, and the rows of one bucket among them."""
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -10,6 +10,7 @@ from lakehouse_core.execution.tasks.merge_scan import CHUNK_BYTES, CHUNK_ROWS, b
 from lakehouse_core.execution.tasks.write.router import BucketPath
 from lakehouse_core.execution.tasks.write.rows import InputRows, Kinds
 from lakehouse_core.format.rows import Rows, take_all
+from lakehouse_core.merge.key_words import Words
 from lakehouse_core.table.file_columns import record_schema
 from lakehouse_core.table.schema import TableSchema
 
@@ -39,12 +40,20 @@ class Buffered:
 
 @dataclass(frozen=True, slots=True)
 class BufferedBucket:
-    """The rows of one bucket in the buffer (`rows` None: all), numbered from 0 in order of arrival."""
+    """The rows of one bucket in the buffer (`rows` None: all), numbered from 0 in order of arrival.
+
+    `numbers`: the sequence number of each, None: they rise by one from `first_number`.
+    """
 
     place: BucketPath
     buffered: Buffered
     rows: Rows | None
     first_number: int
+    numbers: Rows | None = None
+
+    @property
+    def size_bytes(self) -> float:
+        return self.row_bytes * self.count
 
     @property
     def count(self) -> int:
@@ -66,13 +75,28 @@ class BufferedBucket:
 
     def records(self, arrivals: Rows) -> pa.RecordBatch:
         """Return these rows as records."""
-        return self.buffered.records(self.at(arrivals), arrivals + self.first_number)
+        numbers = arrivals + self.first_number if self.numbers is None else self.numbers[arrivals]
+        return self.buffered.records(self.at(arrivals), numbers)
 
     def batches(self, arrivals: Rows) -> Iterator[pa.RecordBatch]:
         """Yield these rows as records, in chunks."""
-        row_count = batch_rows(self.row_bytes, CHUNK_ROWS, CHUNK_BYTES)
-        for start in range(0, len(arrivals), row_count):
-            yield self.records(arrivals[start : start + row_count])
+        for part in parts(arrivals, self.row_bytes):
+            yield self.records(part)
+
+
+def parts(arrivals: Rows, row_bytes: float) -> Iterator[Rows]:
+    """Yield the rows, of `row_bytes` each, in parts of the size of a chunk."""
+    row_count = batch_rows(row_bytes, CHUNK_ROWS, CHUNK_BYTES)
+    for start in range(0, len(arrivals), row_count):
+        yield arrivals[start : start + row_count]
+
+
+def together(buckets: Sequence[BufferedBucket]) -> tuple[BufferedBucket, Words]:
+    """Return the rows of several buckets of one buffer as if they were of one, and the number of each row's bucket."""
+    rows = np.concatenate([bucket.at(np.arange(bucket.count)) for bucket in buckets])
+    numbers = [np.arange(bucket.first_number, bucket.first_number + bucket.count) for bucket in buckets]
+    bucket_of = np.repeat(np.arange(len(buckets), dtype=np.uint64), [bucket.count for bucket in buckets])
+    return replace(buckets[0], rows=rows, numbers=np.concatenate(numbers)), bucket_of
 
 
 def joined(buffer: list[InputRows], schema: TableSchema) -> Buffered:

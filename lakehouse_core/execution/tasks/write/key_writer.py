@@ -6,6 +6,8 @@ Source: docs/semantics/writing.md#write-path, docs/semantics/writing.md#write-bu
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import groupby, pairwise
+from operator import itemgetter
 from typing import Final, assert_never
 
 import numpy as np
@@ -14,7 +16,7 @@ import pyarrow as pa
 from lakehouse_core.data_files.writer import DataFileWriter, FileOutput, FileSettings
 from lakehouse_core.execution.tasks.merge_scan import CHUNK_BYTES, CHUNK_ROWS
 from lakehouse_core.execution.tasks.write.bucket_index import KeyBuckets
-from lakehouse_core.execution.tasks.write.buffer import BufferedBucket, joined
+from lakehouse_core.execution.tasks.write.buffer import BufferedBucket, joined, parts, together
 from lakehouse_core.execution.tasks.write.router import BucketPath, Router
 from lakehouse_core.execution.tasks.write.rows import InputRows
 from lakehouse_core.execution.tasks.write.spill import Spills
@@ -38,6 +40,9 @@ _MOST_BUFFER_BYTES: Final = 1 << 30
 # are taken once, in their order: a second call for each column takes longer.
 _CACHED_BYTES: Final = 32 << 20
 _FEW_ROWS: Final = 1_000
+# What is sorted at once of buckets of few rows.
+_TOGETHER_ROWS: Final = 64 * 1024
+_TOGETHER_BYTES: Final = 8 << 20
 
 
 class KeyWriter:
@@ -126,12 +131,20 @@ class KeyWriter:
         """Write the files of each bucket that has rows in the buffer, and return these buckets."""
         flushed = set()
         spilled = set(self._spills.places)
+        small = _SmallBuckets()
         for rows, words in self._taken_out():
             flushed.add(rows.place)
+            if rows.place not in spilled and not self._has_changelog and small.add(rows, words):
+                if small.is_enough:
+                    self._flush_small(small)
+                continue
+            # Files are named, and columns get dictionaries, in the order of the buckets.
+            self._flush_small(small)
             if rows.place in spilled:
                 self._flush_spilled(rows.place, self._sorted(rows, words))
             else:
                 self._flush_place(rows, words)
+        self._flush_small(small)
         return flushed
 
     def _taken_out(self) -> Iterator[tuple[BufferedBucket, list[Words]]]:
@@ -156,7 +169,7 @@ class KeyWriter:
         """Yield the rows of one bucket in key order: all versions of a key, or the merged one if that is enough."""
         order = order_rows(words, rows.count, self._tie_words(rows))
         if not self._spills_all:
-            return self._merged(rows, order)
+            return (batch for batch, _ in self._merged(rows, order))
         most_versions = int((order.ends - order.starts).max()) + 1
         self._versions_bytes += most_versions * rows.row_bytes
         return rows.batches(order.rows)
@@ -170,9 +183,28 @@ class KeyWriter:
                     changelog.write(batch)
                 self._results.add(rows.place, (), changelog.close())
         with self._writer(rows.place) as files:
-            for batch in self._merged(rows, order):
+            for batch, _ in self._merged(rows, order):
                 files.write(batch)
             self._results.add(rows.place, files.close())
+
+    def _flush_small(self, small: "_SmallBuckets") -> None:
+        """Sort, merge and write the rows of small buckets, all at once: what one takes is the calls, not the rows."""
+        if not small.buckets:
+            return
+        buckets = small.buckets
+        rows, bucket_of = together(buckets)
+        words = [bucket_of, *map(np.concatenate, zip(*small.words, strict=True))]
+        small.clear()
+        order = order_rows(words, rows.count, self._tie_words(rows))
+        pieces = (
+            piece for batch, arrivals in self._merged(rows, order) for piece in _by_bucket(batch, bucket_of[arrivals])
+        )
+        for number, batches in groupby(pieces, key=itemgetter(0)):
+            place = buckets[number].place
+            with self._writer(place) as files:
+                for _, batch in batches:
+                    files.write(batch)
+                self._results.add(place, files.close())
 
     def _flush_spilled(self, place: BucketPath, buffered: Iterable[pa.RecordBatch]) -> None:
         """Merge and write the runs of one bucket; `buffered` is the newest."""
@@ -205,19 +237,22 @@ class KeyWriter:
 
         return words
 
-    def _merged(self, rows: BufferedBucket, order: KeyOrder) -> Iterator[pa.RecordBatch]:
-        """Yield the merged record of each key, in key order."""
+    def _merged(self, rows: BufferedBucket, order: KeyOrder) -> Iterator[tuple[pa.RecordBatch, Rows]]:
+        """Yield the merged record of each key, in key order, and for each the arrival of one of its versions."""
         spec = self._spec
         match spec.engine:
             case MergeEngine.DEDUPLICATE:
-                yield from rows.batches(deduplicate(order, rows.kinds, ignore_delete=spec.ignore_delete))
+                kept = deduplicate(order, rows.kinds, ignore_delete=spec.ignore_delete)
+                yield from ((rows.records(part), part) for part in parts(kept, rows.row_bytes))
             case MergeEngine.FIRST_ROW:
-                yield from rows.batches(first_row(order, rows.kinds, ignore_delete=spec.ignore_delete))
+                kept = first_row(order, rows.kinds, ignore_delete=spec.ignore_delete)
+                yield from ((rows.records(part), part) for part in parts(kept, rows.row_bytes))
             case MergeEngine.PARTIAL_UPDATE | MergeEngine.AGGREGATION:
                 for part in order.slices(CHUNK_ROWS):
                     records = RecordColumns([rows.records(part.rows)], VALUE_KIND)
                     in_order = KeyOrder(np.arange(len(part.rows)), part.ends)
-                    yield reduce(records, in_order, spec, self._schema.column_names).batch(records, self._record_names)
+                    reduced = reduce(records, in_order, spec, self._schema.column_names)
+                    yield reduced.batch(records, self._record_names), part.rows[reduced.rows]
             case _:
                 assert_never(spec.engine)
 
@@ -231,3 +266,37 @@ class KeyWriter:
             is_indexed=not is_changelog,
         )
         return DataFileWriter(self._output, place.folder, kind)
+
+
+class _SmallBuckets:
+    """Small buckets of the buffer that wait to be sorted at once, with the key words of their rows."""
+
+    def __init__(self) -> None:
+        self.clear()
+
+    def clear(self) -> None:
+        self.buckets: list[BufferedBucket] = []
+        self.words: list[list[Words]] = []
+        self._rows = 0
+        self._bytes = 0.0
+
+    @property
+    def is_enough(self) -> bool:
+        return self._rows >= _TOGETHER_ROWS or self._bytes >= _TOGETHER_BYTES
+
+    def add(self, rows: BufferedBucket, words: list[Words]) -> bool:
+        """Add a bucket; return False for one that is not small, or has rows of its own beside the buffer."""
+        if rows.rows is None or rows.count > _FEW_ROWS:
+            return False
+        self.buckets.append(rows)
+        self.words.append(words)
+        self._rows += rows.count
+        self._bytes += rows.size_bytes
+        return True
+
+
+def _by_bucket(batch: pa.RecordBatch, bucket_of: Words) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Yield the rows of each bucket and its number; `bucket_of`: the bucket of each row, rising."""
+    ends = (np.flatnonzero(bucket_of[1:] != bucket_of[:-1]) + 1).tolist()
+    for start, end in pairwise([0, *ends, len(bucket_of)]):
+        yield int(bucket_of[start]), batch.slice(start, end - start)
