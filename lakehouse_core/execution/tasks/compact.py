@@ -100,10 +100,11 @@ def rewrite_bucket(task: RewriteTask, runtime: TaskRuntime) -> CommitMessage:
 
 
 def rewrite_buckets(tasks: Sequence[RewriteTask], runtime: TaskRuntime) -> list[CommitMessage]:
-    """Carry out the plans one by one and return their commit messages. If one fails, no new file of any is left.
+    """Carry out the plans and return their commit messages, in the order of the tasks. If one fails, no new file of any
+    is left.
 
-    REQUIRES: the tasks have the same store and schema. Raises InvalidRequest for nulls that the schema forbids now,
-    CorruptTable (also for a missing input file), StorageFull, StorageUnavailable.
+    REQUIRES: the tasks have the same store, schema and expiry. Raises InvalidRequest for nulls that the schema forbids
+    now, CorruptTable (also for a missing input file), StorageFull, StorageUnavailable.
     """
     store, clock = runtime.open_store(tasks[0].store), runtime.clock
     made = [RewriteOutput() for _ in tasks]

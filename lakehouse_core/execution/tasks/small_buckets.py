@@ -34,6 +34,8 @@ _MOST_DECODED_BYTES: Final = 2 << 20
 # What is merged at once: more would leave the processor's cache.
 _TOGETHER_ROWS: Final = 64 * 1024
 _TOGETHER_BYTES: Final = 8 << 20
+# Each bucket and each batch takes some KB beside its rows, which may be few, or none after a condition.
+_TOGETHER_BATCHES: Final = 4 * 1024
 # Types of which a partition tells the very value.
 _EXACT: Final = STRING_ROOTS | {
     TypeRoot.BOOLEAN,
@@ -92,23 +94,23 @@ class BucketsMerge:
         """
         keep_freed_memory()
         reading = _SmallReading(self)
-        waiting: list[_SmallBucket] = []
+        waiting = _Waiting()
         for number, bucket in enumerate(buckets):
             small = reading.rows(bucket)
-            if waiting and (small is None or small.is_decided != waiting[0].is_decided):
-                yield from reading.merged(number - len(waiting), waiting)
-                waiting = []
+            if waiting.buckets and (small is None or small.is_decided != waiting.buckets[0].is_decided):
+                yield from reading.merged(number - len(waiting.buckets), waiting.buckets)
+                waiting = _Waiting()
             if small is not None:
-                waiting.append(small)
-                if _is_enough(waiting):
-                    yield from reading.merged(number + 1 - len(waiting), waiting)
-                    waiting = []
+                waiting.add(small)
+                if waiting.is_enough:
+                    yield from reading.merged(number + 1 - len(waiting.buckets), waiting.buckets)
+                    waiting = _Waiting()
                 continue
             with closing(self._alone(bucket)) as batches:
                 for batch in batches:
                     yield MergedBuckets(number, np.array([batch.num_rows]), batch)
-        if waiting:
-            yield from reading.merged(number + 1 - len(waiting), waiting)
+        if waiting.buckets:
+            yield from reading.merged(number + 1 - len(waiting.buckets), waiting.buckets)
 
     def _alone(self, bucket: BucketRuns) -> Generator[pa.RecordBatch, None, None]:
         return merged_records(
@@ -142,6 +144,24 @@ class _SmallBucket:
     size_bytes: int
 
 
+class _Waiting:
+    """Small buckets that were read and are not merged yet."""
+
+    def __init__(self) -> None:
+        self.buckets: list[_SmallBucket] = []
+        self._rows = self._bytes = self._batches = 0
+
+    @property
+    def is_enough(self) -> bool:
+        return self._rows >= _TOGETHER_ROWS or self._bytes >= _TOGETHER_BYTES or self._batches >= _TOGETHER_BATCHES
+
+    def add(self, bucket: _SmallBucket) -> None:
+        self.buckets.append(bucket)
+        self._rows += bucket.row_count
+        self._bytes += bucket.size_bytes
+        self._batches += 1 + len(bucket.batches)
+
+
 class _SmallReading:
     """Reads small buckets, and merges the rows of some at once."""
 
@@ -149,7 +169,7 @@ class _SmallReading:
         self._merge = merge
         self._spec = merge_spec(merge.schema)
         # What the partition says need not be decoded once more for each file.
-        told = [field for field in merge.schema.partition_fields if _is_told_exactly(field)]
+        told = [field for field in merge.schema.partition_fields if self._is_told(field)]
         stored = [field for field in merge.fields if field not in told]
         self._read = with_merge_columns(stored, merge.schema, self._spec)
         names = {field.name for field in self._read}
@@ -157,6 +177,15 @@ class _SmallReading:
         self._uses_levels = merge.schema.table_options.needs_lookup and self._spec.engine not in BY_ROW
         self._output = [field.name for field in merge.fields if field.name in names]
         self._output += [SEQUENCE_NUMBER, VALUE_KIND] if merge.with_sequence_number else [VALUE_KIND]
+
+    def _is_told(self, field: DataField) -> bool:
+        """Return whether a partition tells the merged value of a column, bit by bit: 0.0 and -0.0 are one partition.
+
+        It does not for a column outside the key, in tables whose keys move between partitions: a merge may change it.
+        """
+        is_exact = isinstance(field.type, AtomicType) and field.type.root in _EXACT
+        decides_expiry = self._merge.expiry is not None and field.name == self._merge.expiry.field.name
+        return is_exact and field.name in self._merge.schema.primary_keys and not decides_expiry
 
     def rows(self, bucket: BucketRuns) -> _SmallBucket | None:
         """Read the rows of a small bucket; None: it is not small. Raises CorruptTable."""
@@ -168,12 +197,14 @@ class _SmallReading:
         system = (SEQUENCE_NUMBER, VALUE_KIND) if merge.with_sequence_number or not is_decided else (VALUE_KIND,)
         found = _SmallBucket(bucket.partition, is_decided, len(ordered), [], [], [], 0, 0)
         row_count = size_bytes = 0
+        decoded_bytes = 0.0
         for number, (runs, _) in enumerate(ordered):
             row_filter = merge.row_filter if len(runs) == 1 else merge.key_filter
             for file in (keyed.file for run in runs for keyed in run.files):
                 reader = bucket.source.open(file)
                 try:
-                    if reader.row_bytes(self._read) * file.row_count > _MOST_DECODED_BYTES:
+                    decoded_bytes += reader.row_bytes(self._read) * file.row_count
+                    if decoded_bytes > _MOST_DECODED_BYTES:
                         return None
                     batches = reader.batches(
                         self._read,
@@ -238,21 +269,9 @@ class _SmallReading:
         return batch
 
 
-def _is_told_exactly(field: DataField) -> bool:
-    """Return whether a partition tells the value that its files hold, bit by bit: 0.0 and -0.0 are one partition."""
-    return isinstance(field.type, AtomicType) and field.type.root in _EXACT
-
-
 def _is_small(bucket: BucketRuns) -> bool:
     files = [keyed.file for section in bucket.sections for run in section for keyed in run.files]
     return (
         sum(file.row_count for file in files) <= _MOST_ROWS
         and sum(file.file_size for file in files) <= _MOST_STORED_BYTES
-    )
-
-
-def _is_enough(waiting: Sequence[_SmallBucket]) -> bool:
-    return (
-        sum(bucket.row_count for bucket in waiting) >= _TOGETHER_ROWS
-        or sum(bucket.size_bytes for bucket in waiting) >= _TOGETHER_BYTES
     )
