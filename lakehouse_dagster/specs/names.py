@@ -22,5 +22,5 @@ def part_fault(name: str) -> str | None:
     if not dollar:
         return None
     if part.startswith("branch_"):
-        return f"found {name!r}, a branch; branches are not supported yet. Name its table, {table!r}"
+        return f"found {name!r}, a branch; Dagster shows tables, not their branches. Name its table, {table!r}"
     return f"found {name!r}, a system table, expected a table. Name {table!r}"

@@ -42,14 +42,14 @@ CASES = [
     (
         BASE.replace("name: orders", "name: orders$branch_test"),
         2,
-        r"name: found 'orders\$branch_test', a branch; branches are not supported yet\. Name its table, 'orders'\.",
+        r"name: found 'orders\$branch_test', a branch; Dagster shows tables, not their branches\. Name its table.*",
     ),
     (
         KEYED.replace('files: {path: "in/*.csv"}', "changes_of: {table: sales.items$branch_test}").replace(
             "upsert", "cdc"
         ),
         9,
-        r"changes_of\.table: found 'sales\.items\$branch_test', a branch; branches are not supported yet\. Name its .*",
+        r"changes_of\.table: found 'sales\.items\$branch_test', a branch; Dagster shows tables, .*",
     ),
     (BASE + "options: {branch: test}\n", 11, "Option branch .*"),
     (BASE + "options: {scan.fallback-branch: test}\n", 11, "Option scan.fallback-branch .*"),

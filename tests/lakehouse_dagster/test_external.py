@@ -163,8 +163,8 @@ def test_a_table_that_is_not_there_hides_no_other(
         (lambda: external_table("a.b.c"), "external_table('a.b.c'): expected the name of a table, 'database.name'."),
         (
             lambda: external_table("sales.orders$branch_test"),
-            "external_table: found 'sales.orders$branch_test', a branch; branches are not supported yet. Name its "
-            "table, 'sales.orders'.",
+            "external_table: found 'sales.orders$branch_test', a branch; Dagster shows tables, not their branches. "
+            "Name its table, 'sales.orders'.",
         ),
         (
             lambda: external_table("sales.orders$files"),
@@ -172,7 +172,7 @@ def test_a_table_that_is_not_there_hides_no_other(
         ),
         (
             lambda: table_metadata(table="sales.orders$branch_test"),
-            "table_metadata: found 'sales.orders$branch_test', a branch; branches are not supported yet. Name its",
+            "table_metadata: found 'sales.orders$branch_test', a branch; Dagster shows tables, not their branches.",
         ),
         (
             lambda: external_tables_sensor([ORDERS, ORDERS]),
