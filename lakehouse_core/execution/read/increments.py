@@ -30,7 +30,7 @@ from lakehouse_core.planning.read.read_point import (
 )
 from lakehouse_core.planning.read.scope import ScanScope
 from lakehouse_core.planning.readable import deletion_files
-from lakehouse_core.table.bucketing import is_placed, is_read, may_wait
+from lakehouse_core.table.bucketing import is_placed, is_read
 from lakehouse_core.table.commit_message import CommitKind
 from lakehouse_core.table.data_layout import DataLayout
 from lakehouse_core.table.manifest import EntryKind, ManifestEntry, ManifestFile
@@ -117,9 +117,8 @@ def _splits(table: TableContext, schema: TableSchema, increment: Increment, scop
         case SnapshotRange():
             added = partial(_added_by, table, from_changelog=increment.from_changelog)
             ids = range(increment.after + 1, increment.until + 1)
-            # With a producer, a compaction tells of the rows that waited.
-            has_producer = schema.table_options.changelog_producer is not ChangelogProducer.NONE
-            tells_waiting = not may_wait(schema.bucketing) or not has_producer
+            # With a producer, a compaction tells of the rows that waited, whatever the option bucket is by now.
+            tells_waiting = schema.table_options.changelog_producer is ChangelogProducer.NONE
             return [
                 file_split(entry, schema, snapshot_id=snapshot_id)
                 for snapshot_id, entries in in_order(added, ids, at_once=table.store.requests_at_once)

@@ -10,7 +10,7 @@ from lakehouse_core.errors import InvalidRequest
 from lakehouse_core.format.binary_row import deserialize_row
 from lakehouse_core.planning.partitions import partition_name
 from lakehouse_core.planning.readable import NOTHING_DELETED, check_file
-from lakehouse_core.table.bucketing import Dynamic, Fixed, Postpone, Unaware, may_wait
+from lakehouse_core.table.bucketing import Dynamic, Fixed, Postpone, Unaware
 from lakehouse_core.table.data_layout import partition_folder
 from lakehouse_core.table.deletion_file import DeletionFile
 from lakehouse_core.table.manifest import ManifestEntry
@@ -19,8 +19,11 @@ from lakehouse_core.table.split import Split
 
 
 def file_split(entry: ManifestEntry, schema: TableSchema, *, snapshot_id: int) -> Split:
-    """Return the split of one file whose rows are read as written. Raises UnsupportedFeature for unsupported files."""
-    check_file(entry.file, entry.bucket, may_wait=may_wait(schema.bucketing))
+    """Return the split of one file whose rows are read as written, also of rows that waited for their buckets then.
+
+    Raises UnsupportedFeature for unsupported files.
+    """
+    check_file(entry.file, entry.bucket, may_wait=True)
     return Split(
         snapshot_id=snapshot_id,
         partition=entry.partition,

@@ -12,9 +12,11 @@ import pytest
 import lakehouse_core as lc
 from lakehouse_core.api.table_reads import stream_step
 from lakehouse_core.execution.compaction import compact
+from lakehouse_core.execution.engines.local import LocalEngine
 from lakehouse_core.execution.read.scan import scan_batches
 from lakehouse_core.execution.tasks.write.input import input_batches
 from lakehouse_core.execution.tasks.write.task import WriteTask, write_batches
+from lakehouse_core.planning import waiting_rows
 from lakehouse_core.planning.write_base import write_base
 from lakehouse_core.table.data_file import EMPTY_STATS
 
@@ -263,6 +265,38 @@ def test_changes_are_told_by_the_write_without_a_producer_and_else_by_the_compac
         "none": {1: [first], 2: [second], 3: []},
         "input": {1: [], 2: [], 3: [first, second]},
     }.get(producer, {1: [], 2: [], 3: [second]})
+
+
+def test_changes_keep_their_order_when_the_last_part_is_moved_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = table_of(tmp_path, changelog_producer="input")
+    write(table, rows(1, v=1))
+    write(table, rows(1, v=2))
+    write(table, rows(1, kind="-D"))
+    run = LocalEngine.run
+    monkeypatch.setattr(waiting_rows, "_PART_BYTES", 1)
+    monkeypatch.setattr(LocalEngine, "run", lambda *call: reversed(list(run(*call))))
+
+    table.compact()
+
+    told = [(row["rowkind"], row["v"]) for row in table.changes(3, 4).to_arrow().to_pylist()]
+    assert told == [("+I", 1), ("+I", 2), ("-D", 0)]
+    assert seen(table) == []
+
+
+@pytest.mark.parametrize("producer", ["none", "input"])
+def test_changes_from_before_the_option_changed_are_told_as_before(tmp_path: Path, producer: str) -> None:
+    table = table_of(tmp_path, changelog_producer=producer)
+    write(table, rows(1, v=1))
+    table.compact()
+    before = table.changes(0, 2).to_arrow().to_pylist()
+
+    table.alter(lc.SetOption("bucket", "1"))
+    write(table, rows(2, v=2))
+
+    assert table.changes(0, 2).to_arrow().to_pylist() == before
+    assert [row["k"] for row in table.changes(0).to_arrow().to_pylist()] == [1, 2]
 
 
 @pytest.mark.parametrize("producer", ["none", "lookup"])
