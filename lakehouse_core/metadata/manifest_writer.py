@@ -43,13 +43,20 @@ class ManifestWriter:
     """Writes metadata files under names of one fresh UUID. `store` is rooted at the table."""
 
     def __init__(
-        self, store: ObjectStore, clock: Clock, *, options: TableOptions, partition_types: Sequence[DataType]
+        self,
+        store: ObjectStore,
+        clock: Clock,
+        *,
+        options: TableOptions,
+        partition_types: Sequence[DataType],
+        keeps_order: bool,
     ) -> None:
         self._store = store
         self._uuid = clock.uuid()
         self._codec = AVRO_CODECS[options.manifest_compression]
         self._target_bytes = options.manifest_target_bytes
         self._partition_types = partition_types
+        self._keeps_order = keeps_order
         self._manifests = 0
         # Files wait to be written together, because a commit waits mostly for syncs of the disk.
         self._pending: dict[str, bytes] = {}
@@ -70,6 +77,11 @@ class ManifestWriter:
     @property
     def partition_types(self) -> Sequence[DataType]:
         return self._partition_types
+
+    @property
+    def keeps_order(self) -> bool:
+        """Whether entries must stay in the order of their commits, because rows that wait have no other order."""
+        return self._keeps_order
 
     def write_entries(self, entries: Sequence[ManifestEntry]) -> list[ManifestFile]:
         """Write `entries` in order to manifests of the target size, and return these; none without entries."""

@@ -1,12 +1,13 @@
 """Waiting files: the files of rows that wait for their buckets, by the writers that their names tell.
 
 Rule: the rows of one writer have an order: its files by creation time, then by number. Writers have none among each
-other in Java; here their files too are in the order of creation.
+other in Java; here their files are in the order of their commits, as the manifests list them.
 Source: docs/semantics/tables.md#postponed-buckets.
 """
 
 import hashlib
 import re
+from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
@@ -36,15 +37,16 @@ class WriterId:
 def in_order(files: Iterable[DataFile]) -> list[DataFile]:
     """Return the waiting files of a partition in the order of their rows. `files`: in the order of their manifests."""
     listed = list(files)
-    # Files of one millisecond: those of one writer stay together, where the first of them is listed.
-    first: dict[str, int] = {}
-    for place, file in enumerate(listed):
-        first.setdefault(_writer_of(file), place)
+    by_writer: dict[str, list[DataFile]] = defaultdict(list)
+    for file in listed:
+        by_writer[_writer_of(file)].append(file)
+    # Each place in the list stays with its writer: clocks and time zones of different writers say nothing.
+    next_of = {writer: iter(sorted(found, key=_age)) for writer, found in by_writer.items()}
+    return [next(next_of[_writer_of(file)]) for file in listed]
 
-    def age(file: DataFile) -> tuple[int, int, int]:
-        return file.creation_time_millis or 0, first[_writer_of(file)], _number_of(file)
 
-    return sorted(listed, key=age)
+def _age(file: DataFile) -> tuple[int, int]:
+    return file.creation_time_millis or 0, _number_of(file)
 
 
 def _in_name(user: str) -> str:

@@ -50,7 +50,13 @@ def merge_full(
     changing = manifests_to_rewrite(manifests, target_bytes=writer.target_bytes)
     deleting = [manifest for manifest in changing if manifest.num_deleted_files > 0]
     deletions = Deletions(entry for entries in table.manifests.entries_of_each(deleting) for entry in entries)
-    plan = plan_full(manifests, deletions.partitions, writer.partition_types, target_bytes=writer.target_bytes)
+    plan = plan_full(
+        manifests,
+        deletions.partitions,
+        writer.partition_types,
+        target_bytes=writer.target_bytes,
+        keeps_order=writer.keeps_order,
+    )
     if plan is None:
         return None
     return _rewrite(table, writer, plan, deletions)

@@ -22,6 +22,7 @@ from lakehouse_core.planning.commit.snapshot import WrittenLists, next_snapshot
 from lakehouse_core.planning.commit.steps import AppendStep, CommitStep, StepPlan
 from lakehouse_core.planning.timestamps import Stamp, is_far, stamp
 from lakehouse_core.storage.object_store import ObjectStore
+from lakehouse_core.table.bucketing import may_wait
 from lakehouse_core.table.manifest import ManifestFile, ManifestListRef
 from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.snapshot import Snapshot
@@ -181,7 +182,13 @@ class SnapshotFiles:
 def manifest_writer(store: ObjectStore, clock: Clock, schema: TableSchema) -> ManifestWriter:
     """Return a manifest writer with the table's options."""
     types = [field.type for field in schema.partition_fields]
-    return ManifestWriter(store, clock, options=schema.table_options, partition_types=types)
+    return ManifestWriter(
+        store,
+        clock,
+        options=schema.table_options,
+        partition_types=types,
+        keeps_order=may_wait(schema.bucketing),
+    )
 
 
 def next_stamp(store: ObjectStore, clock: Clock, previous: Snapshot | None, *, max_skew_millis: int) -> Stamp:

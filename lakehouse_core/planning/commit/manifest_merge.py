@@ -58,11 +58,13 @@ def plan_full(
     partition_types: Sequence[DataType],
     *,
     target_bytes: int,
+    keeps_order: bool = False,
 ) -> FullMerge | None:
     """Return the plan of a full merge, None if it would change nothing.
 
     `deleted_partitions`: the partitions of all DELETE entries; only a manifest that may name their files can lose
-    entries.
+    entries. With `keeps_order`, entries stay in the order of their commits: all manifests after the first rewritten one
+    are rewritten too.
     """
     changing = {manifest.file_name for manifest in manifests_to_rewrite(manifests, target_bytes=target_bytes)}
     partitions = set(deleted_partitions)
@@ -75,6 +77,9 @@ def plan_full(
         # Nothing is gained without deletes to drop or fewer manifests. Otherwise manifests just below the target size
         # would be rewritten at every merge.
         return None
+    if keeps_order:
+        first = manifests.index(rewritten[0])
+        return FullMerge(kept=tuple(manifests[:first]), rewritten=tuple(manifests[first:]), spared=frozenset())
     names = {one.file_name for one in rewritten}
     return FullMerge(
         kept=tuple(one for one in manifests if one.file_name not in names),

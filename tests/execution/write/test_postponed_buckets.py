@@ -18,7 +18,8 @@ from lakehouse_core.execution.tasks.write.input import input_batches
 from lakehouse_core.execution.tasks.write.task import WriteTask, write_batches
 from lakehouse_core.planning import waiting_rows
 from lakehouse_core.planning.write_base import write_base
-from lakehouse_core.table.data_file import EMPTY_STATS
+from lakehouse_core.table.data_file import EMPTY_STATS, DataFile
+from lakehouse_core.table.waiting_files import in_order
 
 Row = dict[str, Any]
 KEYED = {"p": "STRING NOT NULL", "k": "INT NOT NULL", "v": "INT"}
@@ -159,16 +160,37 @@ def test_a_partition_keeps_its_number_of_buckets(tmp_path: Path) -> None:
     assert table.verify(data=True).findings == ()
 
 
-def test_rows_of_later_writes_win_in_the_order_of_their_creation(tmp_path: Path) -> None:
+def test_rows_of_later_commits_win_whatever_the_clocks_of_their_writers_say(tmp_path: Path) -> None:
     table = table_of(tmp_path)
-    for v in range(8):
-        write(table, rows(1, v=v))
-    late = table.stage(rows(1, v=8), commit_user="late", commit_identifier=1, rowkind_column="kind")
-    table.commit(late)
+    clocks = Random(1)
+    parts = [
+        table.stage(rows(1, v=v), commit_user=f"job-{v}", commit_identifier=1, rowkind_column="kind") for v in range(9)
+    ]
+    for part in parts[:7]:
+        (message,) = part.messages
+        (file,) = message.new_files
+        wrong = replace(file, creation_time_millis=clocks.randrange(10**12))
+        table.commit(replace(part, messages=(replace(message, new_files=(wrong,)),)))
+    table.compact_manifests()
+    table.commit_together([parts[8], parts[7]], commit_user="both", commit_identifier=1)
 
     table.compact()
 
-    assert seen(table) == [("a", 1, 8)]
+    assert seen(table) == [("a", 1, 7)]
+
+
+def test_the_files_of_one_writer_are_moved_in_the_order_of_their_creation(tmp_path: Path) -> None:
+    table = table_of(tmp_path)
+    write(table, rows(1))
+    (entry,) = table._context.manifests.live_entries(table._context.snapshots.latest())
+
+    def file(name: str, created: int) -> DataFile:
+        return replace(entry.file, file_name=name, creation_time_millis=created)
+
+    ours, java, java_later = file("data-b-0.parquet", 1), file("data-a-1.avro", 7), file("data-a-10.avro", 7)
+    java_first, last = file("data-a-2.avro", 5), file("data-c-0.parquet", 0)
+
+    assert in_order([java_later, ours, java, java_first, last]) == [java_first, ours, java, java_later, last]
 
 
 @pytest.mark.parametrize(

@@ -70,8 +70,11 @@ def test_small_manifests_and_those_with_deletes_must_change() -> None:
     assert [one.file_name for one in found] == ["m1", "m2", "m3"]
 
 
-def full(manifests: list[ManifestFile], *deleted: str | None) -> tuple[list[str], list[str], list[str]] | None:
-    plan = plan_full(manifests, [partition(value) for value in deleted], [STRING], target_bytes=TARGET)
+def full(
+    manifests: list[ManifestFile], *deleted: str | None, keeps_order: bool = False
+) -> tuple[list[str], list[str], list[str]] | None:
+    partitions = [partition(value) for value in deleted]
+    plan = plan_full(manifests, partitions, [STRING], target_bytes=TARGET, keeps_order=keeps_order)
     if plan is None:
         return None
     kept, rewritten = ([one.file_name for one in part] for part in (plan.kept, plan.rewritten))
@@ -87,6 +90,18 @@ def test_a_full_merge_spares_manifests_that_cannot_have_lost_a_file() -> None:
     ]
 
     assert full(manifests, "2024-02") == (["jan"], ["feb", "some", "gone"], ["feb"])
+
+
+@pytest.mark.parametrize("deleted", [[], ["2024-02"]])
+def test_where_the_order_counts_all_after_the_first_rewritten_manifest_are_rewritten(deleted: list[str]) -> None:
+    manifests = [
+        manifest("jan", TARGET, partitions=["2024-01"]),
+        manifest("s1", 100, partitions=["2024-01"]),
+        manifest("large", TARGET, partitions=["2024-02"]),
+        manifest("s2", 100, partitions=["2024-02"], deleted=len(deleted)),
+    ]
+
+    assert full(manifests, *deleted, keeps_order=True) == (["jan"], ["s1", "large", "s2"], [])
 
 
 def test_without_deletes_only_small_manifests_are_rewritten() -> None:
