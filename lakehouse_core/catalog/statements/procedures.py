@@ -23,6 +23,7 @@ from lakehouse_core.catalog.statements.procedure_arguments import (
     refuse,
     text_of,
     time_of,
+    whole_of,
 )
 from lakehouse_core.catalog.statements.rollback_procedures import ROLLBACK_PROCEDURES
 from lakehouse_core.catalog.statements.tag_procedures import CONSUMER_PROCEDURES, DONE, TAG_PROCEDURES
@@ -253,8 +254,15 @@ def _remove_orphans_of_database(call: StatementCall, arguments: Mapping[str, Any
 
 
 def _which_orphans(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments of the verb. How many threads look for the files, and where, is Java's to choose."""
+    """Return the arguments of the verb. `parallelism` and `mode` say how Java looks for the files; here they have no
+    effect.
+    """
     procedure = "remove_orphan_files"
+    threads = whole_of(procedure, "parallelism", arguments, "a number of threads")
+    if threads is not None and threads < 1:
+        raise InvalidRequest(f"sys.{procedure}: parallelism is {threads}, expected 1 or more.")
+    if (mode := arguments.get("mode", "local")) not in ("local", "distributed"):
+        raise InvalidRequest(f"sys.{procedure}: mode is {shown(mode)}, expected 'local' or 'distributed'.")
     older_than = time_of(procedure, "older_than", arguments)
     given = {} if older_than is None else {"older_than": older_than}
     return {"dry_run": flag_of(procedure, "dry_run", arguments), **given}
