@@ -22,6 +22,7 @@ from lakehouse_dagster.specs import ChangesSpec
 ROWKIND = "rowkind"
 # The first part of the commit users. Stored in snapshots: never change it.
 _CHANGES = "changes"
+_FEW_SNAPSHOTS = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -248,10 +249,19 @@ def _last_rollback(followed: lc.Table, after_id: int) -> lc.Snapshot | None:
     latest = followed.snapshot()
     if latest is None or latest.id <= after_id:
         return None
-    return next(
-        (each for each in reversed(followed.snapshots()) if each.id > after_id and each.rolled_back_to is not None),
-        None,
-    )
+    found = _newest_first(followed, latest.id, after_id)
+    return next((each for each in found if each.rolled_back_to is not None), None)
+
+
+def _newest_first(followed: lc.Table, latest_id: int, after_id: int) -> Iterable[lc.Snapshot]:
+    """Return the existing snapshots (after_id, latest_id]. A few are read one by one, many with all before them."""
+    if latest_id - after_id <= _FEW_SNAPSHOTS:
+        try:
+            found = (followed.snapshot(one) for one in range(latest_id, after_id, -1))
+            return [each for each in found if each is not None]
+        except lc.SnapshotExpired:
+            pass
+    return [each for each in reversed(followed.snapshots()) if each.id > after_id]
 
 
 def _staged_and_later(followed: lc.Table, table: lc.Table, done: int, *, commit_user: str) -> list[Batch]:
