@@ -163,6 +163,7 @@ def commit_together(
 def keep_pending(table: TableContext, staged: StagedCommit) -> None:
     check_staged_commit("keep_pending", staged)
     write_pending(table.store, table.layout, staged)
+    table.snapshots.boundary.check_kept([table.layout.staged_commit(staged.commit_user, staged.commit_identifier)])
 
 
 @names_table

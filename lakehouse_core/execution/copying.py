@@ -22,7 +22,8 @@ from lakehouse_core.errors import (
 )
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.execution.engine import Engine
-from lakehouse_core.execution.expiry.reachability import DeltasAreChangelogs, NamedFiles, reachable
+from lakehouse_core.execution.expiry.branch_schemas import DeltasAreChangelogs
+from lakehouse_core.execution.expiry.reachability import NamedFiles, reachable
 from lakehouse_core.execution.tasks.copy import CopyTask, copied, run_copy
 from lakehouse_core.metadata.boundary import Boundaries, Boundary
 from lakehouse_core.metadata.changelog_log import ChangelogLog
@@ -37,13 +38,12 @@ from lakehouse_core.retry import LISTING
 from lakehouse_core.storage import is_hidden
 from lakehouse_core.storage.object_store import ObjectStore
 from lakehouse_core.storage.outcomes import clear_away, created, replaced
-from lakehouse_core.table.boundary import parse_mark as parse_boundary
-from lakehouse_core.table.boundary import serialize_boundary
+from lakehouse_core.table.boundary import BranchWork, serialize_boundary
 from lakehouse_core.table.copy_mark import CopyMark, parse_mark, serialize_mark
 from lakehouse_core.table.data_layout import DataLayout
 from lakehouse_core.table.deletion_plan import DeletionStage
 from lakehouse_core.table.file_refs import FileRef
-from lakehouse_core.table.layout import COPY_MARK, MAIN, TableLayout
+from lakehouse_core.table.layout import BRANCH_FOLDER, COPY_MARK, MAIN, TableLayout
 from lakehouse_core.table.root import Root, RootKind, root_of
 from lakehouse_core.table.snapshot import parse_snapshot, parse_tag
 
@@ -98,8 +98,7 @@ def copy_files(
         raise InvalidRequest(
             f"{source.name}: it is a branch. Copy its table, with branches=['{source.layout.branch}'] for this branch."
         )
-    branches = _open_branches(source.store, Boundaries(source.store, {}))
-    check_choice(choice, tags=source.tags.names(), branches=branches)
+    check_choice(choice, tags=source.tags.names(), branches=_open_branches(source.store))
     mark = _begin(source, target, clock)
 
     def attempt() -> CopyResult:
@@ -169,6 +168,7 @@ def _contents(source: TableContext, choice: CopyChoice) -> _Contents:
     store = source.store
     boundary = source.snapshots.boundary.first_id()
     boundaries = Boundaries(store, {MAIN.prefix: boundary})
+    branches = _open_branches(store)
     found = collect_roots(store, boundaries)
     if any(plan.stage is DeletionStage.UNLINKING and plan.made_changelog_ids for plan in found.plans):
         raise CommitConflict(
@@ -177,7 +177,8 @@ def _contents(source: TableContext, choice: CopyChoice) -> _Contents:
         )
     schemas = SchemaLog(store, MAIN)
     latest = schemas.latest()
-    branches = _open_branches(store, boundaries)
+    if _open_branches(store) != branches:
+        raise NotFound(f"{store.uri(BRANCH_FOLDER)}: a branch was created, renamed or deleted meanwhile.")
     roots = chosen_roots(found.roots, choice, branches)
     named_files = NamedFiles(
         ManifestReader(store, MAIN, Missing.NOT_FOUND),
@@ -188,13 +189,11 @@ def _contents(source: TableContext, choice: CopyChoice) -> _Contents:
     files = reachable(named_files, roots, delta_is_changelog=DeltasAreChangelogs(source, latest))
     layouts = [TableLayout(name) for name in branches if choice.branches is None or name in choice.branches]
     beside = [layout.schema(id) for layout in layouts for id in SchemaLog(store, layout).ids()]
-    beside += [layout.boundary for layout in layouts if store.infos([layout.boundary])]
     keys = [root.key for root in roots] + beside
     objects = dict(zip(keys, store.read_all(keys), strict=True))
     for layout in layouts:
-        if layout.boundary in objects:
-            # What goes on in the source does not go on in the copy.
-            first_id = parse_boundary(objects[layout.boundary], store.uri(layout.boundary)).first_kept_id
+        # The boundary by which the roots were read. What goes on in the source does not go on in the copy.
+        if first_id := max(boundaries.of(layout.prefix).first_kept_id, _first_id(roots, layout.prefix)):
             objects[layout.boundary] = serialize_boundary(first_id)
     for root in roots:
         if _root_in(objects[root.key], root) != root:
@@ -202,7 +201,7 @@ def _contents(source: TableContext, choice: CopyChoice) -> _Contents:
     ids = schemas.ids()
     if 0 not in ids:
         raise CorruptTable.missing(store.uri(MAIN.schema(0)))
-    first = min((root.snapshot_id for root in roots if _is_of_main(root, RootKind.SNAPSHOT)), default=0)
+    first = _first_id(roots, MAIN.prefix)
     return _Contents(
         files=files,
         objects=objects,
@@ -212,9 +211,24 @@ def _contents(source: TableContext, choice: CopyChoice) -> _Contents:
     )
 
 
-def _open_branches(store: ObjectStore, boundaries: Boundaries) -> list[str]:
-    """Return the names of the branches, without those that a verb creates, deletes or renames."""
-    return [name for name in branch_names(store) if not boundaries.of(TableLayout(name).prefix).is_closed]
+def _first_id(roots: Sequence[Root], prefix: str) -> int:
+    ids = (root.snapshot_id for root in roots if root.lineage == prefix and root.kind is RootKind.SNAPSHOT)
+    return min(ids, default=0)
+
+
+def _open_branches(store: ObjectStore) -> list[str]:
+    """Return the names of the branches, without those that a verb creates or deletes.
+
+    Raises CommitConflict for one that is renamed, which would be missing under both names.
+    """
+    boundaries = Boundaries(store, {})
+    marks = {name: boundaries.of(TableLayout(name).prefix) for name in branch_names(store)}
+    if renamed := [name for name, mark in marks.items() if mark.work is BranchWork.RENAMING]:
+        raise CommitConflict(
+            f"{store.uri(TableLayout(renamed[0]).folder)}: a verb renames the branch, or was interrupted. Nothing was "
+            "copied: call again when the verb has ended, or first call it again if it was interrupted."
+        )
+    return [name for name, mark in marks.items() if not mark.is_closed]
 
 
 def _copy_files(

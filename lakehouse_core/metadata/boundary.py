@@ -41,7 +41,7 @@ class Boundary:
         if mark.is_closed:
             raise NotFound(
                 f"{self._store.uri(self._layout.folder)}: the branch is closed: a verb is {mark.work} it, "
-                "or was interrupted. Wait until the verb has ended, or call it again; delete_branch removes the rest."
+                f"or was interrupted. Wait until the verb has ended. If it was interrupted, {mark.advice}."
             )
         return mark.first_kept_id
 

@@ -18,7 +18,7 @@ from lakehouse_core.metadata.tag_log import tag_in, tag_names_in
 from lakehouse_core.metadata.used_names import is_left_over
 from lakehouse_core.retry import LISTING
 from lakehouse_core.storage.object_store import Children, StoreReader
-from lakehouse_core.table.boundary import BranchWork
+from lakehouse_core.table.boundary import NO_MARK, BoundaryMark, BranchWork
 from lakehouse_core.table.deletion_plan import DeletionPlan, parse_plan
 from lakehouse_core.table.layout import (
     BRANCH_FOLDER,
@@ -158,8 +158,17 @@ def _names_in(branches: Children) -> list[str]:
     return [folder.removeprefix(BRANCH_PREFIX) for folder in branches.folders if _BRANCH.fullmatch(folder)]
 
 
+def _newness(mark: BoundaryMark) -> int:
+    """Return when to read a branch: it may get roots only from branches with a smaller number."""
+    if mark.work is BranchWork.CREATING:
+        return 2
+    # A file system makes the folder of a branch before its boundary.
+    return 1 if mark == NO_MARK else 0
+
+
 def _branch_roots(store: StoreReader, branches: Children, boundaries: Boundaries) -> Iterator[Root]:
-    for layout in map(TableLayout, _names_in(branches)):
+    # A branch that is being made takes over roots of another one, which may lose them at once: it is read after that.
+    for layout in sorted(map(TableLayout, _names_in(branches)), key=lambda each: _newness(boundaries.of(each.prefix))):
         if is_left_over(store, layout):
             continue
         roots = _roots_on(store, layout, boundaries)[0]

@@ -44,6 +44,13 @@ class BoundaryMark:
         """Whether the branch may be neither read nor written."""
         return self.work not in (None, BranchWork.FORWARDING)
 
+    @property
+    def advice(self) -> str:
+        """What to do about a branch whose verb was interrupted. One that is being renamed has all its rows."""
+        if self.work is BranchWork.RENAMING:
+            return "call rename_branch again, with another new name"
+        return "call delete_branch, which removes the rest"
+
 
 NO_MARK: Final = BoundaryMark()
 

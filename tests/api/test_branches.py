@@ -142,6 +142,35 @@ def test_a_renamed_branch_has_all_that_it_had(table: lc.Table) -> None:
     assert table.verify(data=True).findings == ()
 
 
+def test_no_commit_is_kept_for_a_branch_that_was_renamed(table: lc.Table) -> None:
+    table.create_branch("trial", at=lc.AtTag("eod"))
+    trial = table.branch("trial")
+    staged = trial.stage([{"k": 3, "v": "c"}], commit_user="job", commit_identifier=1)
+    table.rename_branch("trial", "tried")
+
+    with pytest.raises(lc.NotFound, match="the branch was deleted or renamed meanwhile"):
+        trial.keep_pending(staged)
+
+    assert not list(Path(table.uri.removeprefix("file://")).glob("lakehouse/pending/*"))
+
+
+def test_files_wait_for_readers_as_long_as_their_own_branch_says(table: lc.Table) -> None:
+    table.create_branch("trial", at=lc.AtTag("eod"))
+    table.alter(lc.SetOption("lakehouse.read.grace", "1 h"))
+    table.overwrite([{"k": 9, "v": "z"}], dynamic=False)
+    table.write([{"k": 8, "v": "y"}])
+    table.compact(full=True)
+    waiting = table.expire_snapshots(retain_max=1).files_waiting
+    trial = table.branch("trial")
+    trial.write([{"k": 3, "v": "c"}])
+    trial.expire_snapshots(retain_max=1)
+
+    assert waiting > 0
+    assert table.expire_snapshots(retain_max=1, dry_run=True).files_waiting == waiting
+    table.alter(lc.SetOption("lakehouse.read.grace", "0 s"))
+    assert sum(table.expire_snapshots(retain_max=1).files_deleted.values()) == waiting
+
+
 def test_a_branch_of_a_branch_belongs_to_the_table(table: lc.Table) -> None:
     table.create_branch("one")
     one = table.branch("one")
@@ -175,6 +204,7 @@ def test_a_name_is_used_once(table: lc.Table) -> None:
         (lambda table: table.create_branch("12"), lc.InvalidRequest, "it has digits only"),
         (lambda table: table.create_branch(" "), lc.InvalidRequest, "it is blank"),
         (lambda table: table.create_branch("a/b"), lc.InvalidRequest, "slash"),
+        (lambda table: table.create_branch(".."), lc.InvalidRequest, r"Branch '\.\.': it is the name of a folder"),
         (lambda table: table.create_branch("a$b"), lc.InvalidRequest, r"contains '\$'"),
         (lambda table: table.create_branch(5), lc.InvalidRequest, "expected a text"),
         (lambda table: table.create_branch("b", at=9), lc.NotFound, "not there yet"),

@@ -31,6 +31,8 @@ def check_branch_name(name: object) -> None:
         fault = "it is the name of the table's own line"
     elif str(name).isdigit():
         fault = "it has digits only, as the id of a snapshot"
+    elif name in (".", ".."):
+        fault = "it is the name of a folder itself"
     elif "$" in str(name):
         fault = "it contains '$', which ends the name of a branch"
     if fault is not None:
@@ -96,12 +98,12 @@ def check_free(branch: TableContext) -> None:
         if used_name(branch.store, branch.layout) is not None:
             raise name_was_used(branch)
         return
-    work = branch.snapshots.boundary.mark().work
-    if work is None or work is BranchWork.FORWARDING:
+    mark = branch.snapshots.boundary.mark()
+    if not mark.is_closed:
         raise InvalidRequest(f"Branch {shown(name)} exists already: delete it first, or use another name.")
     raise InvalidRequest(
-        f"Branch {shown(name)}: a verb is {work} it, or was interrupted. Wait until it has ended, or call "
-        "delete_branch, which removes the rest."
+        f"Branch {shown(name)}: a verb is {mark.work} it, or was interrupted. Wait until the verb has ended. If it was "
+        f"interrupted, {mark.advice}."
     )
 
 

@@ -44,11 +44,7 @@ def rename_branch(table: TableContext, name: str, new_name: str, *, dry_run: boo
     check_branch_name(new_name)
     old, new = existing_branch(table, name), table.on_branch(new_name)
     check_understood(table.store.uri(""), table.on_branch(None).schemas.latest())
-    if kept := all_kept(old.store, old.layout):
-        raise InvalidRequest(
-            f"Branch {shown(name)}: a commit of {kept[0].commit_user}/{kept[0].commit_identifier} is staged for it. "
-            "Commit or forget it, then rename the branch."
-        )
+    _check_nothing_staged(old)
     before = old.snapshots.boundary.mark()
     is_same_call = before.work is not None and used_name(new.store, new.layout) == UsedName(token=before.token)
     if is_same_call and _is_open(new):
@@ -73,6 +69,14 @@ def rename_branch(table: TableContext, name: str, new_name: str, *, dry_run: boo
         mark = _closed(old, before, token)
         _make(old, new, mark)
         _remove_old(old, mark)
+
+
+def _check_nothing_staged(old: TableContext) -> None:
+    if kept := all_kept(old.store, old.layout):
+        raise InvalidRequest(
+            f"Branch {shown(old.layout.branch)}: a commit of {kept[0].commit_user}/{kept[0].commit_identifier} is "
+            "staged for it. Commit or forget it, then rename the branch."
+        )
 
 
 def _closed(old: TableContext, before: BoundaryMark, token: str) -> BoundaryMark:
@@ -113,6 +117,8 @@ def _make(old: TableContext, new: TableContext, mark: BoundaryMark) -> None:
     """Claim the new branch, fill it and open it; after an error, if possible, open the old one again."""
     written: list[str] = []
     try:
+        # One that is kept from now on finds the branch closed.
+        _check_nothing_staged(old)
         _fill(old, new, mark, written)
     except LakehouseError:
         # Whatever cannot be undone now is left to the next call, of which the error tells.

@@ -10,8 +10,8 @@ from typing import Final
 
 from lakehouse_core.errors import StorageUnavailable
 from lakehouse_core.execution.context import TableContext
+from lakehouse_core.execution.expiry.branch_schemas import DeltasAreChangelogs, Graces
 from lakehouse_core.execution.expiry.reachability import (
-    DeltasAreChangelogs,
     NamedFiles,
     on_all_roots,
     pending_files,
@@ -24,7 +24,7 @@ from lakehouse_core.metadata.deletion_plans import advance, current_plans, skip_
 from lakehouse_core.metadata.manifest_reader import ManifestReader, Missing
 from lakehouse_core.metadata.read_ahead import both, in_order
 from lakehouse_core.metadata.roots import Roots, collect_roots
-from lakehouse_core.planning.expiry.deletion import as_roots, deletion_order, is_due
+from lakehouse_core.planning.expiry.deletion import as_roots, deletion_order
 from lakehouse_core.progress import NOBODY, Watch
 from lakehouse_core.storage.object_store import FolderStore, ObjectInfo, StoreReader
 from lakehouse_core.table.data_layout import DataLayout
@@ -79,7 +79,7 @@ def finish_deletions(
     deleted.
     """
     store = table.store
-    grace_millis = schema.table_options.read_grace_millis
+    graces = Graces(table, schema)
     known = {plan.uuid for plan in unlinked}
     begun = []
     covered = []
@@ -102,25 +102,22 @@ def finish_deletions(
             else:
                 begun.append(plan)
     waiting_keys: frozenset[str] = frozenset()
-    if grace_millis > 0:
-        for plan in begun:
-            waiting, waiting_keys = _waiting(
-                table,
-                schema,
-                plan,
-                _waiting_plans(plans),
-                dry_run=DryRun(),
-                boundaries=boundaries,
-                now_millis=now_millis,
-            )
-            advance(store, plan, waiting)
-            plans = current_plans(store)
+    for plan in filter(graces.waits, begun):
+        waiting, waiting_keys = _waiting(
+            table,
+            schema,
+            plan,
+            _waiting_plans(plans),
+            dry_run=DryRun(),
+            boundaries=boundaries,
+            now_millis=now_millis,
+        )
+        advance(store, plan, waiting)
+        plans = current_plans(store)
     plans = tuple(plan for plan in plans if plan.key not in covered)
     # Without readers to wait for, files of roots unlinked now are deleted now.
-    at_once = {plan.uuid for plan in begun} if grace_millis == 0 else set()
-    due = tuple(
-        plan for plan in plans if plan.uuid in at_once or is_due(plan, grace_millis=grace_millis, now_millis=now_millis)
-    )
+    at_once = {plan.uuid for plan in begun if not graces.waits(plan)}
+    due = tuple(plan for plan in plans if plan.uuid in at_once or graces.is_over(plan, now_millis=now_millis))
     deleted = _delete(table, schema, due, boundaries, watch=watch) if due else Deleted()
     left = (plan for plan in plans if plan.key not in deleted.plan_keys)
     return replace(
@@ -134,7 +131,7 @@ def finish_deletions(
 def preview(table: TableContext, schema: TableSchema, dry_run: DryRun, *, boundary: int) -> Deleted:
     """Return the result that `finish_deletions` would have after the unlinking of `dry_run`; change nothing."""
     store = table.store
-    grace_millis, now_millis = schema.table_options.read_grace_millis, storage_now_millis(table)
+    graces, now_millis = Graces(table, schema), storage_now_millis(table)
     stored = current_plans(store)
     boundaries = Boundaries(store, {table.layout.prefix: boundary})
     begun = [
@@ -149,18 +146,17 @@ def preview(table: TableContext, schema: TableSchema, dry_run: DryRun, *, bounda
     begun += dry_run.plans
     covered = [plan for plan in begun if is_covered(store, plan, boundaries)]
     begun = [plan for plan in begun if plan not in covered]
-    due = [plan for plan in stored if is_due(plan, grace_millis=grace_millis, now_millis=now_millis)]
+    due = [plan for plan in stored if graces.is_over(plan, now_millis=now_millis)]
     waiting = _waiting_plans(stored)
     waiting_keys: frozenset[str] = frozenset()
-    if grace_millis == 0:
-        due += begun
-    else:
-        dry_run = replace(dry_run, waiting=tuple(begun))
-        for plan in begun:
-            new, waiting_keys = _waiting(
-                table, schema, plan, waiting, dry_run=dry_run, boundaries=boundaries, now_millis=now_millis
-            )
-            waiting = [*waiting, new]
+    due += (plan for plan in begun if not graces.waits(plan))
+    begun = list(filter(graces.waits, begun))
+    dry_run = replace(dry_run, waiting=tuple(begun))
+    for plan in begun:
+        new, waiting_keys = _waiting(
+            table, schema, plan, waiting, dry_run=dry_run, boundaries=boundaries, now_millis=now_millis
+        )
+        waiting = [*waiting, new]
     ended = [plan.key for plan in covered if plan in stored]
     if not due:
         return Deleted(plan_keys=tuple(ended), waiting=tuple(waiting), waiting_keys=tuple(sorted(waiting_keys)))

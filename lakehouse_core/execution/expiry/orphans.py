@@ -11,10 +11,10 @@ from typing import Final
 
 from lakehouse_core.errors import CorruptTable, InvalidRequest, NotFound
 from lakehouse_core.execution.context import TableContext
+from lakehouse_core.execution.expiry.branch_schemas import DeltasAreChangelogs
 from lakehouse_core.execution.expiry.deletion import remove_empty_folders, storage_now_millis
 from lakehouse_core.execution.expiry.expire import check_understood
 from lakehouse_core.execution.expiry.reachability import (
-    DeltasAreChangelogs,
     NamedFiles,
     on_all_roots,
     pending_files,

@@ -9,18 +9,16 @@ from functools import partial
 from typing import TypeVar
 
 from lakehouse_core.errors import CorruptTable, NotFound, StorageUnavailable, UnsupportedFeature
-from lakehouse_core.execution.context import TableContext
+from lakehouse_core.execution.expiry.branch_schemas import DeltasAreChangelogs
 from lakehouse_core.metadata.manifest_reader import ManifestReader
 from lakehouse_core.metadata.read_ahead import in_order
 from lakehouse_core.metadata.roots import Roots
-from lakehouse_core.options import ChangelogProducer
 from lakehouse_core.retry import LISTING
 from lakehouse_core.table.data_file import DataFile, FileSource
 from lakehouse_core.table.data_layout import DataLayout
 from lakehouse_core.table.deletion_plan import DeletionPlan
 from lakehouse_core.table.file_refs import FileKind, FileRef, data_files, index_file, manifest_file, message_files
 from lakehouse_core.table.joined_changelog import object_name
-from lakehouse_core.table.layout import layout_at
 from lakehouse_core.table.manifest import (
     EntryKind,
     ManifestEntry,
@@ -29,7 +27,6 @@ from lakehouse_core.table.manifest import (
     merge_entries,
 )
 from lakehouse_core.table.root import Root, RootKind, lineages, metadata_files, needed
-from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.staged_commit import StagedCommit
 
 T = TypeVar("T")
@@ -105,39 +102,6 @@ class NamedFiles:
                 "compact the table without that option."
             )
         return external_path is None
-
-
-class DeltasAreChangelogs:
-    """Whether the changes of a root are the rows that its delta added, by the schema of its branch.
-
-    `schema` is that of `table`; the schemas of other branches are read where a root needs them.
-    """
-
-    def __init__(self, table: TableContext, schema: TableSchema) -> None:
-        self._table = table
-        self._own = schema
-        self._known = {table.layout.prefix: _has_no_producer(schema)}
-
-    def of(self, root: Root) -> bool:
-        """Return the answer for a root; False for one that is not a changelog. Raises CorruptTable."""
-        if root.kind is not RootKind.CHANGELOG:
-            return False
-        # A plan stands for the roots that it unlinked.
-        prefix = root.lineage.removeprefix(f"{root.key}/")
-        if prefix not in self._known:
-            self._known[prefix] = _has_no_producer(self._latest(prefix))
-        return self._known[prefix]
-
-    def _latest(self, prefix: str) -> TableSchema:
-        try:
-            return self._table.on_branch(layout_at(prefix).branch).schemas.latest()
-        except NotFound:
-            # The branch was deleted, and its readers may not have ended.
-            return self._own
-
-
-def _has_no_producer(schema: TableSchema) -> bool:
-    return schema.table_options.changelog_producer is ChangelogProducer.NONE
 
 
 def unlinked_files(named_files: NamedFiles, plans: Iterable[DeletionPlan]) -> dict[str, FileRef]:
@@ -245,7 +209,7 @@ def reachable_among(
     roots: Iterable[Root],
     candidates: Mapping[str, FileRef],
     *,
-    delta_is_changelog: "DeltasAreChangelogs",
+    delta_is_changelog: DeltasAreChangelogs,
 ) -> set[str]:
     """Return the keys of those `candidates` that a root needs. Memory grows with the candidates only.
 
@@ -255,7 +219,7 @@ def reachable_among(
 
 
 def reachable(
-    named_files: NamedFiles, roots: Iterable[Root], *, delta_is_changelog: "DeltasAreChangelogs"
+    named_files: NamedFiles, roots: Iterable[Root], *, delta_is_changelog: DeltasAreChangelogs
 ) -> Mapping[str, FileRef]:
     """Return all files that the roots need, by key. Memory grows with the files that manifests name.
 
@@ -266,7 +230,7 @@ def reachable(
 
 
 def _found(
-    search: "_Search", roots: Iterable[Root], *, delta_is_changelog: "DeltasAreChangelogs"
+    search: "_Search", roots: Iterable[Root], *, delta_is_changelog: DeltasAreChangelogs
 ) -> Mapping[str, FileRef]:
     named_files = search.named_files
     reduced = [needed(root, delta_is_changelog=delta_is_changelog.of(root)) for root in roots]

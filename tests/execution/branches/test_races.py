@@ -3,7 +3,9 @@ deleted, nothing acknowledged is lost, and what is left can be finished or remov
 """
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from threading import Barrier
 
 import pytest
 
@@ -200,6 +202,54 @@ def test_a_commit_to_a_branch_that_goes_is_in_it_or_is_told_not_to_be(verb: Acti
         expire(context_of(table.store, table.clock))
         assert table.findings() == [], number
     assert True in outcomes
+
+
+@pytest.mark.parametrize("new", ["a", "z"])
+def test_an_expiry_finds_the_files_of_a_branch_that_is_renamed_while_it_reads_the_roots(new: str) -> None:
+    table = table_with_branch()
+    delete_tag(table.context, "t")
+    expected = states(table)["old"]
+    turn = Barrier(2, timeout=60)
+
+    def pause() -> None:
+        # Once to let the other verb go on, once to wait until it pauses or ends.
+        turn.wait()
+        turn.wait()
+
+    def rename_in_three_parts(call: Call) -> None:
+        is_claimed = call.method != "read" and call.key.startswith(f"branch/branch-{new}/") and not paused
+        is_last = call.method == "delete" and call.key == "branch/branch-old/lakehouse/boundary"
+        if (is_claimed and not call.key.endswith("boundary")) or is_last:
+            paused.append(call)
+            pause()
+
+    def rename() -> None:
+        rename_branch(context_of(FaultyStore(table.store, on_call=rename_in_three_parts), renames), "old", new)
+        turn.wait()
+
+    def between_two_branches(call: Call) -> None:
+        folder = call.key.split("/")[1] if call.key.startswith("branch/branch-") and "snapshot" in call.key else None
+        if folder is not None and folder not in read:
+            read.append(folder)
+            if len(read) == 2:
+                turn.wait()
+                turn.wait()
+
+    paused: list[Call] = []
+    read: list[str] = []
+    renames = VirtualClock(seed=1, now_millis=table.clock.now_millis())
+    with ThreadPoolExecutor(1) as threads:
+        renaming = threads.submit(rename)
+        turn.wait()
+        expire(context_of(FaultyStore(table.store, on_call=between_two_branches), table.clock), retain_max=1)
+        turn.wait()
+        turn.wait()
+        renaming.result()
+
+    assert len(paused) == 2
+    assert len(read) == 2
+    assert states(table)[new] == expected
+    check_sound(table)
 
 
 KILLED = [create_from_tag, create_from_snapshot, delete_old, rename_old]
