@@ -148,9 +148,8 @@ class Catalog:
         )
 
     def table(self, name: str) -> Table:
-        """Open `database.table`, or a branch as `database.table$branch_name`.
-
-        Raises NotFound naming near matches, CorruptTable for an unreadable schema.
+        """Open `database.table`, or its branch `database.table$branch_name`. Raises NotFound naming near matches,
+        CorruptTable for an unreadable schema.
         """
         return self._context.table(name)
 
