@@ -123,7 +123,7 @@ def test_a_table_whose_commits_a_database_decides_is_the_same_on_spark(tmp_path:
 
 def test_the_keys_of_a_machines_role_are_found_and_renewed_by_driver_and_tasks() -> None:
     with S3Stub() as stub, metadata_server(stub) as role:
-        stub.secrets, role.lifetime_seconds = {}, 10
+        stub.secrets, role.lifetime_seconds = {}, 5
         environ = {
             "AWS_METADATA_ENDPOINT": role.endpoint,
             "AWS_REGION": REGION,
