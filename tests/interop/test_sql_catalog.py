@@ -33,8 +33,10 @@ SHARED = [
     ("2.0.0", "postgresql", True),
     pytest.param("2.0.0", "mariadb", False, marks=pytest.mark.mariadb),
     MARIADB,
-    ("1.4.2", "sqlite", True),
-    ("1.4.2", "postgresql", False),
+    # A process of Java 1.4.2 that has committed cannot change a table any more where the lock is in SQLite: it leaves a
+    # read open.
+    ("1.4.2", "sqlite", False),
+    ("1.4.2", "postgresql", True),
 ]
 LOCKED = [("2.0.0", "sqlite", True), ("2.0.0", "postgresql", True), MARIADB, ("1.4.2", "sqlite", True)]
 by_catalog = pytest.mark.parametrize(("judge", "names", "takes_lock"), SHARED, indirect=["judge", "names"])
