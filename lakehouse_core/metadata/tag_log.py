@@ -37,19 +37,39 @@ class TagLog:
         try:
             return read_tag(self._store, self._layout.tag(name))
         except NotFound as error:
-            known = ", ".join(self.names())
-            others = f"The tags are: {known}." if known else "The table has no tags."
-            raise NotFound(f"Tag {name!r} does not exist. {others}") from error
+            raise self._not_found(name) from error
+
+    def tag_among_all(self, name: str) -> Tag:
+        """Return one tag that is about to be deleted, replaced or renamed, after all others were read.
+
+        Once its file is gone, a copy of it under another name looks like the tag renamed by another engine.
+        Raises NotFound naming the existing tags, CorruptTable for any of them.
+        """
+        tag = self.all().get(name)
+        if tag is None:
+            raise self._not_found(name)
+        return tag
 
     def all(self) -> dict[str, Tag]:
         """Return all tags by name, names sorted."""
+
+        def read() -> dict[str, Tag]:
+            keys = {name: self._layout.tag(name) for name in self.names()}
+            found = self._store.read_all(list(keys.values()))
+            return {name: tag_in(self._store, key, data) for (name, key), data in zip(keys.items(), found, strict=True)}
+
         return LISTING.call(
-            lambda: {name: read_tag(self._store, self._layout.tag(name)) for name in self.names()},
+            read,
             on=(NotFound,),
             exhausted=lambda attempts: StorageUnavailable(
                 f"{self._store.uri('')}: a tag vanished in each of {attempts} attempts to read all. Try again."
             ),
         )
+
+    def _not_found(self, name: str) -> NotFound:
+        known = ", ".join(self.names())
+        others = f"The tags are: {known}." if known else "The table has no tags."
+        return NotFound(f"Tag {name!r} does not exist. {others}")
 
 
 def tag_names(store: StoreReader, layout: TableLayout) -> list[str]:

@@ -243,8 +243,9 @@ def _expire(copy: Copy) -> None:
     copy.again().expire_snapshots(retain_max=2, retain_min=1)
 
 
-def _delete_tag(copy: Copy) -> None:
-    copy.again().delete_tag("one")
+def _then_expire(change: Callable[[lc.Table], object], copy: Copy) -> None:
+    """Change a tag, and once the readers of its former state have ended, let the files of that state go."""
+    change(copy.again())
     copy.clock.sleep(_READ_GRACE_SECONDS)
     copy.again().expire_snapshots()
 
@@ -258,7 +259,9 @@ ACTIONS: Mapping[str, Callable[[Copy], object]] = {
     "compact": lambda copy: copy.again().compact(full=True),
     "compact manifests": lambda copy: copy.again().compact_manifests(),
     "expire": _expire,
-    "delete a tag": _delete_tag,
+    "delete a tag": partial(_then_expire, lambda table: table.delete_tag("one")),
+    "replace a tag": partial(_then_expire, lambda table: table.replace_tag("one")),
+    "rename a tag": partial(_then_expire, lambda table: table.rename_tag("one", "three")),
     "commit what is pending": _commit_pending,
 }
 

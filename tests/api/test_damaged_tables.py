@@ -87,6 +87,12 @@ def test_an_expiry_that_meets_an_exchanged_manifest_deletes_nothing(shape: str) 
     assert faults_of_actions(damage) == []
 
 
+def test_a_tag_whose_file_is_a_copy_of_another_ones_is_found_before_that_one_goes() -> None:
+    damage = next(each for each in exchanges("parquet keys") if each.what.endswith("tag-two is a copy of tag/tag-one"))
+
+    assert faults_of_actions(damage) == []
+
+
 def test_the_tables_have_every_kind_of_file() -> None:
     kinds = {kind_of(key) for shape in SHAPES for key in table_of(shape).objects}
 

@@ -7,7 +7,6 @@ Source: docs/semantics/maintenance.md#tags, docs/reliability/deletion.md#tags.
 from lakehouse_core.errors import (
     CommitConflict,
     InvalidRequest,
-    NotFound,
     shown,
 )
 from lakehouse_core.execution.context import TableContext
@@ -48,11 +47,10 @@ def replace_tag(
     key = table.layout.tag(name)
     schema = table.schemas.latest()
     check_understood(table.store.uri(""), schema)
+    table.tags.tag_among_all(name)
     found = table.store.read_versioned(key)
     if found is None:
-        # Raises NotFound, which names the existing tags.
-        table.tags.tag(name)
-        raise NotFound(f"Tag {shown(name)} was made just now. Call again.")
+        raise CommitConflict(f"Tag {shown(name)} was deleted meanwhile. Nothing was replaced: call again.")
     deletion = tag_deletion(table, name, tag_in(table.store, key, found[0]).snapshot)
     source_key, data = tag_source(table, snapshot_id)
     content, tag = tag_content(name, data, source_key, table.clock, retention_millis)
@@ -77,7 +75,7 @@ def rename_tag(table: TableContext, name: str, new_name: str, *, dry_run: bool =
     """
     check_name_for_file("Tag", name)
     check_name_for_file("Tag", new_name)
-    tag = table.tags.tag(name)
+    tag = table.tags.tag_among_all(name)
     key, new_key = table.layout.tag(name), table.layout.tag(new_name)
     found = table.store.read_versioned(key)
     if found is None:

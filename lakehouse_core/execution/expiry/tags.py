@@ -103,12 +103,12 @@ def take_back(table: TableContext, name: str, tag: Tag) -> None:
 def delete_tag(table: TableContext, name: str, *, dry_run: bool = False) -> ExpiryResult:
     """Delete a tag and, when its readers have ended, the files that only the tag needed.
 
-    With `dry_run` nothing changes; the result is that of a run. Raises NotFound,
+    With `dry_run` nothing changes; the result is that of a run. Raises NotFound, CorruptTable for any tag,
     WriteOutcomeUnknown when it stopped midway: the next expiry completes the deletion.
     """
     schema = table.schemas.latest()
     check_understood(table.store.uri(""), schema)
-    deletion = tag_deletion(table, name, table.tags.tag(name).snapshot)
+    deletion = tag_deletion(table, name, table.tags.tag_among_all(name).snapshot)
     if dry_run:
         planned = DryRun(plans=(deletion,))
         return deletion_result(
