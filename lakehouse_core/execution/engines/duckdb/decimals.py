@@ -61,7 +61,7 @@ def size_decimals(typed: Any) -> None:
 
 
 def size_of(node: Any) -> Size | None:
-    """Return the size of a node of a typed query; None if it is no decimal, or its size is not known."""
+    """Return the size of a node of a typed query; None if it is not a decimal, or its size is not known."""
     if isinstance(node, exp.Literal) and not node.is_string and "." in str(node.this):
         return _of_literal(node)
     kind = getattr(node, "type", None)
@@ -133,7 +133,7 @@ def _outputs_of_both(query: Any, outputs: dict[int, dict[str, Size | None]]) -> 
     first, second = (outputs.get(id(each.unnest())) for each in (query.this, query.expression))
     if first is None or second is None or len(first) != len(second):
         return {}
-    # Where one side is no decimal, or is of a size that is not known, so is what both make.
+    # The size is not known where it is not known on both sides.
     return {
         name: None if one is None or other is None else _wider(one, other)
         for (name, one), other in zip(first.items(), second.values(), strict=True)
