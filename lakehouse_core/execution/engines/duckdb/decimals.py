@@ -101,9 +101,9 @@ def _size(node: Any, scope: Scope, outputs: dict[int, dict[str, Size | None]]) -
         case exp.Literal():
             return size_of(node)
         case exp.Sum() if (size := size_of(node.this)) is not None:
-            return _bounded(size[0] + 10, size[1])
+            return min(size[0] + 10, _MOST_DIGITS), size[1]
         case exp.Avg() if (size := size_of(node.this)) is not None:
-            return _bounded(size[0] + 4, size[1] + 4)
+            return min(size[0] + 4, _MOST_DIGITS), min(size[1] + 4, _MOST_DIGITS)
         case exp.Case():
             return _widest([*(each.args["true"] for each in node.args["ifs"]), node.args.get("default")])
         case exp.If():
@@ -166,11 +166,14 @@ def _widest(nodes: list[Any]) -> Size | None:
 
 def _wider(one: Size, other: Size) -> Size:
     scale = max(one[1], other[1])
-    return _bounded(max(one[0] - one[1], other[0] - other[1]) + scale, scale)
+    before = max(one[0] - one[1], other[0] - other[1])
+    return min(before + scale, _MOST_DIGITS), min(scale, _MOST_DIGITS - before)
 
 
 def _bounded(digits: int, scale: int) -> Size:
-    """Return a size of at most 38 digits. Beyond them Spark keeps those before the point."""
+    """Return the size of a computed number of at most 38 digits: of those behind the point six stay, if there were as
+    many, and more if those before it leave room.
+    """
     if digits <= _MOST_DIGITS:
         return digits, scale
     return _MOST_DIGITS, max(_MOST_DIGITS - (digits - scale), min(scale, _LEAST_SCALE))
