@@ -220,7 +220,7 @@ def test_what_a_store_answers_comes_with_what_to_do(store: ObjectStore, code: st
         (
             "s3://lake/x",
             {"endpoint": f"https://example.com/?X-Amz-Security-Token={SECRET}"},
-            "found a password or a sig",
+            "found a password, a key or a sig",
         ),
         ("s3://lake/x", {"access-key": "a"}, "access-key and secret-key belong together"),
         ("s3://lake/x", {"session-token": "a"}, "access-key and secret-key belong together"),

@@ -180,8 +180,8 @@ def _of_environment(kind: type[RemoteSettings]) -> dict[str, str]:
 def _check_endpoint(endpoint: str, *, allow_http: bool) -> None:
     if has_secret(endpoint):
         raise InvalidRequest(
-            "storage: endpoint: found a password or a signature in the address. Expected that of a service without "
-            "user and password, as in https://s3.example.com; give the credentials in the environment."
+            "storage: endpoint: found a password, a key or a signature in the address. Expected that of a service "
+            "without user and password, as in https://s3.example.com; give the credentials in the environment."
         )
     parts = urlsplit(endpoint)
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.username is not None:
