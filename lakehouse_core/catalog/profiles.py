@@ -16,7 +16,7 @@ FILE_VARIABLE: Final = "LAKEHOUSE_PROFILES"
 _DEFAULT_FILE: Final = "~/.lakehouse.yaml"
 _TEXTS: Final = ("warehouse", "metastore")
 _MAPPINGS: Final = ("storage", "metastore_options")
-_SECRETS: Final = ("secret", "password", "token")
+_SECRETS: Final = ("secret", "password", "token", "account-key")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
