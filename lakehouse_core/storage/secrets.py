@@ -13,11 +13,11 @@ from urllib.parse import unquote
 _PASSWORD: Final = re.compile(
     r"""
     (?<![a-z0-9+.-])
-    (?: (?:s3[an]?|gs|az|abfss?|oss):/*[^/?#@:\[]*:
-      | (?:s3[an]?|gs|oss):/*(?=[^/?#@]*@)
+    (?: (?:s3[an]?|gs|az|abfss?|oss):/+[^/?#@:\[]*:
+      | (?:s3[an]?|gs|oss):/+(?=[^/?#@]*@)
       | (?!file:)[a-z][a-z0-9+.-]+:/{1,2}[^/?#@:\[]*:(?!\d+(?:[/?#]|$))
     )[^@]*@
-    | ^\s*(?://)?(?!(?:file|memory|hdfs|viewfs):|[a-z][a-z0-9+.-]+://|(?:s3[an]?|gs|az|abfss?|oss):)[\w+.-]{2,}:[^@]+@
+    | ^\s*(?://)?(?!(?:file|memory|hdfs|viewfs):|[a-z][a-z0-9+.-]+://|(?:s3[an]?|gs|az|abfss?|oss):/)[\w+.-]{2,}:[^@]+@
     """,
     re.IGNORECASE | re.VERBOSE,
 )

@@ -70,6 +70,7 @@ key=1/pass=2
 lake/key=1
 /data/sig=1/token=2
 /data/ann:1@home
+/data/s3:old:1@home
 file:///data/ann:1@home
 s3://lake/wh
 s3://lake/dt=2024-01-01/sig=1
