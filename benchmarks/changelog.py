@@ -16,7 +16,7 @@ from benchmarks.compaction import compact
 from lakehouse_core.clock import SystemClock
 from lakehouse_core.data_files.parquet.writer import Encoding
 from lakehouse_core.data_files.writer import DataFileWriter, FileNames, FileOutput, FileSettings
-from lakehouse_core.execution.tasks.changelog_merge import ChangelogMerge
+from lakehouse_core.execution.tasks.changelogs.merge import ChangelogMerge
 from lakehouse_core.execution.tasks.merge_scan import BucketFiles, merged_records
 from lakehouse_core.planning.compaction.plan import CompactionPlan, Merge
 from lakehouse_core.storage import LocalStore

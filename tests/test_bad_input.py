@@ -242,6 +242,7 @@ CASES: dict[str, list[tuple[Call, type[lc.LakehouseError], str]]] = {
                 (("sqlite://data/c.db",), INVALID, "found a host or settings in the address of SQLite"),
                 (("postgresql://h/d?password=x",), INVALID, "found a password among the settings after '?'"),
                 (("mysql://h/d?passwd=x",), INVALID, "found a password among the settings after '?'"),
+                (("postgresql://h/d?api_key=x",), INVALID, "found a password among the settings after '?'"),
                 (("sqlite:////c.db", {"x": "1"}), INVALID, "no option 'x' of a SQL catalog.*Expected catalog"),
                 (("sqlite:////c.db", {"lock.enable": "true"}), INVALID, "Did you mean lock.enabled?"),
                 (("sqlite:////c.db", {"lock.enabled": "yes"}), INVALID, "lock.enabled is 'yes'. Expected true or"),

@@ -6,14 +6,16 @@ import re
 import shlex
 import subprocess
 import sys
+import tomllib
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
+import click
 import pytest
 
 import lakehouse_core as lc
-from lakehouse_core.cli.program import run
+from lakehouse_core.cli.program import cli, run
 from lakehouse_core.planning.findings import Invariant
 from tests.limits import HANGS_AFTER_SECONDS
 
@@ -153,6 +155,35 @@ def test_every_file_that_a_page_names_is_there():
 
     assert [name for name in sorted(named) if not (ROOT / name).exists()] == []
     assert len(named) > 30
+
+
+def test_the_home_page_leads_to_every_page_for_users():
+    listed = {link.partition("#")[0] for link in LINK.findall((DOCS / "index.md").read_text())}
+
+    assert {page.name for page in DOCS.glob("*.md")} - listed == {"index.md"}
+
+
+def test_the_picture_of_the_architecture_names_every_layer():
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    layers = {
+        name.strip()
+        for contract in contracts
+        if contract["type"] == "layers"
+        for line in contract["layers"]
+        for name in line.split("|")
+    }
+    picture = re.search(r"```\n(orchestration/.*?)```", (ROOT / "ARCHITECTURE.md").read_text(), re.DOTALL)
+
+    assert picture is not None
+    assert layers - {*re.findall(r"\w+", picture[1])} == set()
+    assert len(layers) > 50
+
+
+def test_the_page_of_the_shell_shows_every_verb():
+    lines = map(str.split, (DOCS / "shell.md").read_text().splitlines())
+    said = {words[1] for words in lines if words[:1] == ["lakehouse"]}
+
+    assert {*cli.list_commands(click.Context(cli))} - said == {"completion"}
 
 
 @pytest.mark.parametrize("what", BANNED)

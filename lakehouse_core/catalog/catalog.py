@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from lakehouse_core.api.arguments import checks_flags, idle_millis, mapping_of
+from lakehouse_core.api.arguments import checks_flags
 from lakehouse_core.api.local_engine import local_engine
 from lakehouse_core.api.reports import CompactionReport, CopyReport
 from lakehouse_core.api.system.tables import SystemTable
@@ -23,7 +23,6 @@ from lakehouse_core.clock import Clock
 from lakehouse_core.display import page
 from lakehouse_core.errors import InvalidRequest, shown
 from lakehouse_core.execution.engine import Engine
-from lakehouse_core.planning.commit.checks import check_properties
 from lakehouse_core.planning.fleet.cost import RATES, Budget, Rates
 from lakehouse_core.planning.fleet.operations import OPERATIONS, Operation
 from lakehouse_core.progress import Listener, unfailing
@@ -269,21 +268,14 @@ class Catalog:
         continue. `progress` receives the progress of the call and of each table.
         Raises NotFound when no table matches, InvalidRequest.
         """
-        # Arguments that fit no table are refused once, not in each table's report.
-        idle_millis(partition_idle)
-        check_properties(mapping_of("properties", properties))
-
-        def compact(name: str, listener: Listener | None) -> CompactionReport:
-            return self.table(name).compact(
-                full=full, partition_idle=partition_idle, dry_run=dry_run, properties=properties, progress=listener
-            )
-
-        return each_table.each_table(
-            self.matching(tables, database=database),
-            compact,
-            lambda name, error: CompactionReport(table=name, dry_run=dry_run, error=error),
-            verb="compact",
-            phase="compacting the tables",
+        return each_table.compact(
+            self._context,
+            tables,
+            database=database,
+            full=full,
+            partition_idle=partition_idle,
+            dry_run=dry_run,
+            properties=properties,
             progress=progress,
         )
 

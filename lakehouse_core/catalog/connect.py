@@ -100,8 +100,9 @@ def address_of(
         )
     if isinstance(found, str) and has_secret(found):
         raise InvalidRequest(
-            "Warehouse: found a password or a signature in the address, which ends in messages and logs. Leave it out, "
-            "and set the credentials in the environment, or as {env: NAME} in a profile (docs/catalogs.md#profiles)."
+            "Warehouse: found a password, a key or a signature in the address, which ends in messages and logs. "
+            "Leave it out, and set the credentials in the environment, or as {env: NAME} in a profile "
+            "(docs/catalogs.md#profiles). A folder whose name has a colon and an @ is written with ./ before it."
         )
     if not isinstance(found, str) or is_broken(found):
         raise InvalidRequest(f"Warehouse {shown(found)}: expected {EXPECTED_ADDRESS}.")
@@ -142,8 +143,12 @@ def _sql_metastore(
     except ModuleNotFoundError as error:
         if error.name != "sqlalchemy":
             raise
+        # The extra of a server brings its driver, too.
+        kind = str(metastore).strip().partition(":")[0].partition("+")[0].lower()
+        extra = {"postgres": "postgresql", "postgresql": "postgresql", "mysql": "mysql", "mariadb": "mysql"}
         raise InvalidRequest(
-            "metastore: the package sqlalchemy is not installed. Run pip install 'paimon-lakehouse[sql]'."
+            "metastore: the package sqlalchemy is not installed. Run pip install "
+            f"'paimon-lakehouse[{extra.get(kind, 'sql')}]'."
         ) from error
     if decides:
         store = decided_store(metastore, options, store, clock)

@@ -16,7 +16,7 @@ FILE_VARIABLE: Final = "LAKEHOUSE_PROFILES"
 _DEFAULT_FILE: Final = "~/.lakehouse.yaml"
 _TEXTS: Final = ("warehouse", "metastore")
 _MAPPINGS: Final = ("storage", "metastore_options")
-_SECRETS: Final = ("secret", "password", "token")
+_SECRETS: Final = ("secret", "password", "token", "account-key")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,8 +105,8 @@ def _text(given: Any, where: str, name: str) -> str:
                 )
             if has_secret(given):
                 raise InvalidRequest(
-                    f"{where}: found a password or a signature in the address. Leave it out, and give the credentials "
-                    "in the environment, or as {env: NAME} under storage."
+                    f"{where}: found a password, a key or a signature in the address. Leave it out, and give the "
+                    "credentials in the environment, or as {env: NAME} under storage."
                 )
             return given
     raise InvalidRequest(f"{where}: found {type(given).__name__}, expected a text or {{env: NAME}}.")

@@ -16,7 +16,7 @@ from lakehouse_core.storage.opening import (
     parse_location,
     with_storage,
 )
-from lakehouse_core.storage.secrets import has_secret
+from lakehouse_core.storage.secrets import has_secret, is_secret_setting
 
 __all__ = [
     "EXPECTED_ADDRESS",
@@ -39,6 +39,7 @@ __all__ = [
     "home_expanded",
     "inside",
     "is_hidden",
+    "is_secret_setting",
     "is_temp",
     "is_there",
     "open_store",

@@ -1,4 +1,4 @@
-"""Secrets in addresses: passwords and signatures that a user wrote into one.
+"""Secrets in addresses: passwords, keys and signatures that a user wrote into one.
 
 Rule: an address ends in messages, logs and plans, so it holds no secret, and a refusal does not repeat it.
 Source: docs/object-stores.md#settings.
@@ -8,22 +8,42 @@ import re
 from typing import Final
 from urllib.parse import unquote
 
-# scheme://user:password@host, also with a slash in the password. A path has no user; an address with a port has none in
-# it, and a bucket has no port.
+# user:password@host, also with a slash in the password. A bucket has no port and no user; another host may have both,
+# and a path after it may hold any sign. Where no scheme is known, what stands before the colon is the user.
 _PASSWORD: Final = re.compile(
-    r"(?<![a-z0-9+.-])(?!file:)(?:(?:s3[an]?|gs|az|abfss?|oss):/{1,2}[^/?#@:\[]*:"
-    r"|[a-z][a-z0-9+.-]+:/{1,2}[^/?#@:\[]*:(?!\d+(?:[/?#]|$)))[^@]*@",
-    re.IGNORECASE,
+    r"""
+    (?<![a-z0-9+.-])
+    (?: (?:s3[an]?|gs|az|abfss?|oss):/+[^/?#@:\[]*:
+      | (?:s3[an]?|gs|oss):/+(?=[^/?#@]*@)
+      | (?!file:)[a-z][a-z0-9+.-]+:/{1,2}[^/?#@:\[]*:(?!\d+(?:[/?#]|$))
+    )[^@]*@
+    | ^\s*(?://)?(?!(?:file|memory|hdfs|viewfs):|[a-z][a-z0-9+.-]+://|(?:s3[an]?|gs|az|abfss?|oss):/)[\w+.-]{2,}:[^@]+@
+    """,
+    re.IGNORECASE | re.VERBOSE,
 )
-# A part of a query, or of a connection string, that signs a request.
-_SIGNATURE: Final = re.compile(
-    r"(?:^|[?&;#])\s*"
-    r"(?:sig|pwd|[\w.-]*(?:signature|secret|passw|token|credential|access[-_]?key|account[-_]?key)[\w.-]*)\s*=",
-    re.IGNORECASE,
+# The names of settings whose values are secrets. Names of files with keys, and of public keys, are none.
+_SECRET_NAME: Final = (
+    r"(?:[\w.-]*(?:signature|secret|passw|passphrase|passcode|token|credential|access[-_]?key|account[-_]?key)[\w.-]*"
+    r"|(?:[\w.-]*[_.-])?(?:sig|pwd|jwt)|[\w.-]*(?:api|private|shared)[-_.]?key)"
 )
+_SECRET_SETTING: Final = (
+    rf"(?:{_SECRET_NAME}|(?:[\w.-]*[_.-])?(?:pass|pw|sas)|auth|authorization"
+    r"|(?![\w.-]*(?:ssl|public|catalog)[-_]?key\b)[\w.-]*key)"
+)
+# A setting of a query, or of a connection string. A relative path may begin with a partition such as key=1.
+_SETTING: Final = re.compile(rf"(?:^\s*{_SECRET_NAME}|[?&;#]\s*{_SECRET_SETTING})\s*=", re.IGNORECASE)
+_NAME: Final = re.compile(_SECRET_SETTING, re.IGNORECASE)
 
 
 def has_secret(address: str) -> bool:
-    """Return whether an address holds a password, or a signature as signed addresses and SAS tokens have one."""
-    text = unquote(address)
-    return _PASSWORD.search(text) is not None or _SIGNATURE.search(text) is not None
+    """Return whether an address holds a password, a key, or a signature as signed addresses and SAS tokens have one."""
+    text = address
+    # What was encoded twice is decoded twice.
+    while (decoded := unquote(text)) != text:
+        text = decoded
+    return _PASSWORD.search(text) is not None or _SETTING.search(text) is not None
+
+
+def is_secret_setting(name: str) -> bool:
+    """Return whether the value of a setting with this name is a secret, as that of `password` and `api_key` is."""
+    return _NAME.fullmatch(name) is not None

@@ -46,12 +46,7 @@ def emitted_lineage(
     if not receiver:
         yield StepLineage()
         return
-    if "://" in receiver and not receiver.startswith(("http://", "https://", "file://")):
-        raise lc.InvalidRequest(
-            f"lineage={receiver!r}: expected a file, or an http or https address, which takes OpenLineage events. "
-            "Change it, or leave it empty to send none."
-        )
-
+    _check_receiver(receiver)
     lineage = StepLineage(warn=warn)
 
     def emit(state: State, error: BaseException | None = None) -> None:
@@ -113,3 +108,19 @@ def unended_steps(instance: dg.DagsterInstance, run_id: str, namespace: str) -> 
 
 def _noted(step: StepAttempt, note: str) -> dict[str, str]:
     return {note: json.dumps(asdict(step))}
+
+
+def _check_receiver(receiver: str) -> None:
+    """Raise InvalidRequest for a receiver that takes no events, and for one whose address may hold a secret."""
+    scheme, mark, rest = receiver.partition("://")
+    # Warnings in logs name the receiver, and the client sends no query.
+    if mark and scheme != "file" and ("@" in rest.partition("/")[0] or "?" in rest or "#" in rest):
+        raise lc.InvalidRequest(
+            "lineage: found a user or a query in the address, expected an address without them. Give a key as "
+            "lineage_api_key, which is sent with each event."
+        )
+    if mark and scheme not in ("http", "https", "file"):
+        raise lc.InvalidRequest(
+            f"lineage={receiver!r}: expected a file, or an http or https address, which takes OpenLineage events. "
+            "Change it, or leave it empty to send none."
+        )

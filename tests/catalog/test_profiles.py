@@ -74,9 +74,14 @@ def test_secrets_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> N
     ("text", "says"),
     [
         ("p: {storage: {secret-key: hidden}}", "profile p: storage.secret-key: found a secret in the file. Write {env"),
+        (
+            "p: {storage: {account-key: hidden}}",
+            "profile p: storage.account-key: found a secret in the file. Write {env",
+        ),
+        ("p: {metastore: 'postgresql://h/d?api_key=hidden'}", "profile p: metastore: found a secret in the file"),
         ("p: {metastore: 'postgresql://a:hidden@h/d'}", "profile p: metastore: found a secret in the file"),
         ("p: {metastore_options: {jdbc.password: hidden}}", "metastore_options.jdbc.password: found a secret"),
-        ("p: {warehouse: 's3://a:hidden@h/d'}", "profile p: warehouse: found a password or a signature"),
+        ("p: {warehouse: 's3://a:hidden@h/d'}", "profile p: warehouse: found a password, a key or a signature"),
         ("p: {warehouse: 'az://lake/wh?sv=1&sig=hidden'}", "Leave it out, and give the credentials in the environment"),
         ("p: {warehouse: 's3://l/w', storage: {endpoint: 'https://a:hidden@h'}}", "storage.endpoint: found a password"),
         ("p: {metastore: 'mysql://h/d?passwd=hidden'}", "profile p: metastore: found a secret in the file"),

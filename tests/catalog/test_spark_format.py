@@ -95,7 +95,11 @@ def written(opened: bytes, *batches: pa.RecordBatch) -> str:
             {"warehouse": "s3://lake/wh?X-Amz-Signature=canary"},
             "set the credentials in the environment",
         ),
-        (Use.STREAM_READ, {"path": "az://lake/wh/db.db/t?sv=1&sig=canary"}, "Option path: found a password or a sig"),
+        (
+            Use.STREAM_READ,
+            {"path": "az://lake/wh/db.db/t?sv=1&sig=canary"},
+            "Option path: found a password, a key",
+        ),
         (Use.STREAM_WRITE, {"profile": "https://me:canary@h"}, "Option profile: found a password"),
     ],
 )

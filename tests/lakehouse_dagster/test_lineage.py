@@ -390,6 +390,19 @@ def test_another_kind_of_receiver_is_refused(instance, tmp_path):
     assert "lineage='kafka://broker': expected a file, or an http or https address" in str(failure)
 
 
+@pytest.mark.parametrize("address", ["https://me:canary@events.example", "https://events.example/api?api_key=canary"])
+def test_a_receiver_with_a_secret_in_its_address_is_refused_without_it(instance, address):
+    step = begun_step(instance, attempt=1)
+
+    with (
+        pytest.raises(lc.InvalidRequest, match="Give a key as lineage_api_key") as refused,
+        emitted_lineage(step, address, "", pytest.fail, instance),
+    ):
+        pass
+
+    assert "canary" not in str(refused.value)
+
+
 POSTED = []
 
 

@@ -196,6 +196,23 @@ def test_no_module_counts_attempts_on_its_own() -> None:
     assert len(modules_with(asks_for_a_retry)) > 8
 
 
+# Sizes, as CONTRIBUTING.md says them.
+
+
+def test_a_module_of_the_core_has_400_lines_at_most_but_the_page_of_the_table() -> None:
+    lengths = {name: len((CORE / f"{name}.py").read_text(encoding="utf-8").splitlines()) for name in TREES}
+
+    assert {name for name, lines in lengths.items() if lines > 400} == {"api/table"}
+
+
+def test_a_room_of_the_execution_has_13_modules_at_most() -> None:
+    rooms = Counter(
+        name.rpartition("/")[0] for name in TREES if name.startswith("execution/") and not name.endswith("/__init__")
+    )
+
+    assert {room for room, modules in rooms.items() if modules > 13} == set()
+
+
 def test_no_two_public_classes_have_the_same_name() -> None:
     paths = [
         path for package in (lakehouse_core, lakehouse_dagster) for path in Path(package.__path__[0]).rglob("*.py")

@@ -220,8 +220,11 @@ def test_what_a_store_answers_comes_with_what_to_do(store: ObjectStore, code: st
         (
             "s3://lake/x",
             {"endpoint": f"https://example.com/?X-Amz-Security-Token={SECRET}"},
-            "found a password or a sig",
+            "found a password, a key or a sig",
         ),
+        ("s3://lake/x", {"endpoint": f"https://{SECRET}@example.com"}, "without user and password"),
+        ("s3://lake/x", {"endpoint": "https://[::1"}, "expected the address of a service"),
+        ("s3://lake/x", {"endpoint": "https://example.com:90000"}, "expected the address of a service"),
         ("s3://lake/x", {"access-key": "a"}, "access-key and secret-key belong together"),
         ("s3://lake/x", {"session-token": "a"}, "access-key and secret-key belong together"),
         ("s3://lake/x", {"timeout": "0"}, "timeout is '0'. Expected a whole number from 1 to 3600"),

@@ -1,9 +1,9 @@
-"""Addresses with a password or a signature are known, and refused without what they hold."""
+"""Addresses with a password, a key or a signature are known, and refused without what they hold."""
 
 import pytest
 
 import lakehouse_core as lc
-from lakehouse_core.storage import has_secret
+from lakehouse_core.storage import has_secret, is_secret_setting
 
 SECRETS = """
 s3://key:canary@lake/wh
@@ -27,15 +27,50 @@ lake?sig=canary
 postgresql://ann:canary@db/names
 mysql://db/names?user=ann&passwd=canary
 DefaultEndpointsProtocol=https;AccountName=lake;AccountKey=canary;EndpointSuffix=core.windows.net
+s3://lake/wh?key=canary
+s3://lake/wh?a=1&key=canary
+s3://lake/wh?x&amp;key=canary
+s3://lake/wh#key=canary
+s3://lake/wh?api_key=canary
+s3://lake/wh?ApiKey=canary
+s3://lake/wh?x-api-key=canary
+s3://lake/wh?pass=canary
+s3://lake/wh?db.pass=canary
+s3://lake/wh?passphrase=canary
+s3://lake/wh?auth=canary
+s3://lake/wh?jwt=canary
+az://lake/wh?sas=canary
+az://lake/wh?private-key=canary
+az://lake/wh?sharedKey=canary
+az://lake/wh?masterKey=canary
+lake?key=canary
+lake?token=canary
+api_key=canary
+s3://lake/wh%3Fkey%3Dcanary
+s3://key%253Acanary%2540lake/wh
+s3://canary@lake/wh
+s3://:canary@lake
+s3:/key:canary@lake
+s3:///key:canary@lake
+s3:key:canary@lake
+//key:canary@lake
+key:canary@lake
+key:ca/nary@lake/wh
+key:/canary@lake
+AKIA_1:canary/+=@lake
 """
 
 PLAIN = """
 /data/lake
 lake
 a:b@c/d
+./key:b@lake
 ~/lake
+key=1/pass=2
+lake/key=1
 /data/sig=1/token=2
 /data/ann:1@home
+/data/s3:old:1@home
 file:///data/ann:1@home
 s3://lake/wh
 s3://lake/dt=2024-01-01/sig=1
@@ -48,6 +83,18 @@ http://[::1]:9000/a@b
 postgresql://ann@db:5432/names
 sqlite:////data/ann:1@home/names.db
 mysql://ann@db/names?charset=utf8mb4
+hdfs:/data/a@b
+hdfs://name/a@b
+memory:a@b
+me@host:wh
+arn:aws:iam::1:role/lake
+s3:/lake/a:b@c
+az://lake/key=1/pass=2
+http://[::1]:9000/a:b@c
+postgresql://ann@[::1]:5432/names
+postgresql://ann@db/names?sslkey=/etc/key.pem&passfile=/etc/pass&require_auth=none
+mysql://ann@db/names?ssl_key=/etc/key.pem&server_public_key=text
+sqlite:///data/key:1@home/names.db
 """
 
 
@@ -66,3 +113,8 @@ def test_an_address_with_a_secret_is_refused_without_it(address: str) -> None:
 @pytest.mark.parametrize("address", PLAIN.split())
 def test_an_address_without_a_secret_is_known(address: str) -> None:
     assert not has_secret(address)
+
+
+def test_a_setting_whose_value_is_a_secret_is_known_by_its_name() -> None:
+    assert all(map(is_secret_setting, ("password", "pass", "pwd", "token", "key", "apikey", "sslpassword", "a-Key")))
+    assert not any(map(is_secret_setting, ("sslkey", "ssl_key", "server_public_key", "passfile", "require_auth")))

@@ -36,7 +36,7 @@ from lakehouse_core.execution.context import TableContext
 from lakehouse_core.execution.read.lineage import load_lineage
 from lakehouse_core.execution.read.scan import ReadRequest, explain_missing_files, plan_read, read_point, read_tasks
 from lakehouse_core.execution.read.state import ReadState, read_at
-from lakehouse_core.execution.tasks.binlog import binlog_batches, binlog_schema, by_bucket
+from lakehouse_core.execution.tasks.changelogs.binlog import binlog_batches, binlog_schema, by_bucket
 from lakehouse_core.execution.tasks.read import read_split
 from lakehouse_core.format.data_types import arrow_type
 from lakehouse_core.interchange.arrow_rows import ArrowRows

@@ -108,9 +108,9 @@ def _check_names(given: Mapping[str, str], use: Use) -> None:
             )
         if name in _PLACE and has_secret(value):
             raise InvalidRequest(
-                f"Option {name}: found a password or a signature in the address; options end in Spark's plans and "
-                "event logs. Leave it out, and set the credentials in the environment, or name a profile that takes "
-                "them from there (docs/catalogs.md#profiles)."
+                f"Option {name}: found a password, a key or a signature in the address; options end in Spark's plans "
+                "and event logs. Leave it out, and set the credentials in the environment, or name a profile that "
+                "takes them from there (docs/catalogs.md#profiles)."
             )
         if name in _ALLOWED[use]:
             continue

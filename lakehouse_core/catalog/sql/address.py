@@ -14,7 +14,7 @@ from sqlalchemy.exc import ArgumentError
 
 from lakehouse_core.errors import InvalidRequest, UnsupportedFeature, near_hint, shown
 from lakehouse_core.options import parse_duration
-from lakehouse_core.storage import home_expanded
+from lakehouse_core.storage import home_expanded, is_secret_setting
 
 SQLITE: Final = "sqlite"
 POSTGRESQL: Final = "postgresql"
@@ -165,8 +165,7 @@ def _file_url(url: URL) -> URL:
 
 
 def _server_url(url: URL, given: Mapping[str, str]) -> URL:
-    # PyMySQL knows it as `passwd` too.
-    if any("passw" in name.lower() for name in url.query):
+    if any(map(is_secret_setting, url.query)):
         raise InvalidRequest(
             "metastore: found a password among the settings after '?'. Give it as the metastore option jdbc.password, "
             "or for PostgreSQL in the environment variable PGPASSWORD."

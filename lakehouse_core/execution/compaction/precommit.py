@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from lakehouse_core.execution.context import TableContext
+from lakehouse_core.execution.tasks.changelogs.concatenate import JoinTask, join_answer, run_join
 from lakehouse_core.execution.tasks.compact import RewriteTask, planned_files, rewrite_answer, run_rewrite
-from lakehouse_core.execution.tasks.concat_changelogs import JoinTask, join_answer, run_join
 from lakehouse_core.planning.compaction.append import AppendCompactionPlan
 from lakehouse_core.planning.compaction.precommit import (
     Group,

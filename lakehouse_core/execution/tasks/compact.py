@@ -18,7 +18,7 @@ from lakehouse_core.data_files.deletion_vector_writer import IndexChange, IndexF
 from lakehouse_core.data_files.parquet.writer import Encoding
 from lakehouse_core.data_files.writer import DataFileWriter, FileNames, FileOutput, FileSettings
 from lakehouse_core.errors import InvalidRequest
-from lakehouse_core.execution.tasks.changelog_merge import ChangelogMerge
+from lakehouse_core.execution.tasks.changelogs.merge import ChangelogMerge
 from lakehouse_core.execution.tasks.merge_scan import (
     CHUNK_BYTES,
     CHUNK_ROWS,

@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Final, Literal
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from lakehouse_core.errors import CredentialsMissing, InvalidRequest, near_hint, shown
 from lakehouse_core.storage.object_store import StoreSpec
@@ -178,13 +178,13 @@ def _of_environment(kind: type[RemoteSettings]) -> dict[str, str]:
 
 
 def _check_endpoint(endpoint: str, *, allow_http: bool) -> None:
-    if has_secret(endpoint):
+    parts = _split(endpoint)
+    if has_secret(endpoint) or (parts is not None and parts.username is not None):
         raise InvalidRequest(
-            "storage: endpoint: found a password or a signature in the address. Expected that of a service without "
-            "user and password, as in https://s3.example.com; give the credentials in the environment."
+            "storage: endpoint: found a password, a key or a signature in the address. Expected that of a service "
+            "without user and password, as in https://s3.example.com; give the credentials in the environment."
         )
-    parts = urlsplit(endpoint)
-    if parts.scheme not in ("http", "https") or not parts.hostname or parts.username is not None:
+    if parts is None or parts.scheme not in ("http", "https") or not parts.hostname:
         raise InvalidRequest(
             f"storage: endpoint {shown(endpoint)}: expected the address of a service without user and password, as in "
             "https://s3.example.com."
@@ -196,8 +196,18 @@ def _check_endpoint(endpoint: str, *, allow_http: bool) -> None:
         )
 
 
+def _split(address: str) -> SplitResult | None:
+    """Return the parts of an address, None if its host or port cannot be one."""
+    try:
+        parts = urlsplit(address)
+        return parts if parts.port is None or parts.port > 0 else None
+    except ValueError:
+        return None
+
+
 def _is_loopback(endpoint: str) -> bool:
-    host = urlsplit(endpoint).hostname or ""
+    parts = _split(endpoint)
+    host = "" if parts is None else parts.hostname or ""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

@@ -105,6 +105,7 @@ class TableSchema:
         raise InvalidRequest(f"There is no column {name!r}: {hint}")
 
     def has_field(self, name: str) -> bool:
+        """Return whether there is a column of this name, not of another case."""
         return isinstance(name, str) and name in self._by_name
 
     @property

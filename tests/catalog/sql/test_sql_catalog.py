@@ -463,6 +463,8 @@ def test_a_writer_waits_while_another_changes_the_database(disk: Lake) -> None:
     ("missing", "metastore", "says"),
     [
         ("sqlalchemy", "sqlite:////c.db", "the package sqlalchemy is not installed.*paimon-lakehouse\\[sql\\]"),
+        ("sqlalchemy", "postgres://h/d", "the package sqlalchemy .*paimon-lakehouse\\[postgresql\\]"),
+        ("sqlalchemy", "mariadb+pymysql://h/d", "the package sqlalchemy .*paimon-lakehouse\\[mysql\\]"),
         ("psycopg", "postgresql://h/d", "the driver psycopg of .* is not installed.*paimon-lakehouse\\[postgresql\\]"),
     ],
 )

@@ -21,7 +21,7 @@ from lakehouse_core.errors import CorruptTable, StorageUnavailable
 from lakehouse_core.execution.compaction import compact as compaction
 from lakehouse_core.execution.compaction import precommit
 from lakehouse_core.execution.compaction.scope import WrittenBuckets
-from lakehouse_core.execution.tasks.concat_changelogs import run_join
+from lakehouse_core.execution.tasks.changelogs.concatenate import run_join
 from lakehouse_core.execution.tasks.runtime import TaskRuntime
 from lakehouse_core.format.binary_row import serialize_row
 from lakehouse_core.format.data_types import parse_type
@@ -316,7 +316,7 @@ KILLED = """
 import os, signal, sys
 import lakehouse_core as lc
 from lakehouse_core.execution.compaction import precommit
-from lakehouse_core.execution.tasks.concat_changelogs import run_join
+from lakehouse_core.execution.tasks.changelogs.concatenate import run_join
 
 def dies(task, runtime):
     text = run_join(task, runtime) if task.number < {number} else None

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from lakehouse_core.clock import VirtualClock
 from lakehouse_core.errors import CorruptTable, LakehouseError
-from lakehouse_core.execution.tasks import concat_changelogs as join
-from lakehouse_core.execution.tasks.concat_changelogs import JoinTask, join_answer, join_files, run_join
+from lakehouse_core.execution.tasks.changelogs import concatenate as join
+from lakehouse_core.execution.tasks.changelogs.concatenate import JoinTask, join_answer, join_files, run_join
 from lakehouse_core.execution.tasks.runtime import local_runtime
 from lakehouse_core.storage import Fault, FaultKind, FaultyStore, MemoryStore, ProcessDied
 from lakehouse_core.storage.object_store import ObjectStore
