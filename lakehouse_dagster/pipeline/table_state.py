@@ -37,6 +37,7 @@ class SnapshotFacts:
     batch: str
     # The id of the snapshot whose rows it brought back.
     rolled_back_to: str = ""
+    forwarded_from: str = ""
 
     @property
     def made_by(self) -> str:
@@ -184,6 +185,7 @@ def _facts(snapshot: lc.Snapshot) -> SnapshotFacts:
         commit_identifier=snapshot.commit_identifier,
         batch=named_batches(batch_keys(snapshot.properties)),
         rolled_back_to=snapshot.rolled_back_to or "",
+        forwarded_from=snapshot.forwarded_from or "",
     )
 
 

@@ -195,8 +195,8 @@ def unapplied(followed: lc.Table, table: lc.Table | None, *, commit_user: str) -
             if done:
                 raise lc.InvalidRequest(
                     f"{table.name}: it has the changes of {followed.name} up to snapshot {done}, and snapshot "
-                    f"{rollback.id} rolled {followed.name} back to snapshot {rollback.rolled_back_to}, which no change "
-                    f"tells. Drop {table.name}; the next run makes it anew."
+                    f"{rollback.id} {_what_it_did(followed, rollback)}, which no change tells. Drop {table.name}; the "
+                    "next run makes it anew."
                 )
             # The rows after the rollback are staged, and not yet committed.
             if found := _staged_and_later(followed, table, done, commit_user=commit_user):
@@ -245,12 +245,18 @@ def first_state(followed: lc.Table, table: lc.Table | None, *, commit_user: str)
 
 
 def _last_rollback(followed: lc.Table, after_id: int) -> lc.Snapshot | None:
-    """Return the newest of the existing snapshots after `after_id` that rolled the table back."""
+    """Return the newest of the existing snapshots after `after_id` that rolled the table back, or fast-forwarded it."""
     latest = followed.snapshot()
     if latest is None or latest.id <= after_id:
         return None
     found = _newest_first(followed, latest.id, after_id)
-    return next((each for each in found if each.rolled_back_to is not None), None)
+    return next((each for each in found if each.brings_files), None)
+
+
+def _what_it_did(followed: lc.Table, snapshot: lc.Snapshot) -> str:
+    if snapshot.rolled_back_to is None:
+        return f"brought {followed.name} to the state of its branch {snapshot.forwarded_from}"
+    return f"rolled {followed.name} back to snapshot {snapshot.rolled_back_to}"
 
 
 def _newest_first(followed: lc.Table, latest_id: int, after_id: int) -> Iterable[lc.Snapshot]:

@@ -38,6 +38,11 @@ def _delete_branch(call: StatementCall, table: Table, arguments: Mapping[str, An
     return answer_of(call.sql.text, DONE, [table.delete_branch(name) for name in names])
 
 
+def _fast_forward(call: StatementCall, table: Table, arguments: Mapping[str, Any]) -> Answer:
+    name = text_of("fast_forward", "branch", arguments)
+    return answer_of(call.sql.text, DONE, [table.fast_forward(name)])
+
+
 def _names(table: Table) -> set[str]:
     return {branch.name for branch in table.branches()}
 
@@ -46,4 +51,5 @@ BRANCH_PROCEDURES: Final[Mapping[str, Procedure]] = {
     "create_branch": _create_branch,
     "rename_branch": _rename_branch,
     "delete_branch": _delete_branch,
+    "fast_forward": _fast_forward,
 }

@@ -59,6 +59,7 @@ _ARGUMENTS: Final[Mapping[str, tuple[str, ...]]] = {
     "create_branch": ("table", "branch", "tag", "ignoreIfExists"),
     "rename_branch": ("table", "from_branch", "to_branch"),
     "delete_branch": ("table", "branch"),
+    "fast_forward": ("table", "branch"),
     "rollback": ("table", "version", "snapshot", "tag"),
     "rollback_to_timestamp": ("table", "timestamp"),
     "rollback_to_watermark": ("table", "watermark"),
@@ -84,7 +85,7 @@ _REFUSED: Final[Mapping[str, str]] = {
     **dict.fromkeys(
         (
             *("trigger_tag_automatic_creation", "remove_unexisting_files"),
-            *("fast_forward", "merge_branch"),
+            "merge_branch",
             *("rewrite_file_index", "materialize_deletion_vectors"),
         ),
         _NO_VERB,

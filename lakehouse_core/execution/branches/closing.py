@@ -135,10 +135,7 @@ def close(
         if mark.work is work and joins:
             return mark
         if mark.work not in over:
-            raise CommitConflict(
-                f"Branch {shown(branch.layout.branch)}: a verb is {mark.work} it, or was interrupted. Nothing was "
-                "changed. Wait until that verb has ended, or call it again."
-            )
+            raise busy(branch, mark)
         closed = replace(mark, work=work, token=token or branch.clock.uuid())
         if boundary.change(closed, if_version=version):
             if work is not BranchWork.DELETING and not has_schema(branch.store, branch.layout):
@@ -149,6 +146,15 @@ def close(
     raise CommitConflict(
         f"Branch {shown(branch.layout.branch)}: its boundary changed in each of {_CLOSING.max_attempts} attempts. "
         "Nothing was changed: call again."
+    )
+
+
+def busy(branch: TableContext, mark: BoundaryMark) -> CommitConflict:
+    """Return the error about a branch on which another verb works."""
+    verb = "fast_forward" if mark.work is BranchWork.FORWARDING else "it"
+    return CommitConflict(
+        f"Branch {shown(branch.layout.branch)}: a verb is {mark.work} it, or was interrupted. Nothing was changed. "
+        f"Wait until that verb has ended, or call {verb} again."
     )
 
 
