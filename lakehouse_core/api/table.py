@@ -637,7 +637,7 @@ class Table:
         return table_maintenance.expire_tags(self._context, older_than=older_than, dry_run=dry_run)
 
     def branches(self) -> records.Records[records.BranchRecord]:
-        """Return the branches of the table, sorted by name. Raises CorruptTable."""
+        """Return the branches of the table, sorted by name, also those that a verb has closed. Raises CorruptTable."""
         return table_branches.branches(self._context)
 
     def branch(self, name: str) -> "Table":

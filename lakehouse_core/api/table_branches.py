@@ -10,14 +10,14 @@ from lakehouse_core.api.record_building import branch_records
 from lakehouse_core.api.records import BranchRecord, Records
 from lakehouse_core.api.reports import BranchReport, timed
 from lakehouse_core.execution.branches import create, delete, forward, rename
-from lakehouse_core.execution.branches.closing import existing_branch, listed_branches
+from lakehouse_core.execution.branches.closing import every_branch, existing_branch
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.planning.read.read_point import AtSnapshot, ReadPoint, checked_point
 
 
 @names_table
 def branches(table: TableContext) -> Records[BranchRecord]:
-    return branch_records(listed_branches(table))
+    return branch_records(every_branch(table))
 
 
 @names_table

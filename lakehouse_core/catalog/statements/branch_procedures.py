@@ -18,7 +18,7 @@ def _create_branch(call: StatementCall, table: Table, arguments: Mapping[str, An
     branch = text_of("create_branch", "branch", arguments)
     # As in Java, an empty tag counts as one that is left out.
     point = AtTag(text_of("create_branch", "tag", arguments)) if arguments.get("tag") not in (None, "") else None
-    if flag_of("create_branch", "ignoreIfExists", arguments) and branch in _names(table):
+    if flag_of("create_branch", "ignoreIfExists", arguments) and branch in _open_names(table):
         return answer_of(call.sql.text, DONE)
     return answer_of(call.sql.text, DONE, [table.create_branch(branch, at=point)])
 
@@ -41,6 +41,10 @@ def _delete_branch(call: StatementCall, table: Table, arguments: Mapping[str, An
 def _fast_forward(call: StatementCall, table: Table, arguments: Mapping[str, Any]) -> Answer:
     name = text_of("fast_forward", "branch", arguments)
     return answer_of(call.sql.text, DONE, [table.fast_forward(name)])
+
+
+def _open_names(table: Table) -> set[str]:
+    return {branch.name for branch in table.branches() if branch.work in (None, "forwarding")}
 
 
 def _names(table: Table) -> set[str]:

@@ -5,18 +5,15 @@ Source: docs/semantics/maintenance.md#branches.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Set
-from typing import Final
 
 from lakehouse_core.errors import CommitConflict, InvalidRequest, NotFound, SnapshotExpired, shown
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.planning.commit.file_changes import FileChanges
 from lakehouse_core.table.branch_base import SnapshotIdentity, identity_of, parse_base
+from lakehouse_core.table.data_layout import moved_places
 from lakehouse_core.table.manifest import EntryKind
 from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.snapshot import FORWARDED_FROM, Snapshot
-
-# By these options files are searched, and all branches share their files.
-PLACE_OPTIONS: Final = ("data-file.path-directory", "partition.default-name", "partition.legacy-name")
 
 
 def branch_base(branch: TableContext) -> SnapshotIdentity | None:
@@ -105,13 +102,13 @@ def schemas_to_copy(table: TableContext, branch: TableContext) -> Mapping[int, b
 
 
 def _check_places(table: TableContext, branch: TableContext, schema: TableSchema, own: TableSchema) -> None:
-    for option in PLACE_OPTIONS:
+    for option in moved_places(schema, own):
         values = [shown(one.options.get(option)) for one in (schema, own)]
-        if values[0] != values[1]:
-            raise InvalidRequest(
-                f"{table.name}: option {option} is {values[0]}, and {values[1]} on branch "
-                f"{shown(branch.layout.branch)}, so the files of the branch would not be found. Nothing was forwarded."
-            )
+        raise InvalidRequest(
+            f"{table.name}: option {option} is {values[0]}, and {values[1]} on branch {shown(branch.layout.branch)}, "
+            "so the files of the branch would not be found. Nothing was forwarded. Write its rows to a branch of the "
+            "table as it is."
+        )
 
 
 def removed_before(table: TableContext, changes: Callable[[], FileChanges]) -> list[int]:

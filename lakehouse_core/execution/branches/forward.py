@@ -8,7 +8,7 @@ Source: docs/semantics/maintenance.md#branches, docs/reliability/deletion.md#bra
 """
 
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -43,6 +43,9 @@ from lakehouse_core.table.staged_commit import StagedCommit
 
 _RACES: Final = Retry()
 _AGAIN: Final = "Call fast_forward again, which finds out and completes it; until then the branch cannot be deleted."
+
+
+_SCHEMAS_TAKEN: Final = "The table has the schemas of the branch already, and not yet its rows."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +98,7 @@ def fast_forward(
         with begun(_AGAIN):
             forwarding = begin_forwarding(table, branch)
         try:
-            result = _forwarded(table, branch, forwarding, properties or {})
+            result = _Attempt(table=table, branch=branch, forwarding=forwarding, properties=properties or {}).run()
         except CommitOutcomeUnknown as error:
             raise CommitOutcomeUnknown(f"{error} {_AGAIN}") from error
         except WriteOutcomeUnknown as error:
@@ -187,62 +190,79 @@ def _why_nothing(branch: TableContext, source: Snapshot) -> str:
     return f"the table has the files of snapshot {source.id} of branch {shown(branch.layout.branch)} already"
 
 
-def _forwarded(
-    table: TableContext, branch: TableContext, forwarding: Forwarding, properties: Mapping[str, str]
-) -> ForwardResult:
-    source, latest, schemas = _checked(table, branch)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Attempt:
+    """One attempt to bring `branch` to `table`, by a record of its own."""
 
-    def check_first(previous: Snapshot | None) -> None:
-        # An earlier call that was interrupted, or goes on, publishes after its own base alone.
-        if (0 if previous is None else previous.id) != forwarding.base_id:
+    table: TableContext
+    branch: TableContext
+    forwarding: Forwarding
+    properties: Mapping[str, str]
+
+    def run(self) -> ForwardResult:
+        table = self.table
+        source, latest, schemas = _checked(table, self.branch)
+        self._check_first(latest)
+        for schema_id, data in schemas.items():
+            if not table.schemas.copy(schema_id, data):
+                raise _Overtaken(
+                    f"{table.name}: another call altered it while it was fast-forwarded. No row was forwarded: call "
+                    "again."
+                )
+        # With the schemas something is done, whatever fails after it.
+        with begun(_SCHEMAS_TAKEN) if schemas else nullcontext():
+            return self._published(source, latest, brings_schemas=bool(schemas))
+
+    def _check_first(self, previous: Snapshot | None) -> None:
+        """Raise _Overtaken unless `previous` is the base: a call publishes after its own base alone."""
+        if (0 if previous is None else previous.id) != self.forwarding.base_id:
             raise _Overtaken(
-                f"{table.name}: others committed to it in each of {_RACES.max_attempts} attempts to fast-forward it. "
-                "Nothing was forwarded: call again."
+                f"{self.table.name}: others committed to it in each of {_RACES.max_attempts} attempts to fast-forward "
+                "it. No row was forwarded: call again."
             )
 
-    check_first(latest)
-    for schema_id, data in schemas.items():
-        if not table.schemas.copy(schema_id, data):
-            raise _Overtaken(
-                f"{table.name}: another call altered it while it was fast-forwarded. Nothing was forwarded: call again."
+    def _published(self, source: Snapshot, latest: Snapshot | None, *, brings_schemas: bool) -> ForwardResult:
+        """Publish the state of `source` after `latest`, and record that the branch continues the new snapshot."""
+        table, branch = self.table, self.branch
+        look = table.look()
+        schema = table.schemas.latest(look)
+        write_supported(schema)
+        step = _step(
+            table,
+            branch,
+            source,
+            latest,
+            schema_id=schema.id,
+            properties=self.properties,
+            # The snapshot shuts an earlier call out, also if it changes nothing.
+            skips_empty=self.forwarding.is_alone,
+        )
+        removed_by = removed_before(table, lambda: _changes(table, step, latest, schema))
+        if removed_by:
+            properties = {**step.staged.properties, RETURNS_FILES: "true"}
+            step = replace(step, staged=replace(step.staged, properties=properties))
+        with states_held(table, [id - 1 for id in removed_by]):
+            outcome = make_snapshot(table, step, schema, look, before_publish=self._check_first)
+        id_before = None if latest is None else latest.id
+        if not isinstance(outcome, Committed):
+            return ForwardResult(
+                source=source,
+                schema_id=schema.id,
+                snapshot_id_before=id_before,
+                attempts=outcome.attempts,
+                noop_reason=None if brings_schemas else _why_nothing(branch, source),
             )
-    look = table.look()
-    schema = table.schemas.latest(look)
-    write_supported(schema)
-    step = _step(
-        table,
-        branch,
-        source,
-        latest,
-        schema_id=schema.id,
-        properties=properties,
-        # The snapshot shuts an earlier call out, also if it changes nothing.
-        skips_empty=forwarding.is_alone,
-    )
-    removed_by = removed_before(table, lambda: _changes(table, step, latest, schema))
-    if removed_by:
-        step = replace(step, staged=replace(step.staged, properties={**step.staged.properties, RETURNS_FILES: "true"}))
-    with states_held(table, [id - 1 for id in removed_by]):
-        outcome = make_snapshot(table, step, schema, look, before_publish=check_first)
-    if not isinstance(outcome, Committed):
+        # Without it the snapshots tell what the branch continues, as long as they exist.
+        with suppress(LakehouseError):
+            key = branch.layout.branch_base
+            found = branch.store.read_versioned(key)
+            base = serialize_base(identity_of(outcome.snapshot))
+            replaced(branch.store, key, base, if_version=None if found is None else found[1])
         return ForwardResult(
             source=source,
             schema_id=schema.id,
-            snapshot_id_before=None if latest is None else latest.id,
+            snapshot=outcome.snapshot,
+            snapshot_id_before=id_before,
+            changes=(outcome.plan.changes,),
             attempts=outcome.attempts,
-            noop_reason=_why_nothing(branch, source),
         )
-    # Without it the snapshots tell what the branch continues, as long as they exist.
-    with suppress(LakehouseError):
-        key = branch.layout.branch_base
-        found = branch.store.read_versioned(key)
-        base = serialize_base(identity_of(outcome.snapshot))
-        replaced(branch.store, key, base, if_version=None if found is None else found[1])
-    return ForwardResult(
-        source=source,
-        schema_id=schema.id,
-        snapshot=outcome.snapshot,
-        snapshot_id_before=None if outcome.previous is None else outcome.previous.id,
-        changes=(outcome.plan.changes,),
-        attempts=outcome.attempts,
-    )

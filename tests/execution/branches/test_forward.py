@@ -452,3 +452,16 @@ def test_the_record_of_what_a_branch_continues_is_parsed_whole_or_refused() -> N
 
     with pytest.raises(lc.CorruptTable, match=r"lakehouse/base: found .* expected the id and the delta"):
         place.table().fast_forward("b")
+
+
+def test_a_schema_alone_is_brought_without_a_snapshot() -> None:
+    place = Place()
+    place.table().write(ROWS)
+    place.table().create_branch("b", at=1)
+    place.table().branch("b").alter(lc.AddColumn("w", "INT"))
+
+    report = place.table().fast_forward("b")
+
+    assert (report.snapshot_id, report.noop_reason) == (None, None)
+    assert list(place.table().schema.column_names) == ["k", "p", "v", "w"]
+    assert place.table().fast_forward("b").noop_reason is not None
