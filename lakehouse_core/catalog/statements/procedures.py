@@ -137,6 +137,12 @@ def _arguments(statement: CallProcedure, procedure: str) -> dict[str, Any]:
         name = spelled.get(given, given) if given is not None else names[index] if index < len(names) else None
         if name is None:
             raise statement.sql.invalid(argument.start, f"sys.{procedure} takes {len(names)} arguments at most")
+        if name == "exclusive" and procedure in ROLLBACK_PROCEDURES:
+            raise statement.sql.unsupported(
+                argument.start,
+                "a rollback removes no snapshot here, because a writer that is at work could lose rows. Leave "
+                "exclusive out; to free the files, expire the snapshots after the rollback",
+            )
         if name not in names:
             hint = near_hint(name, names, f"Arguments: {', '.join(names)}.", most=1)
             raise statement.sql.invalid(argument.start, f"sys.{procedure} has no argument {name}. {hint}")

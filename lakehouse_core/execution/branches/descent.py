@@ -1,6 +1,6 @@
 """Descent: whether a branch continues main's newest state, and which schemas main lacks.
 
-Rule: what main has and the branch does not is never passed over. Where that cannot be told any more, the answer is no.
+Rule: what main has and the branch does not is never passed over. Where that cannot be told any more, it is refused.
 Source: docs/semantics/maintenance.md#branches.
 """
 
@@ -102,12 +102,10 @@ def schemas_to_copy(table: TableContext, branch: TableContext) -> Mapping[int, b
 
 
 def _check_places(table: TableContext, branch: TableContext, schema: TableSchema, own: TableSchema) -> None:
-    for option in moved_places(schema, own):
-        values = [shown(one.options.get(option)) for one in (schema, own)]
+    if moved := moved_places(schema, own):
         raise InvalidRequest(
-            f"{table.name}: option {option} is {values[0]}, and {values[1]} on branch {shown(branch.layout.branch)}, "
-            "so the files of the branch would not be found. Nothing was forwarded. Write its rows to a branch of the "
-            "table as it is."
+            f"{table.name}: option {moved[0]} has another value on branch {shown(branch.layout.branch)}, so the files "
+            "of the branch would not be found. Nothing was forwarded. Write its rows to a branch of the table as it is."
         )
 
 
