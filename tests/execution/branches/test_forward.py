@@ -124,6 +124,18 @@ def test_what_a_branch_continues_is_known_after_the_branch_has_expired_it() -> N
     assert rows_of(place.table()) == rows_of(place.branch(name="c"))
 
 
+def test_a_copy_of_a_table_knows_what_its_branches_continue() -> None:
+    place = Lines()
+    place.branch().write([{"k": 40, "p": 0, "v": "x"}])
+    expire(place.branch())
+    catalog = Catalog(place.store, clock=place.clock)
+    catalog.copy_table(place.table(), "db.copy")
+    copied = catalog.table("db.copy")
+
+    assert copied.fast_forward("b").snapshot_id == 2
+    assert rows_of(copied) == rows_of(place.branch())
+
+
 def test_a_table_without_snapshots_takes_any_branch() -> None:
     place = Place()
     place.table().create_branch("b")
