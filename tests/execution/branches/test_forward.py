@@ -437,6 +437,14 @@ def test_an_expiry_finds_the_files_that_main_takes_over_from_a_branch_while_it_r
     def run(table: lc.Table) -> None:
         expire(table.branch("b"))
 
+    def end_before_the_files(call: Call) -> None:
+        if gone and gone[-1] is not call:
+            gone.clear()
+            raise ProcessDied
+        if call.method == "delete" and call.key.endswith("branch-b/lakehouse/boundary"):
+            gone.append(call)
+
+    gone: list[Call] = []
     expected = rows_of(made.branch())
     for number in range(1, calls_of(run, made.copy()) + 1):
         place = made.copy()
@@ -444,10 +452,12 @@ def test_an_expiry_finds_the_files_that_main_takes_over_from_a_branch_while_it_r
         def interrupt(call: Call, number: int = number, place: Lines = place) -> None:
             if call.number == number:
                 clock = VirtualClock(seed=3, now_millis=place.clock.now_millis())
-                table = Catalog(place.store, clock=clock).table("db.t")
+                # It ends before it finishes what the expiry has begun.
+                ending = FaultyStore(place.store, on_call=end_before_the_files)
                 with suppress(*REFUSED):
-                    forward(table)
-                    delete_branch(table)
+                    forward(Catalog(place.store, clock=clock).table("db.t"))
+                    with suppress(ProcessDied):
+                        delete_branch(Catalog(ending, clock=clock).table("db.t"))
 
         with suppress(*REFUSED, lc.WriteOutcomeUnknown, lc.StorageUnavailable):
             run(place.table(FaultyStore(place.store, on_call=interrupt)))
