@@ -321,7 +321,8 @@ def finish(place: Lines) -> None:
     assert not [info.key for info in place.store.list("") if "/lakehouse/plan-" in info.key]
 
 
-@pytest.mark.parametrize("event", in_turn(len(EVENTS), EVENTS))
+@pytest.mark.long
+@pytest.mark.parametrize("event", EVENTS)
 def test_whoever_comes_between_any_two_calls_nothing_is_lost(event: Event) -> None:
     made = Lines()
     before = made.lines()
