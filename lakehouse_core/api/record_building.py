@@ -77,6 +77,7 @@ def branch_records(branches: Iterable[ListedBranch]) -> Records[BranchRecord]:
             snapshot_id=branch.snapshot_id,
             schema_id=branch.schema_id,
             create_time_millis=branch.create_time_millis,
+            work=None if branch.work is None else branch.work.value,
         )
         for branch in branches
     ]

@@ -75,7 +75,9 @@ TAG_COLUMNS: Final = _attributes(
     create_time_millis=_LONG,
     time_retained_millis=_LONG,
 )
-BRANCH_COLUMNS: Final = _attributes(name=_TEXT, snapshot_id=_LONG, schema_id=_LONG, create_time_millis=_LONG)
+BRANCH_COLUMNS: Final = _attributes(
+    name=_TEXT, snapshot_id=_LONG, schema_id=_LONG, create_time_millis=_LONG, work=_TEXT
+)
 FILE_COLUMNS: Final = _attributes(
     partition=_TEXT_BY_NAME,
     bucket=_LONG,
@@ -162,7 +164,7 @@ SNAPSHOT_BRIEF: Final = (
 )
 SCHEMA_BRIEF: Final = ("id", "time_millis", "primary_keys", "partition_keys", "fields", "options")
 TAG_BRIEF: Final = ("name", "snapshot_id", "time_millis", "total_record_count", "time_retained_millis")
-BRANCH_BRIEF: Final = ("name", "snapshot_id", "schema_id", "create_time_millis")
+BRANCH_BRIEF: Final = ("name", "snapshot_id", "schema_id", "create_time_millis", "work")
 ORIGIN_BRIEF: Final = ("file_name", "snapshot_id", "commit_kind", "time_millis", "run_id", "commit_user", "note")
 FILE_BRIEF: Final = ("partition", "bucket", "level", "file_name", "row_count", "file_size", "min_key", "max_key")
 BUCKET_BRIEF: Final = (

@@ -91,12 +91,18 @@ class TagRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BranchRecord:
-    """A branch. `snapshot_id` is its latest snapshot, None without one; `create_time_millis` is the storage's time."""
+    """A branch. `snapshot_id` is its latest snapshot, None without one; `create_time_millis` is the storage's time.
+
+    `work` is what a verb does to the whole branch, or did when it was interrupted: "creating", "deleting", "renaming"
+    or "forwarding"; None for most. But for "forwarding", the branch can be neither read nor written meanwhile, and has
+    no `snapshot_id` here, and maybe no `schema_id`.
+    """
 
     name: str
     snapshot_id: int | None
-    schema_id: int
+    schema_id: int | None
     create_time_millis: int
+    work: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

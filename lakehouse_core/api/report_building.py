@@ -18,6 +18,7 @@ from lakehouse_core.api.reports import (
     SchemaReport,
     TagReport,
 )
+from lakehouse_core.execution.branches.forward import ForwardResult
 from lakehouse_core.execution.commit.compact_manifests import ManifestCompaction
 from lakehouse_core.execution.commit.outcome import CommitResult
 from lakehouse_core.execution.compaction.compact import CompactionResult
@@ -310,6 +311,29 @@ def branch_report(
         files_waiting=0 if deleted is None else deleted.files_waiting,
         bytes_removed=0 if deleted is None else deleted.bytes_deleted,
         dry_run=dry_run,
+    )
+
+
+def forward_report(table: str, name: str, result: ForwardResult, *, dry_run: bool) -> BranchReport:
+    """Return the report of fast_forward; for a dry run, what it would change."""
+    effects = effects_of(result.changes)
+    made = result.snapshot
+    return BranchReport(
+        table=table,
+        snapshot_id=None if made is None else made.id,
+        snapshot_id_before=result.snapshot_id_before,
+        commit_kind=None if made is None else made.commit_kind.value,
+        noop_reason=result.noop_reason,
+        files_added=effects.files_added,
+        files_removed=effects.files_removed,
+        rows_added=effects.rows_added,
+        rows_removed=effects.rows_removed,
+        bytes_added=effects.bytes_added,
+        bytes_removed=effects.bytes_removed,
+        attempts=result.attempts,
+        dry_run=dry_run,
+        branch=name,
+        branch_snapshot_id=result.source.id,
     )
 
 

@@ -237,9 +237,9 @@ class TagReport(Report):
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class BranchReport(Report):
-    """The report of create_branch, rename_branch and delete_branch. `branch`: its name after the verb.
+    """The report of create_branch, rename_branch, delete_branch and fast_forward. `branch`: its name after the verb.
 
-    `branch_snapshot_id` is the snapshot that a new branch begins with.
+    `branch_snapshot_id` is the snapshot that a new branch begins with, or whose state fast_forward brought.
     `files_waiting` as in ExpiryReport: a later expire_snapshots deletes them.
     """
 

@@ -637,7 +637,7 @@ class Table:
         return table_maintenance.expire_tags(self._context, older_than=older_than, dry_run=dry_run)
 
     def branches(self) -> records.Records[records.BranchRecord]:
-        """Return the branches of the table, sorted by name. Raises CorruptTable."""
+        """Return the branches of the table, sorted by name, also those that a verb has closed. Raises CorruptTable."""
         return table_branches.branches(self._context)
 
     def branch(self, name: str) -> "Table":
@@ -666,6 +666,17 @@ class Table:
     def delete_branch(self, name: str, *, dry_run: bool = False) -> reports.BranchReport:
         """Delete a branch and the files that only the branch keeps. Raises NotFound, CommitConflict."""
         return table_branches.delete_branch(self._context, name, dry_run=dry_run)
+
+    def fast_forward(
+        self, name: str, *, dry_run: bool = False, properties: Mapping[str, str] | None = None
+    ) -> reports.BranchReport:
+        """Make a snapshot with the newest rows of a branch, and take over its schemas and options. The branch stays.
+
+        Refused with CommitConflict if the table has changed since the branch was made, or last forwarded, from it.
+        Readers of the changes see none. Safe to repeat. Raises InvalidRequest if both were altered, NotFound, and the
+        errors of a commit.
+        """
+        return table_branches.fast_forward(self._context, name, CallOptions(properties, dry_run=dry_run))
 
     def rollback_to(
         self, at: int | ReadPoint, *, dry_run: bool = False, properties: Mapping[str, str] | None = None

@@ -1,22 +1,23 @@
-"""Branch verbs of `Table`: create, list, open, rename, delete.
+"""Branch verbs of `Table`: create, list, open, rename, delete, fast-forward.
 
 Rule: a wrong argument is refused before the verb does anything.
 """
 
 from lakehouse_core.api import report_building as answers
+from lakehouse_core.api.arguments import CallOptions
 from lakehouse_core.api.error_context import names_table
 from lakehouse_core.api.record_building import branch_records
 from lakehouse_core.api.records import BranchRecord, Records
 from lakehouse_core.api.reports import BranchReport, timed
-from lakehouse_core.execution.branches import create, delete, rename
-from lakehouse_core.execution.branches.closing import existing_branch, listed_branches
+from lakehouse_core.execution.branches import create, delete, forward, rename
+from lakehouse_core.execution.branches.closing import every_branch, existing_branch
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.planning.read.read_point import AtSnapshot, ReadPoint, checked_point
 
 
 @names_table
 def branches(table: TableContext) -> Records[BranchRecord]:
-    return branch_records(listed_branches(table))
+    return branch_records(every_branch(table))
 
 
 @names_table
@@ -50,3 +51,10 @@ def delete_branch(table: TableContext, name: str, *, dry_run: bool) -> BranchRep
     latest_id = table.on_branch(None).snapshots.latest_id()
     result = delete.delete_branch(table, name, dry_run=dry_run)
     return answers.branch_report(table.name, name, latest_id, deleted=result, dry_run=dry_run)
+
+
+@names_table
+@timed
+def fast_forward(table: TableContext, name: str, call: CallOptions) -> BranchReport:
+    result = forward.fast_forward(table, name, properties=call.checked_properties(), dry_run=call.dry_run)
+    return answers.forward_report(table.name, name, result, dry_run=call.dry_run)

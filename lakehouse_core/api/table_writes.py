@@ -22,6 +22,7 @@ from lakehouse_core.api.reports import CommitReport, SchemaReport, timed
 from lakehouse_core.api.scan import Scan
 from lakehouse_core.errors import CommitConflict, InvalidRequest
 from lakehouse_core.execution.alter import alter as alter_schema
+from lakehouse_core.execution.branches.former import former_branch
 from lakehouse_core.execution.commit.check import refusals
 from lakehouse_core.execution.commit.loop import commit as commit_staged
 from lakehouse_core.execution.commit.loop import commit_or_discard
@@ -258,6 +259,8 @@ def _stage(
 
 def _check_own(table: TableContext, staged: StagedCommit) -> None:
     """Raise InvalidRequest for a commit that was staged for another table."""
+    if staged.table != table.name and (former := former_branch(table, staged)) is not None:
+        raise InvalidRequest(former)
     if staged.table != table.name:
         raise InvalidRequest(f"{table.name}: found a commit staged for {staged.table}. Commit it to that table.")
 

@@ -1,4 +1,4 @@
-"""branch, branches: create, rename, delete and list the branches of a table."""
+"""branch, branches: create, rename, fast-forward, delete and list the branches of a table."""
 
 from typing import Final
 
@@ -15,7 +15,7 @@ _DRY_RUN: Final = click.option("--dry-run", is_flag=True, help="Print the plan a
 
 @click.group("branch", cls=VerbGroup, epilog="lakehouse branch create sales.orders trial --tag eod")
 def branch() -> None:
-    """Create, rename, delete and list branches."""
+    """Create, rename, fast-forward, delete and list branches."""
 
 
 @branch.command(
@@ -54,6 +54,18 @@ def create_branch(
 def rename_branch(context: click.Context, *, table: str, name: str, new_name: str, dry_run: bool) -> None:
     """Give a branch of TABLE the name NEW, which no branch had before."""
     report = open_table(context, table).rename_branch(name, new_name, dry_run=dry_run)
+    print_report(report, as_json=is_json(context))
+
+
+@branch.command("forward", epilog="lakehouse branch forward sales.orders trial --dry-run")
+@table_argument
+@click.argument("name", type=BRANCH)
+@_DRY_RUN
+@json_option
+@click.pass_context
+def forward_branch(context: click.Context, *, table: str, name: str, dry_run: bool) -> None:
+    """Give TABLE the rows and schemas of a branch, in a new snapshot."""
+    report = open_table(context, table).fast_forward(name, dry_run=dry_run)
     print_report(report, as_json=is_json(context))
 
 

@@ -78,6 +78,8 @@ def _rolled_back(table: Table, snapshot_id: int) -> str:
         snapshot = table.snapshot(snapshot_id)
         if snapshot is not None and snapshot.rolled_back_to is not None:
             return f", a rollback to snapshot {snapshot.rolled_back_to}"
+        if snapshot is not None and snapshot.forwarded_from is not None:
+            return f", a fast-forward to branch {snapshot.forwarded_from}"
     return ""
 
 

@@ -6,10 +6,12 @@ from typing import get_args
 
 from lakehouse_core.errors import CommitConflict, InvalidRequest, shown
 from lakehouse_core.execution.context import TableContext
+from lakehouse_core.metadata.roots import branch_names
 from lakehouse_core.planning.alter.alter import apply_changes
 from lakehouse_core.planning.alter.schema_change import SchemaChange
 from lakehouse_core.retry import ALTER
 from lakehouse_core.table.bucketing import is_placed, may_wait
+from lakehouse_core.table.data_layout import moved_places
 from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.snapshot import Snapshot
 
@@ -31,6 +33,8 @@ def alter(table: TableContext, changes: Sequence[SchemaChange]) -> tuple[TableSc
         new = apply_changes(old, changes, has_snapshots=has_snapshots, now_millis=table.clock.now_millis())
         if replace(new, id=old.id, version=old.version, time_millis=old.time_millis) == old:
             return old, old
+        if moved := moved_places(old, new):
+            _check_alone(table, moved[0])
         if may_wait(old.bucketing) and not may_wait(new.bucketing):
             _check_nothing_waits(table, old)
         if table.schemas.create(new):
@@ -40,6 +44,15 @@ def alter(table: TableContext, changes: Sequence[SchemaChange]) -> tuple[TableSc
         f"{table.store.uri('')}: others altered the table in each of {ALTER.max_attempts} attempts, nothing was "
         "changed. Alter again."
     )
+
+
+def _check_alone(table: TableContext, option: str) -> None:
+    """Raise InvalidRequest if other branches have the same files, which are searched by one value of the option."""
+    if table.layout.branch is not None or branch_names(table.store):
+        raise InvalidRequest(
+            f"Option {option} cannot change in a table with branches, also while one of them has no rows: all branches "
+            "have their files in the same folders. Delete the branches first, or create a new table."
+        )
 
 
 def _check_nothing_waits(table: TableContext, schema: TableSchema) -> None:

@@ -24,6 +24,7 @@ from lakehouse_core.table.layout import (
     BRANCH_FOLDER,
     BRANCH_PREFIX,
     MAIN,
+    NAMES_FOLDER,
     OWN_FOLDER,
     PENDING_FOLDER,
     PINS_FOLDER,
@@ -34,6 +35,8 @@ from lakehouse_core.table.snapshot import parse_snapshot
 from lakehouse_core.table.staged_commit import StagedCommit
 
 _BRANCH = re.compile(rf"{BRANCH_PREFIX}(.+)")
+# The folder of the names that branches had, in that of this package.
+_NAMES = NAMES_FOLDER.rpartition("/")[2]
 _SCHEMA = re.compile(r"schema-\d+")
 
 
@@ -60,6 +63,9 @@ def collect_roots(store: StoreReader, boundaries: Boundaries) -> Roots:
         plans, kept = plan_keys(own), pending_keys(store, pins, pending)
         data = _read(store, (*plans, *kept))
         of_branches = tuple(_branch_roots(store, branches, boundaries))
+        of_main += _forwarded_since(
+            store, of_main, boundaries, has_branches=bool(branches.folders or _NAMES in own.folders)
+        )
         if branches.folders:
             now, own_now = in_order(store.children, (BRANCH_FOLDER, OWN_FOLDER), at_once=store.requests_at_once)
             # One that was renamed since the listing has its roots in a folder that is not among them, and one that was
@@ -108,6 +114,20 @@ def _roots_on(
         *((key, tag_in(store, key, data[key]).snapshot, RootKind.TAG) for key in tags),
     )
     return [root_of(snapshot, key, kind, lineage=layout.prefix) for key, snapshot, kind in found], others
+
+
+def _forwarded_since(
+    store: StoreReader, of_main: Sequence[Root], boundaries: Boundaries, *, has_branches: bool
+) -> list[Root]:
+    """Return the snapshots of main that were published since `of_main` was listed: one may have taken over the files
+    of a branch, which the branch may have lost before its roots were listed.
+    """
+    if not has_branches:
+        return []
+    first_id, known = boundaries.first_root_id(MAIN.prefix), {root.key for root in of_main}
+    keys = [MAIN.snapshot(id) for id in snapshot_ids(store, MAIN) if id >= first_id]
+    data = _read(store, [key for key in keys if key not in known])
+    return [root_of(parse_snapshot(data[key], key), key, RootKind.SNAPSHOT, lineage=MAIN.prefix) for key in data]
 
 
 def _read(store: StoreReader, keys: Sequence[str]) -> dict[str, bytes]:

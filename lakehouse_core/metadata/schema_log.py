@@ -122,6 +122,12 @@ class SchemaLog:
             self._known[schema.id] = schema, data
         return is_ours
 
+    def copy(self, schema_id: int, data: bytes) -> bool:
+        """Add a schema of another branch, by the bytes of its file; return False if another one has the id. Raises
+        WriteOutcomeUnknown.
+        """
+        return created(self._store, self._layout.schema(schema_id), data, by=self._arbiter.create)
+
     def _load(self, schema_id: int, look: Look | None = None) -> TableSchema | None:
         if schema_id not in self._known:
             key = self._layout.schema(schema_id)

@@ -14,6 +14,7 @@ from typing import Any
 from lakehouse_core.errors import CorruptTable
 from lakehouse_core.format.binary_row import deserialize_row
 from lakehouse_core.format.data_types import DataType
+from lakehouse_core.table.boundary import BoundaryMark
 from lakehouse_core.table.commit_message import BATCH_IDENTIFIER
 from lakehouse_core.table.layout import TableLayout
 from lakehouse_core.table.manifest import ManifestEntry, ManifestFile, Tally
@@ -30,6 +31,7 @@ class Invariant(StrEnum):
     TRUE_COUNTS = "I8"  # counts equal what the manifests say; time and watermark never go down
     LATER_WINS = "I9"  # no compaction changes a result: of two rows of a key the later committed wins, before and after
     NAMED_FILES = "I11"  # every file that a root names exists with its recorded size, and can be read
+    REPEATABLE = "I15"  # what a crash interrupted is completed by the same verb again
     HINTS = "I17"  # a hint is a number, and never beyond the latest
     DISJOINT_LEVELS = "I22"  # inside a level above 0 no two files of a bucket share a key
     READABLE_SCHEMAS = "I23"  # the schema of every snapshot and file can be read
@@ -292,6 +294,17 @@ def no_schema(layout: TableLayout) -> Finding:
         found="the branch has no schema",
         expected="at least one, written before the branch is used",
         advice="It was not created or dropped completely: finish creating the branch, or remove its folder.",
+    )
+
+
+def interrupted_branch(layout: TableLayout, mark: BoundaryMark, *, since_millis: int) -> Finding:
+    """Return the finding for a branch on which a verb has worked for so long that it was interrupted."""
+    return Finding(
+        promise=Invariant.REPEATABLE,
+        object=layout.folder,
+        found=f"a verb has been {mark.work} the branch for {since_millis // 60_000} minutes; it was interrupted",
+        expected="a verb that has ended",
+        advice=f"If none works on it any more, {mark.advice}. Until then the branch keeps its files.",
     )
 
 

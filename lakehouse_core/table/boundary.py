@@ -46,9 +46,11 @@ class BoundaryMark:
 
     @property
     def advice(self) -> str:
-        """What to do about a branch whose verb was interrupted. One that is being renamed has all its rows."""
+        """What to do about a branch whose verb was interrupted. One that is renamed or forwarded has all its rows."""
         if self.work is BranchWork.RENAMING:
             return "call rename_branch again, with another new name"
+        if self.work is BranchWork.FORWARDING:
+            return "call fast_forward again"
         return "call delete_branch, which removes the rest"
 
 

@@ -12,6 +12,21 @@ from lakehouse_core.table.layout import bucket_folder
 from lakehouse_core.table.schema import TableSchema
 
 
+def moved_places(old: TableSchema, new: TableSchema) -> list[str]:
+    """Return the options by which files are searched and that differ between two schemas."""
+    before, after = old.table_options, new.table_options
+    found = []
+    if before.data_file_directory != after.data_file_directory:
+        found.append("data-file.path-directory")
+    if new.partition_keys and before.partition_default_name != after.partition_default_name:
+        found.append("partition.default-name")
+    if new.partition_keys and before.partition_legacy_name != after.partition_legacy_name:
+        found.append("partition.legacy-name")
+    if before.index_beside_data != after.index_beside_data:
+        found.append("index-file-in-data-file-dir")
+    return found
+
+
 class DataLayout:
     """The bucket folders of a table. Partitions are serialized BinaryRows; each is decoded once."""
 

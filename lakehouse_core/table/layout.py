@@ -128,6 +128,11 @@ class TableLayout:
         return f"{self.prefix}{OWN_FOLDER}/boundary"
 
     @property
+    def branch_base(self) -> str:
+        """The key of the record which snapshot the branch continues."""
+        return f"{self.prefix}{OWN_FOLDER}/base"
+
+    @property
     def used_name(self) -> str:
         """The key of the record that a branch used its name; outside its folder, which goes with the branch."""
         return f"{NAMES_FOLDER}/{self.branch}"

@@ -35,6 +35,12 @@ NO_WATERMARK = -(2**63)
 RUN_ID = "lakehouse.run-id"
 # The property with the id of the snapshot whose state a rollback brought back. Stored in snapshots. Never rename.
 ROLLED_BACK_TO = "lakehouse.rolled-back-to"
+# The property with the snapshot of a branch whose state a fast-forward brought: its id, its delta, and the branch's
+# name. Stored in snapshots. Never rename.
+FORWARDED_FROM = "lakehouse.forwarded-from"
+# The property of a fast-forward that brought files back which an earlier one had removed. Stored in snapshots. Never
+# rename.
+RETURNS_FILES = "lakehouse.returns-files"
 # The property with the number of buckets that a rescale brought. Stored in snapshots. Never rename.
 RESCALED_TO = "lakehouse.rescaled-to"
 
@@ -103,6 +109,22 @@ class Snapshot(BaseModel):
     def rolled_back_to(self) -> str | None:
         """The id of the snapshot whose rows this one brought back; None without a record of it."""
         return self.properties.get(ROLLED_BACK_TO)
+
+    @property
+    def forwarded_from(self) -> str | None:
+        """The name that the branch had whose rows a fast-forward brought in this snapshot; None without a record."""
+        text = self.properties.get(FORWARDED_FROM)
+        return None if text is None else text.split(" ", 2)[-1]
+
+    @property
+    def brings_files(self) -> bool:
+        """Whether the files that it adds were made by earlier snapshots: a rollback or a fast-forward made it."""
+        return ROLLED_BACK_TO in self.properties or FORWARDED_FROM in self.properties
+
+    @property
+    def returns_files(self) -> bool:
+        """Whether files that an earlier snapshot of its line removed may have come back in it."""
+        return ROLLED_BACK_TO in self.properties or RETURNS_FILES in self.properties
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

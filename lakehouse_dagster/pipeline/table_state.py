@@ -37,6 +37,8 @@ class SnapshotFacts:
     batch: str
     # The id of the snapshot whose rows it brought back.
     rolled_back_to: str = ""
+    # The name of the branch whose rows a fast-forward brought.
+    forwarded_from: str = ""
 
     @property
     def made_by(self) -> str:
@@ -46,6 +48,7 @@ class SnapshotFacts:
     def __str__(self) -> str:
         batch = f", batch {self.batch}" if self.batch else ""
         back = f", rolled back to snapshot {self.rolled_back_to}" if self.rolled_back_to else ""
+        back += f", brought to branch {self.forwarded_from}" if self.forwarded_from else ""
         rows = f"{self.change:+,} rows in files"
         return f"{self.kind} by {self.made_by}{batch}{back}, {rows}, {self.time:%Y-%m-%d %H:%M:%S} UTC"
 
@@ -184,6 +187,7 @@ def _facts(snapshot: lc.Snapshot) -> SnapshotFacts:
         commit_identifier=snapshot.commit_identifier,
         batch=named_batches(batch_keys(snapshot.properties)),
         rolled_back_to=snapshot.rolled_back_to or "",
+        forwarded_from=snapshot.forwarded_from or "",
     )
 
 

@@ -3,6 +3,7 @@ rows.
 """
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -23,6 +24,9 @@ ROWKIND = "rowkind"
 # The first part of the commit users. Stored in snapshots: never change it.
 _CHANGES = "changes"
 _FEW_SNAPSHOTS = 8
+# Of a snapshot: the delta of the followed snapshot whose changes it has, which tells that one from another with its id.
+# Stored in snapshots: never change it.
+_FOLLOWED = "lakehouse.followed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +92,7 @@ class ChangelogSource(RowSource):
             batches_to_commit=lambda table: pending_changes(followed, table, commit_user=user),
             read=read,
             rowkind_column=ROWKIND,
-            properties=lambda batch: {AFTER: str(after[batch.identifier])},
+            properties=lambda batch: {AFTER: str(after[batch.identifier]), **_followed(followed, batch.identifier)},
             committed=lambda table: hold_changes(followed, table, self.key, commit_user=user),
         )
 
@@ -191,12 +195,13 @@ def unapplied(followed: lc.Table, table: lc.Table | None, *, commit_user: str) -
                 f"({commit_user}). Drop {table.name}; the next run makes it anew."
             )
         done = committed_identifier(table, commit_user) or 0
+        _check_same(followed, table, commit_user)
         if (rollback := _last_rollback(followed, done)) is not None:
             if done:
                 raise lc.InvalidRequest(
                     f"{table.name}: it has the changes of {followed.name} up to snapshot {done}, and snapshot "
-                    f"{rollback.id} rolled {followed.name} back to snapshot {rollback.rolled_back_to}, which no change "
-                    f"tells. Drop {table.name}; the next run makes it anew."
+                    f"{rollback.id} {_what_it_did(followed, rollback)}, which no change tells. Drop {table.name}; the "
+                    "next run makes it anew."
                 )
             # The rows after the rollback are staged, and not yet committed.
             if found := _staged_and_later(followed, table, done, commit_user=commit_user):
@@ -245,12 +250,45 @@ def first_state(followed: lc.Table, table: lc.Table | None, *, commit_user: str)
 
 
 def _last_rollback(followed: lc.Table, after_id: int) -> lc.Snapshot | None:
-    """Return the newest of the existing snapshots after `after_id` that rolled the table back."""
+    """Return the newest of the existing snapshots after `after_id` that rolled the table back, or fast-forwarded it."""
     latest = followed.snapshot()
     if latest is None or latest.id <= after_id:
         return None
     found = _newest_first(followed, latest.id, after_id)
-    return next((each for each in found if each.rolled_back_to is not None), None)
+    return next((each for each in found if each.brings_files), None)
+
+
+def _followed(followed: lc.Table, snapshot_id: int) -> dict[str, str]:
+    """Return the property that tells which snapshot was followed; none if it is expired."""
+    with suppress(lc.SnapshotExpired):
+        if (snapshot := followed.snapshot(snapshot_id)) is not None:
+            return {_FOLLOWED: snapshot.delta_manifest_list}
+    return {}
+
+
+def _check_same(followed: lc.Table, table: lc.Table, commit_user: str) -> None:
+    """Raise InvalidRequest if another snapshot has the id of the one whose changes `table` has taken last: another
+    engine rolled the followed table back, or fast-forwarded it.
+    """
+    last = next((each for each in table.committers() if each.commit_user == commit_user), None)
+    if last is None:
+        return
+    with suppress(lc.SnapshotExpired, lc.NotFound):
+        made = table.snapshot(last.snapshot_id)
+        known = None if made is None else made.properties.get(_FOLLOWED)
+        if known is None or known == _followed(followed, last.commit_identifier).get(_FOLLOWED, known):
+            return
+        raise lc.InvalidRequest(
+            f"{table.name}: it has the changes of {followed.name} up to snapshot {last.commit_identifier}, and another "
+            f"snapshot has this id now: another engine rolled {followed.name} back or fast-forwarded it, which no "
+            f"change tells. Drop {table.name}; the next run makes it anew."
+        )
+
+
+def _what_it_did(followed: lc.Table, snapshot: lc.Snapshot) -> str:
+    if snapshot.rolled_back_to is None:
+        return f"brought {followed.name} to the state of its branch {snapshot.forwarded_from}"
+    return f"rolled {followed.name} back to snapshot {snapshot.rolled_back_to}"
 
 
 def _newest_first(followed: lc.Table, latest_id: int, after_id: int) -> Iterable[lc.Snapshot]:

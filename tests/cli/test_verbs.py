@@ -597,6 +597,9 @@ def test_branches_are_created_listed_renamed_and_deleted(shell, orders):
     assert shell("read", f"{orders}$branch_trial").lines == before
     shell("branch", "rename", orders, "trial", "tried")
     assert json.loads(shell("branches", orders, "--json").out)["name"] == "tried"
+    assert "the table has the files of snapshot 1" in shell("branch", "forward", orders, "tried", "--dry-run").out
+    report = json.loads(shell("branch", "forward", orders, "tried", "--json").out)
+    assert (report["branch"], report["branch_snapshot_id"]) == ("tried", 1)
     assert shell("branch", "delete", orders, "tried", "--dry-run").code == 0
     assert shell("branch", "delete", orders, "tried").code == 0
     again = shell("branch", "create", orders, "tried")

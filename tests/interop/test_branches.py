@@ -131,3 +131,87 @@ def test_a_branch_of_a_tag_whose_snapshot_java_expired_holds_nothing_up(
         ("ours", "javas"), sorted([*first, (50, "java")])
     )
     assert lines.rows()[: len(main)] != []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_java_reads_what_we_forward_and_goes_on_in_both_lines(judge: Judge, tmp_path: Path, kind: str) -> None:
+    lines = Lines(judge, tmp_path, kind)
+    lines.table.create_branch("ours", at=lc.AtTag("t"))
+    lines.java("create-branch", branch="javas", tag="t")
+    for line in ("ours", "javas"):
+        lines.java("write", line, rows=[{"k": 20, "v": f"java to {line}"}])
+        lines.ours(line).write([{"k": 30, "v": f"ours to {line}"}])
+        lines.java("compact", line, strategy="full")
+    lines.ours("javas").alter(lc.AddColumn("w", "INT"))
+
+    lines.table.fast_forward("javas")
+
+    expected = lines.rows("javas")
+    assert lines.rows() == expected
+    for snapshot in lines.table.snapshots():
+        ours = sorted(map(str, lines.table.scan(at=lc.AtSnapshot(snapshot.id)).to_arrow().to_pylist()))
+        theirs = lines.java("read", options={"scan.snapshot-id": str(snapshot.id)})["rows"]
+        assert len(ours) == len(theirs), snapshot.id
+    with pytest.raises(lc.CommitConflict, match="the table has changed since"):
+        lines.table.fast_forward("ours")
+    lines.java("write", rows=[{"k": 40, "v": "java", "w": 1}])
+    lines.java("compact", strategy="full")
+    lines.table.write([{"k": 41, "v": "ours", "w": 2}])
+    assert lines.rows() == sorted([*expected, (40, "java"), (41, "ours")])
+    assert lines.rows("javas") == expected
+    with pytest.raises(lc.CommitConflict, match="the table has changed since"):
+        lines.table.fast_forward("javas")
+    lines.expire("javas", by_java=False)
+    lines.expire("", by_java=False)
+    lines.table.delete_branch("javas")
+    assert lines.rows() == sorted([*expected, (40, "java"), (41, "ours")])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_java_deletes_no_file_that_came_back_in_a_later_fast_forward(judge: Judge, tmp_path: Path, kind: str) -> None:
+    lines = Lines(judge, tmp_path, kind)
+    lines.table.create_branch("b", at=lc.AtTag("t"))
+    lines.table.delete_tag("t")
+    branch = lines.ours("b")
+    first = lines.rows("b")
+    branch.overwrite([{"k": 5, "v": "other"}], dynamic=False)
+    lines.table.fast_forward("b")
+    branch.rollback_to(branch.snapshots()[0].id)
+    lines.table.fast_forward("b")
+    assert lines.rows() == first
+    # Java's expiry knows no roots of branches.
+    lines.table.delete_branch("b")
+
+    lines.table.write([{"k": 50, "v": "e"}])
+    for retained in (3, 2, 1):
+        lines.java("expire", retainMax=retained, retainMin=1)
+        assert lines.rows() == sorted([*first, (50, "e")]), retained
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_table_that_java_forwarded_is_read_written_and_sound(judge: Judge, tmp_path: Path, kind: str) -> None:
+    """Java deletes the later snapshots of main, and gives their ids to those of the branch."""
+    lines = Lines(judge, tmp_path, kind)
+    lines.table.create_branch("b", at=lc.AtTag("t"))
+    lines.java("write", "b", rows=[{"k": 20, "v": "java"}])
+    lines.ours("b").write([{"k": 30, "v": "ours"}])
+    lines.table.write([{"k": 60, "v": "lost"}])
+    lines.table.write([{"k": 61, "v": "lost"}])
+    staged = lines.table.stage([{"k": 70, "v": "late"}], commit_user="late", commit_identifier=1)
+    lines.table.set_consumer("reader", 4)
+    opened = lc.connect(tmp_path).table("db.t")
+    opened.scan().to_arrow()
+    expected = lines.rows("b")
+
+    lines.java("fast-forward", branch="b")
+
+    assert lines.rows() == expected
+    assert sorted((row["k"], row["v"]) for row in opened.scan().to_arrow().to_pylist()) == expected
+    assert opened.fast_forward("b").noop_reason is not None
+    opened.commit(staged)
+    lines.java("write", rows=[{"k": 80, "v": "java"}])
+    assert lines.rows() == sorted([*expected, (70, "late"), (80, "java")])
+    lines.expire("b", by_java=False)
+    lines.expire("", by_java=False)
+    lines.table.delete_branch("b")
+    assert lines.rows() == sorted([*expected, (70, "late"), (80, "java")])

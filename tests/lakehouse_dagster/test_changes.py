@@ -3,6 +3,7 @@
 import os
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from types import SimpleNamespace
 
 import dagster as dg
@@ -211,6 +212,34 @@ def test_a_table_whose_source_was_rolled_back_says_so_and_is_made_anew(ready: Re
     assert behind(ready).waiting == ("6",)
     assert run(ready).success
     assert open_orders(ready) == [0, 5, 6]
+
+
+def test_a_table_whose_source_was_fast_forwarded_says_so(ready: ReadyLake) -> None:
+    write(ready, (0, None))
+    assert run(ready).success
+    orders = ready.table("d.orders")
+    orders.create_branch("b", at=1)
+    orders.branch("b").write([{"id": 8, "closed": None}])
+    orders.fast_forward("b")
+    told = "snapshot 2 brought d.orders to the state of its branch b, which no change tells. Drop d.open_orders"
+
+    assert told in str(behind(ready).fault)
+    assert "brought to branch b" in str(read_state(orders).recent[0])
+
+
+def test_a_table_whose_source_another_engine_rolled_back_says_so(ready: ReadyLake) -> None:
+    write(ready, (0, None), (1, None))
+    assert run(ready).success
+    assert behind(ready).fault == ""
+    # As Java does, which removes the later snapshots, and whose next ones have their ids.
+    folder = Path(ready.warehouse, "d.db", "orders", "snapshot")
+    (folder / "snapshot-2").unlink()
+    (folder / "LATEST").unlink()
+    write(ready, (5, None), (6, None))
+
+    assert "up to snapshot 2, and another snapshot has this id now" in str(behind(ready).fault)
+    assert "another snapshot has this id now" in failure(run(ready))
+    assert open_orders(ready) == [0, 1]
 
 
 def test_a_table_that_begins_after_a_rollback_begins_with_the_rows(ready: ReadyLake) -> None:

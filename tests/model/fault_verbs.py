@@ -136,6 +136,36 @@ def _compact_and_append(table: lc.Table) -> None:
     table.write([{"k": 1, "v": "p"}, {"k": 7, "v": "p"}])
 
 
+def _branch_off(table: lc.Table) -> None:
+    table.create_branch("old", at=table.snapshots()[-1].id)
+    table.branch("old").write([{"k": 7, "v": "b"}])
+
+
+def _create_again(catalog: Catalog) -> None:
+    """What a killed creation left is removed; its name stays used."""
+    table = catalog.table("db.t")
+    if "new" in {branch.name for branch in table.branches() if branch.work is None}:
+        return
+    with suppress(lc.NotFound):
+        table.delete_branch("new")
+    table.create_branch("newer", at=1)
+
+
+def _rename_again(catalog: Catalog) -> None:
+    """What a killed call left is finished by the same call, or removed by one with a further name."""
+    table = catalog.table("db.t")
+    try:
+        table.rename_branch("old", "new")
+    except lc.InvalidRequest:
+        table.rename_branch("old", "newer")
+
+
+def _forward_altered(table: lc.Table) -> None:
+    _branch_off(table)
+    table.branch("old").alter(lc.AddColumn("w", "INT"))
+    table.branch("old").write([{"k": 8, "v": "b", "w": 1}])
+
+
 def _write_old(table: lc.Table) -> None:
     table.write([{"k": 5, "v": "2001-01-01"}, {"k": 6, "v": "2001-01-02"}])
 
@@ -174,6 +204,15 @@ VERBS = {
     "expire tags": _on_table(_expire_tags, prepare=_keep_by_tag),
     "roll back": _on_table(lambda table: table.rollback_to(1)),
     "roll back to a tag": _on_table(lambda table: table.rollback_to(lc.AtTag("kept")), prepare=_keep_by_tag),
+    "create branch": _on_table(lambda table: table.create_branch("new", at=1), again=_create_again, in_steps=True),
+    "rename branch": _on_table(
+        lambda table: table.rename_branch("old", "new"), again=_rename_again, prepare=_branch_off, in_steps=True
+    ),
+    "delete branch": _on_table(lambda table: table.delete_branch("old"), prepare=_branch_off, in_steps=True),
+    "fast forward": _on_table(lambda table: table.fast_forward("old"), prepare=_branch_off),
+    "fast forward, altered": _on_table(
+        lambda table: table.fast_forward("old"), prepare=_forward_altered, in_steps=True
+    ),
     "remove orphans": _on_table(_remove_orphans, prepare=_stage_and_forget, resumes=True),
     "expire partitions": _on_table(
         lambda table: table.expire_partitions(),
@@ -301,10 +340,10 @@ UNKNOWN = (lc.WriteOutcomeUnknown, lc.CommitOutcomeUnknown, ProcessDied)
 class Seen:
     """What users see, and how far the histories reach: first and last snapshot.
 
-    Of a table: columns, rows, rows by tag, changes where they outlive their snapshots.
+    Of a table: columns, rows, rows by tag, changes where they outlive their snapshots, rows of branches by any name.
     """
 
-    tables: Mapping[str, tuple[list[str], Rows, Mapping[str, Rows], Rows]]
+    tables: Mapping[str, tuple[list[str], Rows, Mapping[str, Rows], Rows, list[Rows]]]
     databases: tuple[str, ...]
     history: Mapping[str, tuple[int, int]]
 
@@ -345,10 +384,16 @@ def seen(catalog: Catalog) -> Seen:
         # A verb that was killed leaves the tag by which it held files; it ends by itself.
         names = [tag.name for tag in table.tags() if not tag.name.startswith("lakehouse-holds-")]
         tags = {name: _rows(table, lc.AtTag(name)) for name in names}
-        tables[name] = (list(table.schema.column_names), _rows(table, lc.Latest()), tags, _changes(table))
+        of_branches = sorted(_rows(branch, lc.Latest()) for branch in _branches(table))
+        tables[name] = (list(table.schema.column_names), _rows(table, lc.Latest()), tags, _changes(table), of_branches)
         ids = [snapshot.id for snapshot in table.snapshots()]
         history[name] = (min(ids, default=0), max(ids, default=0))
     return Seen(tables=tables, databases=tuple(catalog.databases()), history=history)
+
+
+def _branches(table: lc.Table) -> list[lc.Table]:
+    """Return the branches that can be read."""
+    return [table.branch(one.name) for one in table.branches() if one.work in (None, "forwarding")]
 
 
 def check(verb: Verb, store: ObjectStore, before: Seen, after: Seen, told: BaseException | None) -> None:

@@ -7,10 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakehouse_core.errors import LakehouseError
+from lakehouse_core.errors import CommitConflict, LakehouseError
 from lakehouse_core.execution.branches.closing import open_branches
 from lakehouse_core.execution.branches.create import create_branch
 from lakehouse_core.execution.branches.delete import delete_branch
+from lakehouse_core.execution.branches.forward import fast_forward
 from lakehouse_core.execution.branches.rename import rename_branch
 from lakehouse_core.execution.commit.compact_manifests import compact_manifests
 from lakehouse_core.execution.expiry.expire import expire
@@ -67,6 +68,7 @@ STEPS = st.one_of(
     st.tuples(st.just("expire a branch"), st.integers(0, 2), st.integers(1, 2)),
     st.tuples(st.just("rename a branch"), st.integers(0, 2)),
     st.tuples(st.just("delete a branch"), st.integers(0, 2)),
+    st.tuples(st.just("forward to a branch"), st.integers(0, 2)),
     st.tuples(st.just("expire"), st.integers(1, 6)),
     st.tuples(st.just("expire"), st.integers(1, 2)),
     st.tuples(st.just("remove orphans"), DT),
@@ -87,6 +89,9 @@ class Life:
         self.watched = WatchedFiles()
         # By name: the rows of the latest snapshot, and those of each snapshot.
         self.branches = {}
+        # By name: the snapshots of main that a branch continues, the last one last; by id: what a rollback brought.
+        self.continued = {}
+        self.brought_back = {}
         self._live = {}
         self._next_key = 100
         self._next_branch = 0
@@ -102,7 +107,8 @@ class Life:
         for made in range(max(self.states, default=0) + 1, snapshot_id + 1):
             snapshot = self.table.context.snapshots.snapshot(made)
             live = self.table.live(snapshot)
-            self.watched.saw(made, snapshot.commit_kind, self._live, live)
+            kind = snapshot.commit_kind if snapshot.forwarded_from is None else "FORWARD"
+            self.watched.saw(made, kind, self._live, live)
             self._live = live
 
     def step(self, name, *arguments):
@@ -167,6 +173,8 @@ class Life:
         self.table.clock.advance(1)
         result = roll_back(self.table.context, point)
         self.now = dict(self.states[result.target.id])
+        if result.snapshot is not None:
+            self.brought_back[result.snapshot.id] = result.target.id
         self.committed(None if result.snapshot is None else result.snapshot.id)
         self.check()
 
@@ -203,6 +211,7 @@ class Life:
         name = self._fresh_branch()
         first = create_branch(self.table.context, name, point)
         self.branches[name] = {first: dict(self.states[first])}
+        self.continued[name] = [first]
         self.check()
 
     def change_a_branch(self, index, rows):
@@ -231,6 +240,7 @@ class Life:
             new_name = self._fresh_branch()
             rename_branch(self.table.context, name, new_name)
             self.branches[new_name] = self.branches.pop(name)
+            self.continued[new_name] = self.continued.pop(name)
             self.check()
 
     def delete_a_branch(self, index):
@@ -238,6 +248,28 @@ class Life:
             delete_branch(self.table.context, name)
             del self.branches[name]
             self.check()
+
+    def forward_to_a_branch(self, index):
+        if (name := self._branch_at(index)) is None:
+            return
+        self.table.clock.advance(1)
+        latest, continued, states = max(self.states), self.continued[name], self.branches[name]
+        same = {latest}
+        while (id := self.brought_back.get(min(same))) is not None:
+            same.add(id)
+        try:
+            result = fast_forward(self.table.context, name)
+        except CommitConflict:
+            assert latest != continued[-1]
+        else:
+            assert same & {*continued}
+            assert result.source.id == max(states)
+            if result.snapshot is not None:
+                self.now = dict(states[max(states)])
+                self.continued[name] = [*continued, result.snapshot.id]
+                self.committed(result.snapshot.id)
+            assert self.table.visible(self.table.context.snapshots.latest()) == states[max(states)]
+        self.check()
 
     def _branch_at(self, index):
         names = sorted(self.branches)

@@ -18,6 +18,10 @@ class WatchedFiles:
             for name in names:
                 if name in self.maker:
                     continue  # It was there before, maybe at another level.
+                if kind == "FORWARD":
+                    # A snapshot of a branch made it, and main does not know which.
+                    self.maker[name], self.sources[name] = -1, {-1}
+                    continue
                 self.maker[name] = snapshot_id
                 merged = before.get(place, frozenset()) - names
                 if kind == "COMPACT":

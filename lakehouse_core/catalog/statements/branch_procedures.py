@@ -18,7 +18,7 @@ def _create_branch(call: StatementCall, table: Table, arguments: Mapping[str, An
     branch = text_of("create_branch", "branch", arguments)
     # As in Java, an empty tag counts as one that is left out.
     point = AtTag(text_of("create_branch", "tag", arguments)) if arguments.get("tag") not in (None, "") else None
-    if flag_of("create_branch", "ignoreIfExists", arguments) and branch in _names(table):
+    if flag_of("create_branch", "ignoreIfExists", arguments) and branch in _open_names(table):
         return answer_of(call.sql.text, DONE)
     return answer_of(call.sql.text, DONE, [table.create_branch(branch, at=point)])
 
@@ -38,6 +38,15 @@ def _delete_branch(call: StatementCall, table: Table, arguments: Mapping[str, An
     return answer_of(call.sql.text, DONE, [table.delete_branch(name) for name in names])
 
 
+def _fast_forward(call: StatementCall, table: Table, arguments: Mapping[str, Any]) -> Answer:
+    name = text_of("fast_forward", "branch", arguments)
+    return answer_of(call.sql.text, DONE, [table.fast_forward(name)])
+
+
+def _open_names(table: Table) -> set[str]:
+    return {branch.name for branch in table.branches() if branch.work in (None, "forwarding")}
+
+
 def _names(table: Table) -> set[str]:
     return {branch.name for branch in table.branches()}
 
@@ -46,4 +55,5 @@ BRANCH_PROCEDURES: Final[Mapping[str, Procedure]] = {
     "create_branch": _create_branch,
     "rename_branch": _rename_branch,
     "delete_branch": _delete_branch,
+    "fast_forward": _fast_forward,
 }

@@ -59,6 +59,7 @@ _ARGUMENTS: Final[Mapping[str, tuple[str, ...]]] = {
     "create_branch": ("table", "branch", "tag", "ignoreIfExists"),
     "rename_branch": ("table", "from_branch", "to_branch"),
     "delete_branch": ("table", "branch"),
+    "fast_forward": ("table", "branch"),
     "rollback": ("table", "version", "snapshot", "tag"),
     "rollback_to_timestamp": ("table", "timestamp"),
     "rollback_to_watermark": ("table", "watermark"),
@@ -84,7 +85,7 @@ _REFUSED: Final[Mapping[str, str]] = {
     **dict.fromkeys(
         (
             *("trigger_tag_automatic_creation", "remove_unexisting_files"),
-            *("fast_forward", "merge_branch"),
+            "merge_branch",
             *("rewrite_file_index", "materialize_deletion_vectors"),
         ),
         _NO_VERB,
@@ -136,6 +137,12 @@ def _arguments(statement: CallProcedure, procedure: str) -> dict[str, Any]:
         name = spelled.get(given, given) if given is not None else names[index] if index < len(names) else None
         if name is None:
             raise statement.sql.invalid(argument.start, f"sys.{procedure} takes {len(names)} arguments at most")
+        if name == "exclusive" and procedure in ROLLBACK_PROCEDURES:
+            raise statement.sql.unsupported(
+                argument.start,
+                "a rollback removes no snapshot here, because a writer that is at work could lose rows. Leave "
+                "exclusive out; to free the files, expire the snapshots after the rollback",
+            )
         if name not in names:
             hint = near_hint(name, names, f"Arguments: {', '.join(names)}.", most=1)
             raise statement.sql.invalid(argument.start, f"sys.{procedure} has no argument {name}. {hint}")

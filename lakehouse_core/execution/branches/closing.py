@@ -51,30 +51,42 @@ def open_branches(table: TableContext) -> list[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedBranch:
-    """A branch, its latest schema and snapshot. `create_time_millis`: when its first object was written."""
+    """A branch, its latest schema and snapshot. `create_time_millis`: when its first object was written. `work`: what a
+    verb does to it, or did when it was interrupted; a closed one has no snapshot here, and may have no schema.
+    """
 
     name: str
-    schema_id: int
+    schema_id: int | None
     snapshot_id: int | None
     create_time_millis: int
+    work: BranchWork | None = None
 
 
 def listed_branches(table: TableContext) -> list[ListedBranch]:
     """Return the branches that can be read, sorted by name."""
+    return [branch for branch in every_branch(table) if branch.work in (None, BranchWork.FORWARDING)]
+
+
+def every_branch(table: TableContext) -> list[ListedBranch]:
+    """Return all branches, sorted by name, also those that a verb has closed."""
     found = []
-    for name in open_branches(table):
+    for name in branch_names(table.store):
         branch = table.on_branch(name)
+        mark = branch.snapshots.boundary.mark()
+        if not is_begun(table.store, branch.layout):
+            continue
         # Object stores have no times of folders.
         times = [info.modified_millis for info in table.store.list(branch.layout.folder)]
         ids = branch.schemas.ids()
         # A branch that is deleted meanwhile counts as deleted before.
-        if times and ids:
+        if times and (ids or mark.is_closed):
             found.append(
                 ListedBranch(
                     name=name,
-                    schema_id=ids[-1],
-                    snapshot_id=branch.snapshots.latest_id(),
+                    schema_id=ids[-1] if ids else None,
+                    snapshot_id=None if mark.is_closed else branch.snapshots.latest_id(),
                     create_time_millis=min(times),
+                    work=mark.work,
                 )
             )
     return found
@@ -135,10 +147,7 @@ def close(
         if mark.work is work and joins:
             return mark
         if mark.work not in over:
-            raise CommitConflict(
-                f"Branch {shown(branch.layout.branch)}: a verb is {mark.work} it, or was interrupted. Nothing was "
-                "changed. Wait until that verb has ended, or call it again."
-            )
+            raise busy(branch, mark)
         closed = replace(mark, work=work, token=token or branch.clock.uuid())
         if boundary.change(closed, if_version=version):
             if work is not BranchWork.DELETING and not has_schema(branch.store, branch.layout):
@@ -149,6 +158,15 @@ def close(
     raise CommitConflict(
         f"Branch {shown(branch.layout.branch)}: its boundary changed in each of {_CLOSING.max_attempts} attempts. "
         "Nothing was changed: call again."
+    )
+
+
+def busy(branch: TableContext, mark: BoundaryMark) -> CommitConflict:
+    """Return the error about a branch on which another verb works."""
+    verb = "fast_forward" if mark.work is BranchWork.FORWARDING else "it"
+    return CommitConflict(
+        f"Branch {shown(branch.layout.branch)}: a verb is {mark.work} it, or was interrupted. Nothing was changed. "
+        f"Wait until that verb has ended, or call {verb} again."
     )
 
 

@@ -30,6 +30,7 @@ from lakehouse_core.metadata.used_names import use_name
 from lakehouse_core.planning.read.read_point import AtSnapshot, AtTag, ReadPoint
 from lakehouse_core.storage.outcomes import begun, created
 from lakehouse_core.table.boundary import BoundaryMark, BranchWork
+from lakehouse_core.table.branch_base import identity_of, serialize_base
 from lakehouse_core.table.snapshot import Snapshot, parse_tag
 
 _CALL_AGAIN: Final = "Call delete_branch, which removes what is there, then create a branch of another name."
@@ -96,7 +97,7 @@ def _withdraw(branch: TableContext, source: _Source, claim: BoundaryMark) -> Non
 def _source(table: TableContext, branch: TableContext, point: ReadPoint | None) -> _Source:
     if point is None:
         return _Source(objects={}, schemas=_schemas(table, branch, table.schemas.latest().id))
-    objects = {}
+    objects: dict[str, bytes] = {}
     if isinstance(point, AtTag):
         # Raises NotFound, which names the existing tags.
         snapshot_id = table.tags.tag(point.name).snapshot.id
@@ -109,6 +110,7 @@ def _source(table: TableContext, branch: TableContext, point: ReadPoint | None) 
         snapshot_id = parse_tag(data, key).snapshot.id
     snapshot = parse_tag(data, key).snapshot
     objects[branch.layout.snapshot(snapshot_id)] = snapshot_content(data, key)
+    objects[branch.layout.branch_base] = serialize_base(identity_of(snapshot))
     return _Source(objects=objects, schemas=_schemas(table, branch, snapshot.schema_id), snapshot=snapshot, key=key)
 
 

@@ -132,7 +132,11 @@ def _counts(claim: _Claim) -> bool:
         try:
             mark = snapshots.boundary.mark()
             if mark.is_closed:
-                raise _unknown(claim, f"a verb is {mark.work} its branch, and may have taken the snapshot along")
+                raise _unknown(
+                    claim,
+                    f"a verb is {mark.work} its branch, and may have taken the snapshot along (a commit to the branch "
+                    "under its new name tells whether it has)",
+                )
             if mark.first_kept_id <= claim.snapshot.id:
                 return True
             answer = ledger_answer(claim.snapshot, ledger_at(snapshots, snapshots.latest()))

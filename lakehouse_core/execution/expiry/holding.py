@@ -5,7 +5,7 @@ before that snapshot has the file. It does not see that the rollback brought the
 Source: docs/semantics/maintenance.md#rollback, docs/reliability/deletion.md#tags.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TypeAlias
@@ -79,6 +79,25 @@ class RollbackTags:
     def release(self) -> None:
         """Delete the tags. REQUIRES: the rollback certainly commits nothing."""
         _delete(self._table, self._names)
+
+
+@contextmanager
+def states_held(table: TableContext, snapshot_ids: Sequence[int]) -> Iterator[None]:
+    """Keep the states of these snapshots from every engine's expiry, as a rollback keeps that of its target; one that
+    has expired, or that a tag keeps so already, is left out. Raises as `create_tag` does.
+    """
+    there = (
+        {tag.snapshot.id for name, tag in table.tags.all().items() if name.startswith(ROLLBACK_TAG)}
+        if snapshot_ids
+        else set()
+    )
+    names: list[str] = []
+    with _released_on_error(lambda: _delete(table, names)):
+        for snapshot_id in snapshot_ids:
+            if snapshot_id not in there:
+                with suppress(SnapshotExpired, NotFound):
+                    names.append(_rollback_tag(table, *tag_source(table, snapshot_id)))
+        yield
 
 
 def _rollback_tag(table: TableContext, source_key: str, data: bytes) -> str:

@@ -11,11 +11,11 @@ from lakehouse_core.errors import CorruptTable, UnsupportedFeature
 from lakehouse_core.execution.compaction.plan import CompactionBase, compaction_base, live_buckets
 from lakehouse_core.execution.compaction.scope import RequestedBuckets
 from lakehouse_core.execution.context import TableContext
+from lakehouse_core.execution.expiry.branch_schemas import Graces
 from lakehouse_core.execution.expiry.deletion import storage_now_millis
 from lakehouse_core.execution.expiry.expire import ExpiryOutlook, expiry_outlook
 from lakehouse_core.format.binary_row import deserialize_row
 from lakehouse_core.metadata.deletion_plans import current_plans
-from lakehouse_core.planning.expiry.deletion import is_due
 from lakehouse_core.planning.fleet.operations import COMPACTIONS, Operation
 from lakehouse_core.planning.fleet.survey import (
     BucketState,
@@ -118,7 +118,9 @@ def _expiry(table: TableContext, outlook: ExpiryOutlook) -> ExpirySurvey:
     plan, schema = outlook.plan, table.schemas.latest()
     files = [*_deleted_data_files(table, outlook), *_changelog_files(table, outlook)]
     grace, now_millis = schema.table_options.read_grace_millis, storage_now_millis(table)
-    due = [one for one in current_plans(table.store) if is_due(one, grace_millis=grace, now_millis=now_millis)]
+    # A branch has a grace of its own, by which the files of its plans wait.
+    graces = Graces(table, schema)
+    due = [one for one in current_plans(table.store) if graces.is_over(one, now_millis=now_millis)]
     return ExpirySurvey(
         snapshots=len(plan.snapshot_ids),
         changelogs=len(plan.changelog_ids),

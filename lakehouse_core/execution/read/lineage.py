@@ -136,5 +136,5 @@ def _change(manifests: ManifestReader, snapshot: Snapshot) -> SnapshotChange:
         snapshot.commit_kind,
         entries,
         rescales=RESCALED_TO in snapshot.properties,
-        rolls_back=snapshot.rolled_back_to is not None,
+        rolls_back=snapshot.brings_files,
     )

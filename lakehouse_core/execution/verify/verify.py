@@ -14,6 +14,7 @@ from lakehouse_core.errors import CorruptTable, NotFound
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.execution.verify.branch import Branch, check_branch
 from lakehouse_core.execution.verify.inspection import Inspection, Rooted
+from lakehouse_core.metadata.boundary import boundary_mark
 from lakehouse_core.metadata.deletion_plans import load_plans
 from lakehouse_core.metadata.ids import changelog_ids, snapshot_ids
 from lakehouse_core.metadata.look import Look
@@ -27,6 +28,7 @@ from lakehouse_core.planning.findings import (
     changelog_findings,
     hint_findings,
     id_findings,
+    interrupted_branch,
     no_schema,
 )
 from lakehouse_core.progress import NOBODY, Watch
@@ -39,6 +41,9 @@ from lakehouse_core.table.root import RootKind, needed, root_of
 from lakehouse_core.table.snapshot import Snapshot, parse_consumer, parse_snapshot
 
 T = TypeVar("T")
+
+# No verb works on a whole branch for so long; its calls to the store end much earlier.
+_INTERRUPTED_AFTER_MILLIS = 3_600_000
 
 
 def verify(table: TableContext, *, reads_data: bool = False, watch: Watch = NOBODY) -> tuple[Finding, ...]:
@@ -80,6 +85,7 @@ class _Verification:
         branches = [self._branch(self._table), *map(self._branch, self._others())]
         # Files are listed after the roots were read: every file that a root names was written before the root.
         self._inspection.list_files(self._roots_read)
+        self._interrupted()
         for branch in branches:
             if branch is not None:
                 check_branch(self._inspection, branch)
@@ -111,6 +117,18 @@ class _Verification:
             if is_begun(self._store, table.layout):
                 found.append(table)
         return found
+
+    def _interrupted(self) -> None:
+        """Report the branches on which a verb has worked for long."""
+        now_millis = self._table.clock.now_millis()
+        for layout in map(TableLayout, branch_names(self._store)):
+            # A boundary that cannot be read is a finding where its branch is read.
+            with suppress(CorruptTable):
+                info = self._store.infos([layout.boundary]).get(layout.boundary)
+                mark = boundary_mark(self._store, layout)
+                since_millis = 0 if info is None else now_millis - info.modified_millis
+                if mark.work is not None and since_millis > _INTERRUPTED_AFTER_MILLIS:
+                    self._inspection.report([interrupted_branch(layout, mark, since_millis=since_millis)])
 
     def _mark(self, table: TableContext) -> BoundaryMark:
         read = table.snapshots.boundary.mark

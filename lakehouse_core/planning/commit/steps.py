@@ -111,13 +111,14 @@ class RewriteManifestsStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestoreStep:
-    """Bring back the files of an earlier state, `target`, and remove all others. It fits after every snapshot, so it
-    has no conflicts; `staged` names user and identifier.
+    """Bring the files of another state, `target`, and remove all others. It fits after every snapshot, so it has no
+    conflicts; `staged` names user and identifier. `verb`: what brings them.
     """
 
     staged: StagedCommit
     target: Snapshot
     skips_empty: bool = True
+    verb: str = "rollback_to"
 
     @property
     def kind(self) -> CommitKind:
@@ -125,7 +126,7 @@ class RestoreStep:
 
     @property
     def name(self) -> str:
-        return f"rollback_to {self.target.id} by {self.staged.commit_user}"
+        return f"{self.verb} {self.target.id} by {self.staged.commit_user}"
 
 
 CommitStep: TypeAlias = AppendStep | OverwriteStep | CompactStep | RewriteManifestsStep | RestoreStep

@@ -9,26 +9,26 @@ Source: docs/semantics/maintenance.md#rollback.
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from lakehouse_core.table.snapshot import ROLLED_BACK_TO, Snapshot
+from lakehouse_core.table.snapshot import Snapshot
 
 # A tag whose verb was killed, or has not committed yet, is kept for this time.
 KEPT_UNNEEDED_MILLIS: Final = 24 * 3_600_000
 
 
 def returns(history: Sequence[Snapshot], *, after_id: int) -> list[Snapshot]:
-    """Return the snapshots later than `after_id` in which removed files may have come back: rollbacks, and the first
-    of `history`, which stands for the expired ones before it. `history` holds the snapshots that exist, rising.
+    """Return the snapshots later than `after_id` in which removed files may have come back, and the first of `history`,
+    which stands for the expired ones before it. `history` holds the snapshots that exist, rising.
     """
     return [
         snapshot
         for snapshot in history
-        if snapshot.id > after_id and (snapshot is history[0] or ROLLED_BACK_TO in snapshot.properties)
+        if snapshot.id > after_id and (snapshot is history[0] or snapshot.returns_files)
     ]
 
 
 def rollback_ids(history: Iterable[Snapshot]) -> list[int]:
-    """Return the ids of the snapshots that rollbacks made."""
-    return [snapshot.id for snapshot in history if ROLLED_BACK_TO in snapshot.properties]
+    """Return the ids of the snapshots in which removed files may have come back."""
+    return [snapshot.id for snapshot in history if snapshot.returns_files]
 
 
 def is_needed(tagged_id: int, rollbacks: Iterable[int], *, first_kept_id: int, age_millis: int | None) -> bool:

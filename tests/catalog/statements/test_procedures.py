@@ -160,7 +160,15 @@ def test_branches_are_created_renamed_and_deleted(table, call):
     with pytest.raises(lc.NotFound, match="Branch 'nix' does not exist"):
         call("delete_branch('t', 'empty,nix')")
     assert names() == [("empty", None), ("tried", 2)]
-    assert call("delete_branch('t', 'empty, tried')") == done
+    call("create_branch('t', 'next')")
+    with pytest.raises(lc.InvalidRequest, match="branch 'next' has no snapshot"):
+        call("fast_forward('t', 'next')")
+    with pytest.raises(lc.UnsupportedFeature, match="a rollback removes no snapshot here"):
+        call("rollback(table => 't', snapshot => 1, exclusive => true)")
+    call("rollback('t', 'eod')")
+    call("rollback('t', '2')")
+    assert call("fast_forward(table => 't', branch => 'tried')") == done
+    assert call("delete_branch('t', 'empty, tried, next')") == done
     assert names() == []
     with pytest.raises(lc.InvalidRequest, match="A name is used once"):
         call("create_branch('t', 'trial', 'eod')")

@@ -1,0 +1,72 @@
+"""Forwarding: the record in the boundary of a branch that keeps its newest snapshot while a call brings it to main.
+
+While it stands, no expiry unlinks a snapshot of the branch, and the branch is not deleted or renamed. A call may be
+killed, or go on after another one has taken the record over; it must not publish when the record is gone. So each call
+publishes under one id only, that after its base, main's newest snapshot when it wrote the record; and the record, which
+names the base, is removed only when no earlier call can publish any more: there is none, or main has a later snapshot.
+Source: docs/reliability/deletion.md#branches.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+from lakehouse_core.errors import CommitConflict, NotFound, shown
+from lakehouse_core.execution.branches.closing import busy, reopen
+from lakehouse_core.execution.context import TableContext
+from lakehouse_core.metadata.roots import has_schema
+from lakehouse_core.retry import Retry
+from lakehouse_core.table.boundary import BoundaryMark, BranchWork
+
+_TAKING: Final = Retry()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forwarding:
+    """The record of a call. `base_id`: the snapshot of main after which alone the call publishes, 0 for none.
+    `is_alone`: no earlier call can publish.
+    """
+
+    mark: BoundaryMark
+    base_id: int
+    is_alone: bool
+
+
+def begin_forwarding(table: TableContext, branch: TableContext) -> Forwarding:
+    """Record that `branch` is brought to `table`, also in place of the record of an earlier call.
+
+    Raises CommitConflict while another verb works on the branch, NotFound if it was deleted, WriteOutcomeUnknown.
+    """
+    boundary = branch.snapshots.boundary
+    for _ in _TAKING.attempts():
+        found, version = boundary.read_versioned()
+        if found.is_closed:
+            raise busy(branch, found)
+        # Read after the record that is replaced: its base is not later than this one.
+        base_id = table.snapshots.latest_id() or 0
+        is_alone = found.work is None or forwarding_base(found) < base_id
+        mark = replace(found, work=BranchWork.FORWARDING, token=f"{base_id}-{table.clock.uuid()}")
+        if boundary.change(mark, if_version=version):
+            if not has_schema(branch.store, branch.layout):
+                # Another call deleted the branch, with its boundary.
+                branch.store.delete([boundary.key])
+                raise NotFound(f"Branch {shown(branch.layout.branch)} was deleted or renamed meanwhile.")
+            return Forwarding(mark=mark, base_id=base_id, is_alone=is_alone)
+    raise CommitConflict(
+        f"Branch {shown(branch.layout.branch)}: its boundary changed in each of {_TAKING.max_attempts} attempts. "
+        "Nothing was forwarded: call again."
+    )
+
+
+def end_forwarding(table: TableContext, branch: TableContext, forwarding: Forwarding) -> None:
+    """Remove the record, if no call can publish by it any more and it is still that of this call.
+
+    REQUIRES: the call of `forwarding` has published, or certainly has not and will not.
+    """
+    if forwarding.is_alone or (table.snapshots.latest_id() or 0) > forwarding.base_id:
+        reopen(branch, forwarding.mark)
+
+
+def forwarding_base(mark: BoundaryMark) -> int:
+    """Return the snapshot of main after which the call of a record publishes."""
+    text = mark.token.partition("-")[0]
+    return int(text) if text.isdigit() else 0
