@@ -63,6 +63,15 @@ class CompactionBase:
     expiry: RecordExpiry | None
     waiting: Mapping[bytes, Sequence[DataFile]] = field(default_factory=dict)
 
+    @property
+    def highest_numbers(self) -> dict[tuple[bytes, int], int]:
+        """The highest sequence number of each bucket with files, by partition and bucket."""
+        found: dict[tuple[bytes, int], int] = {}
+        for (partition, bucket, _), files in self.files.items():
+            for file in files:
+                found[partition, bucket] = max(found.get((partition, bucket), -1), file.max_sequence_number)
+        return found
+
     def all_files(self) -> list[DataFile]:
         return [file for found in (*self.files.values(), *self.waiting.values()) for file in found]
 

@@ -19,7 +19,7 @@ from lakehouse_core.planning.commit.file_changes import (
 )
 from lakehouse_core.planning.commit.index_files import check_other_indexes
 from lakehouse_core.planning.commit.overwrites import restored_files, with_removed, with_upgraded_files
-from lakehouse_core.planning.commit.partial import compactions_that_fit, overtaken_moves
+from lakehouse_core.planning.commit.partial import NumberedAbove, compactions_that_fit, overtaken_moves
 from lakehouse_core.planning.commit.read_scope import LaterChanges, ReadScope, unseen_changes
 from lakehouse_core.planning.partitions import bucket_name
 from lakehouse_core.table.bucketing import is_placed, may_wait
@@ -76,11 +76,15 @@ class OverwriteStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactStep:
-    """Replace files by the output of compactions, in the buckets where all input is still live."""
+    """Replace files by the output of compactions, in the buckets where all input is still live.
+
+    `numbered_above`: of the buckets into which waiting rows were moved, the highest sequence number before.
+    """
 
     staged: StagedCommit
     messages: tuple[CommitMessage, ...]
     skips_empty: bool = True
+    numbered_above: NumberedAbove = field(default_factory=dict)
 
     @property
     def kind(self) -> CommitKind:
@@ -138,8 +142,8 @@ class StepState:
     `live`: the live files of the step's partitions, None if the step needs no comparison with them. `wanted` and
     `wanted_indexes`: the files of the state that a step brings back, with their statistics. `covers`: the
     partitions that an overwrite replaces, None if it replaces none. `since_staged`: kind and delta of each snapshot
-    since the step was staged, for an overwrite, and for a compaction that moves waiting rows. `later`: the changes
-    since then with their statistics, for a step that has read rows; `file_schemas`: by id, the schemas of their files.
+    since the step was staged, for an overwrite. `later`: the changes since then with their statistics, for a step that
+    has read rows; `file_schemas`: by id, the schemas of their files.
     """
 
     schema: TableSchema
@@ -175,17 +179,18 @@ def commit_steps(
     skips_empty: bool,
     parts: tuple[StagedCommit, ...] = (),
     reads: ReadScope | None = None,
+    numbered_above: NumberedAbove | None = None,
 ) -> tuple[CommitStep, ...]:
     """Return the steps of a staged commit in order: first the added and removed files, then the compactions.
 
-    `skips_empty`: a commit that changes nothing makes no snapshot. `parts` and `reads` as in `AppendStep`. Raises
-    InvalidRequest for messages that contradict each other.
+    `skips_empty`: a commit that changes nothing makes no snapshot. `parts` and `reads` as in `AppendStep`,
+    `numbered_above` as in `CompactStep`. Raises InvalidRequest for messages that contradict each other.
     """
     compactions = tuple(filter(is_compaction, staged.messages))
     check_itself(compact_changes(compactions).entries)
     changes = append_changes(staged)
     is_append = isinstance(staged.mode, Append)
-    compact = CompactStep(staged=staged, messages=compactions)
+    compact = CompactStep(staged=staged, messages=compactions, numbered_above=numbered_above or {})
     if compactions and is_append and changes.is_empty:
         return (compact,)
     check_itself(changes.entries)
@@ -219,9 +224,10 @@ def plan_step(step: CommitStep, state: StepState) -> StepPlan:
             return StepPlan(changes=changes) if state.live is None else _unless_conflicting(changes, state.live, state)
         case OverwriteStep():
             return _plan_overwrite(step, state)
-        case CompactStep(messages=messages):
-            overtaken = overtaken_moves(messages, state.since_staged)
-            left, conflicts = compactions_that_fit(messages, state.live or (), state.schema, state.indexes, overtaken)
+        case CompactStep(messages=messages, numbered_above=numbered_above):
+            live = state.live or ()
+            overtaken = overtaken_moves(messages, live, numbered_above)
+            left, conflicts = compactions_that_fit(messages, live, state.schema, state.indexes, overtaken)
             changes = compact_changes(left)
             check_other_indexes(state.indexes, changes.entries)
             return StepPlan(changes=changes, conflicts=tuple(conflicts))

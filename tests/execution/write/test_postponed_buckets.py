@@ -38,6 +38,13 @@ def table_of(folder: Path, **options: str) -> lc.Table:
     )
 
 
+AT_ONCE = {"lakehouse__read__grace": "0 s", "snapshot__num_retained__min": "1"}
+
+
+def keep_newest(table: lc.Table) -> None:
+    table.expire_snapshots(retain_max=1, older_than=timedelta(0))
+
+
 def rows(*keys: int, v: int = 0, p: str = "a", kind: str = "+I") -> list[Row]:
     return [{"p": p, "k": key, "v": v, "kind": kind} for key in keys]
 
@@ -339,10 +346,10 @@ def between(table: lc.Table, act: Callable[[lc.Table], object], monkeypatch: pyt
     publish = compact._commit
     other = lc.connect(str(table._context.store.spec.root).rsplit("/", 2)[0]).table("db.t")
 
-    def late(context: Any, staged: Any) -> Any:
+    def late(context: Any, staged: Any, **more: Any) -> Any:
         monkeypatch.setattr(compact, "_commit", publish)
         act(other)
-        return publish(context, staged)
+        return publish(context, staged, **more)
 
     monkeypatch.setattr(compact, "_commit", late)
 
@@ -367,14 +374,25 @@ def add_to_a_bucket(table: lc.Table) -> None:
         (add_to_a_bucket, [("a", 1, 1), ("b", 1, 1)]),
     ],
 )
+@pytest.mark.parametrize("expires", [False, True])
 def test_a_partition_that_another_commit_changed_meanwhile_is_left_out_as_a_whole(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, act: Callable[[lc.Table], object], expected: list[Any]
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    act: Callable[[lc.Table], object],
+    expected: list[Any],
+    expires: bool,
 ) -> None:
-    table = table_of(tmp_path)
+    table = table_of(tmp_path, **AT_ONCE)
     write(table, rows(1, v=0))
     table.compact()
     write(table, rows(1, v=1), rows(1, v=1, p="b"))
-    between(table, act, monkeypatch)
+
+    def change(other: lc.Table) -> None:
+        act(other)
+        if expires:
+            keep_newest(other)
+
+    between(table, change, monkeypatch)
 
     try:
         report = table.compact(full=True)
@@ -386,6 +404,71 @@ def test_a_partition_that_another_commit_changed_meanwhile_is_left_out_as_a_whol
     assert seen(table) == expected
     assert table.verify(data=True).findings == ()
     assert stray(table) == set()
+
+
+@pytest.mark.parametrize("full", [False, True])
+def test_a_compaction_outlives_the_snapshot_that_it_began_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, full: bool
+) -> None:
+    table = table_of(tmp_path, **AT_ONCE)
+    write(table, rows(1, v=0))
+    table.compact()
+    write(table, rows(1, 2, v=1), rows(1, v=1, p="b"))
+
+    def go_on(other: lc.Table) -> None:
+        write(other, rows(2, v=2), rows(1, v=2, p="c"))
+        keep_newest(other)
+
+    between(table, go_on, monkeypatch)
+    report = table.compact(full=full)
+
+    assert report.buckets_conflicted == 0
+    assert seen(table) == [("a", 1, 1), ("a", 2, 1), ("b", 1, 1)]
+    assert waiting(table) == 2
+    table.compact()
+    assert seen(table) == [("a", 1, 1), ("a", 2, 2), ("b", 1, 1), ("c", 1, 2)]
+    assert table.verify(data=True).findings == ()
+
+
+def test_rows_are_moved_above_what_others_have_compacted_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = table_of(tmp_path, **AT_ONCE)
+    for v in range(3):
+        write(table, rows(1, 2, v=v))
+        table.compact()
+    write(table, rows(1, v=9))
+
+    def compact_buckets(other: lc.Table) -> None:
+        other.compact(full=True, buckets=[0])
+        keep_newest(other)
+
+    between(table, compact_buckets, monkeypatch)
+    table.compact()
+
+    assert seen(table) == [("a", 1, 9), ("a", 2, 2)]
+    assert table.verify(data=True).findings == ()
+
+
+def test_a_compaction_survives_a_rollback_that_leaves_its_rows_waiting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = table_of(tmp_path, **AT_ONCE)
+    write(table, rows(1, v=0))
+    table.compact()
+    write(table, rows(1, v=1))
+    write(table, rows(1, v=2, p="b"))
+
+    def roll_back(other: lc.Table) -> None:
+        other.rollback_to(3)
+        keep_newest(other)
+
+    between(table, roll_back, monkeypatch)
+    table.compact()
+
+    assert seen(table) == [("a", 1, 1)]
+    assert waiting(table) == 0
+    assert table.verify(data=True).findings == ()
 
 
 def stray(table: lc.Table) -> set[str]:
