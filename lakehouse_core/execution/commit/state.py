@@ -31,7 +31,6 @@ from lakehouse_core.planning.commit.steps import (
     unread_error,
     with_messages,
 )
-from lakehouse_core.table.bucketing import is_placed, may_wait
 from lakehouse_core.table.commit_message import CommitKind
 from lakehouse_core.table.manifest import EntryKind, IndexManifestEntry, Keep, ManifestEntry, merge_entries
 from lakehouse_core.table.schema import TableSchema
@@ -140,10 +139,8 @@ class StepReader:
             )
         except SnapshotExpired as error:
             raise expired_error(step.staged.base_snapshot_id or 0, error) from error
-        found = self._table.manifests.live_entries(
-            latest,
-            keep=lambda partition, bucket, _: (is_placed(bucket) or may_wait(schema.bucketing)) and covers(partition),
-        )
+        # Also rows that wait for their buckets, whatever the option says now.
+        found = self._table.manifests.live_entries(latest, keep=lambda partition, *_: covers(partition))
         return StepState(
             schema=schema,
             latest_id=latest.id,

@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias, assert_never
 
-from lakehouse_core.errors import CommitConflict, SnapshotExpired
+from lakehouse_core.errors import CommitConflict, InvalidRequest, SnapshotExpired
+from lakehouse_core.options import POSTPONE_BUCKET
 from lakehouse_core.planning.commit.conflicts import Conflict, check_itself, unseen_files
 from lakehouse_core.planning.commit.file_changes import (
     FileChanges,
@@ -24,10 +25,18 @@ from lakehouse_core.planning.commit.read_scope import LaterChanges, ReadScope, u
 from lakehouse_core.planning.partitions import bucket_name
 from lakehouse_core.table.bucketing import is_placed, may_wait
 from lakehouse_core.table.commit_message import Append, CommitKind, CommitMessage, StaticOverwrite
-from lakehouse_core.table.manifest import DELETION_VECTORS, HASH_INDEX, EntryKind, IndexManifestEntry, ManifestEntry
+from lakehouse_core.table.manifest import (
+    DELETION_VECTORS,
+    HASH_INDEX,
+    EntryKind,
+    IndexManifestEntry,
+    ManifestEntry,
+    file_identifier,
+)
 from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.snapshot import Snapshot
 from lakehouse_core.table.staged_commit import StagedCommit
+from lakehouse_core.table.waiting_files import waiting_rows
 
 _NOTHING: Final = FileChanges(kind=CommitKind.COMPACT)
 
@@ -212,7 +221,8 @@ def with_messages(step: AppendStep, messages: tuple[CommitMessage, ...]) -> Appe
 def plan_step(step: CommitStep, state: StepState) -> StepPlan:
     """Return the plan of `step` for the table in this state.
 
-    Raises CommitConflict for an overwrite whose writer has not seen everything, UnsupportedFeature.
+    Raises CommitConflict for an overwrite whose writer has not seen everything, and for rows beside others that no
+    compaction would move; InvalidRequest for a state with such rows; UnsupportedFeature.
     """
     match step:
         case AppendStep(changes=changes, reads=reads):
@@ -221,6 +231,7 @@ def plan_step(step: CommitStep, state: StepState) -> StepPlan:
                 unseen = unseen_changes(reads, changes, state.later, state.file_schemas)
                 if unseen:
                     return StepPlan(changes=FileChanges(kind=changes.kind), conflicts=tuple(unseen))
+            _check_none_waits(step, changes, state)
             return StepPlan(changes=changes) if state.live is None else _unless_conflicting(changes, state.live, state)
         case OverwriteStep():
             return _plan_overwrite(step, state)
@@ -234,6 +245,7 @@ def plan_step(step: CommitStep, state: StepState) -> StepPlan:
         case RewriteManifestsStep():
             return StepPlan(changes=_NOTHING, rewrites_manifests=True)
         case RestoreStep():
+            _check_restored_later(step, state)
             changes = restored_files(state.live or (), state.indexes, state.wanted, state.wanted_indexes)
             check_other_indexes(state.indexes, changes.entries)
             # Java reads a file as deleted if any manifest deletes it, so none may that is older than its return.
@@ -280,6 +292,34 @@ def _check_moved_later(step: AppendStep | OverwriteStep, schema: TableSchema) ->
         )
 
 
+def _check_restored_later(step: RestoreStep, state: StepState) -> None:
+    """Raise InvalidRequest for a state in which rows wait for their buckets, if no compaction would move them any
+    more.
+    """
+    waiting = sum(entry.file.row_count for entry in state.wanted if not is_placed(entry.bucket))
+    if waiting and not may_wait(state.schema.bucketing):
+        raise InvalidRequest(
+            f"rollback_to: {waiting_rows(waiting)} in snapshot {step.target.id}, and the table's option bucket is "
+            f"{state.schema.bucket_setting} now, with which no compaction moves rows. Set bucket to {POSTPONE_BUCKET}, "
+            "roll back, compact the table, and set bucket again."
+        )
+
+
+def _check_none_waits(step: AppendStep | OverwriteStep, changes: FileChanges, state: StepState) -> None:
+    """Raise CommitConflict for rows in buckets beside others that wait, if no compaction would move these before."""
+    if may_wait(state.schema.bucketing):
+        return
+    removed = {file_identifier(entry) for entry in changes.entries if entry.kind is EntryKind.DELETE}
+    left = (entry for entry in state.live or () if not is_placed(entry.bucket))
+    waiting = sum(entry.file.row_count for entry in left if file_identifier(entry) not in removed)
+    if waiting:
+        raise CommitConflict(
+            f"{_name(step.staged)}: {waiting_rows(waiting)} in the partitions of the new rows, and the table's option "
+            f"bucket is {state.schema.bucket_setting}, so no compaction would move them first. Nothing was applied: "
+            f"set bucket to {POSTPONE_BUCKET}, compact the table, set bucket again, and stage the data again."
+        )
+
+
 def _plan_overwrite(step: OverwriteStep, state: StepState) -> StepPlan:
     _check_moved_later(step, state.schema)
     if state.covers is None:
@@ -294,6 +334,7 @@ def _plan_overwrite(step: OverwriteStep, state: StepState) -> StepPlan:
     changes = with_removed(
         added, live, (entry for entry in covered if entry.index_type in (DELETION_VECTORS, HASH_INDEX))
     )
+    _check_none_waits(step, changes, state)
     return _unless_conflicting(changes, live, state)
 
 

@@ -275,6 +275,150 @@ def test_the_option_cannot_change_while_rows_wait(tmp_path: Path) -> None:
     assert counts(table) == {"a": {3}}
 
 
+def test_a_state_in_which_rows_wait_is_brought_back_only_where_a_compaction_moves_them(tmp_path: Path) -> None:
+    table = table_of(tmp_path)
+    write(table, rows(1, v=1))
+    table.compact()
+    write(table, rows(1, v=2), rows(2, v=2))
+    table.create_tag("waiting")
+    table.compact()
+    table.alter(lc.SetOption("bucket", "1"))
+    write(table, rows(3, v=3))
+    before = table.snapshot(), table.tags(), seen(table)
+
+    for at in (3, lc.AtTag("waiting")):
+        for dry_run in (True, False):
+            with pytest.raises(
+                lc.InvalidRequest,
+                match=r"db.t: rollback_to: 2 rows wait for their buckets in snapshot 3, and the table's option bucket "
+                r"is 1 now, .* Set bucket to -2, roll back, compact",
+            ):
+                table.rollback_to(at, dry_run=dry_run)
+
+    assert (table.snapshot(), table.tags(), seen(table)) == before
+    assert seen(table.branch(table.create_branch("old", at=lc.AtTag("waiting")).branch)) == [("a", 1, 1)]
+    table.rollback_to(2)
+    assert seen(table) == [("a", 1, 1)]
+    table.alter(lc.SetOption("bucket", "-2"))
+    table.rollback_to(lc.AtTag("waiting"))
+    table.compact()
+    table.alter(lc.SetOption("bucket", "1"))
+    write(table, rows(3, v=3))
+    assert seen(table) == [("a", 1, 2), ("a", 2, 2), ("a", 3, 3)]
+    assert table.verify(data=True).findings == ()
+
+
+def test_rows_of_partitions_that_compactions_skip_are_not_due(tmp_path: Path) -> None:
+    table = table_of(tmp_path, partition__expiration_time="7 d", compaction__skip_expired_partitions="true")
+    table.alter(lc.SetOption("compaction.skip-expired-partitions", "false"))
+    for v in range(2):
+        write(table, rows(1, p="2001-01-01", v=v))
+        table.compact()
+    write(table, rows(1, p="2001-01-01"), rows(1, p="2999-01-01"))
+    assert waiting(table) == 2
+    assert len(table.health().due) == 2
+    table.alter(lc.SetOption("compaction.skip-expired-partitions", "true"))
+
+    assert waiting(table) == 1
+    assert table.health().due == ("compact: 1 row waits in bucket-postpone, and a compaction makes it readable",)
+    table.compact()
+    assert (waiting(table), table.health().due) == (0, ())
+    with pytest.raises(lc.InvalidRequest, match=r"1 row waits .*skip-expired-partitions\): drop these with"):
+        table.alter(lc.SetOption("bucket", "2"))
+    table.expire_partitions()
+    table.alter(lc.SetOption("bucket", "2"))
+    assert seen(table) == [("2999-01-01", 1, 0)]
+
+
+def test_a_compaction_of_some_buckets_says_that_it_moves_no_rows(tmp_path: Path) -> None:
+    table = table_of(tmp_path)
+    write(table, rows(1))
+
+    empty = table.compact(buckets=[0]).noop_reason
+    table.compact(full=True)
+    write(table, rows(2))
+    placed = table.compact(full=True, buckets=[0]).noop_reason
+
+    moved = "Rows that wait for their buckets are moved into all of them: compact without a list of buckets"
+    assert empty == f"there are no files in bucket 0. {moved}"
+    assert placed == f"every bucket is one sorted run in its top level. {moved}"
+    assert waiting(table) == 1
+
+
+def alter_as_java(table: lc.Table, bucket: str) -> None:
+    """Set the option, whatever waits."""
+    schema = table._context.schemas.latest()
+    table._context.schemas.create(replace(schema, id=schema.id + 1, options={**schema.options, "bucket": bucket}))
+
+
+def test_no_rows_come_to_lie_under_others_that_wait_for_the_option_to_be_set_again(tmp_path: Path) -> None:
+    table = table_of(tmp_path)
+    write(table, rows(1, v=1), rows(1, p="b"))
+    table.compact()
+    write(table, rows(1, v=2))
+    alter_as_java(table, "1")
+    table = lc.connect(str(tmp_path)).table("db.t")
+
+    with pytest.raises(lc.UnsupportedFeature, match="Set bucket to -2 again"):
+        seen(table)
+    with pytest.raises(lc.CommitConflict, match=r"1 row waits for its bucket in the partitions .* set bucket to -2"):
+        write(table, rows(1, v=3))
+    with pytest.raises(lc.UnsupportedFeature, match="Set bucket to -2 again"):
+        table.rescale(2)
+    (due, *_) = table.health().due
+    assert due == (
+        "alter: 1 row waits for its bucket, and bucket is 2: set it to -2, compact the table, and set it again"
+    )
+    assert stray(table) == set()
+    table.alter(lc.SetOption("bucket", "-2"))
+    table.compact()
+    table.alter(lc.SetOption("bucket", "1"))
+    write(table, rows(1, v=3), rows(1, p="b", v=3))
+    assert seen(table) == [("a", 1, 3), ("b", 1, 3)]
+
+
+def test_rows_under_which_others_wait_go_with_their_partition(tmp_path: Path) -> None:
+    table = table_of(tmp_path)
+    write(table, rows(1, v=1), rows(1, p="b"))
+    alter_as_java(table, "1")
+    table = lc.connect(str(tmp_path)).table("db.t")
+
+    table.overwrite([{"p": "a", "k": 1, "v": 3}], partition={"p": "a"})
+    table.overwrite([{"p": "b", "k": 1, "v": 3}], partition={"p": "b"})
+
+    assert seen(table) == [("a", 1, 3), ("b", 1, 3)]
+
+
+def test_the_option_is_set_while_a_compaction_is_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = table_of(tmp_path)
+    write(table, rows(1, v=1))
+    between(table, lambda other: alter_as_java(other, "1"), monkeypatch)
+
+    table.compact()
+    write(lc.connect(str(tmp_path)).table("db.t"), rows(2, v=2))
+
+    assert seen(table) == [("a", 1, 1), ("a", 2, 2)]
+
+
+def test_a_compaction_and_then_the_option_overtake_a_compaction(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = table_of(tmp_path)
+    write(table, rows(1, v=1))
+
+    def overtake(other: lc.Table) -> None:
+        other.compact()
+        other.alter(lc.SetOption("bucket", "1"))
+        write(other, rows(1, v=2))
+
+    between(table, overtake, monkeypatch)
+
+    with pytest.raises(lc.CommitConflict):
+        table.compact(full=True)
+    assert seen(table) == [("a", 1, 2)]
+    assert stray(table) == set()
+
+
 @pytest.mark.parametrize("producer", ["none", "input", "lookup", "full-compaction"])
 def test_changes_are_told_by_the_write_without_a_producer_and_else_by_the_compaction(
     tmp_path: Path, producer: str
