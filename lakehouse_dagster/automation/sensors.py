@@ -88,13 +88,17 @@ def run_requests(lake: Lake, looks: Sequence[TableLook], *, now: datetime) -> li
     for look in needy:
         operations = [name for name in OPERATIONS if any(figure.operation == name for figure in look.due)]
         keys = {name: lake.operation_key(look.spec, name) for name in operations}
-        told = {name: config for name in operations if (config := settings(name, look.due))}
+        told = {
+            keys[name].to_python_identifier(): {"config": config}
+            for name in operations
+            if (config := dict(settings(name, look.due)))
+        }
         reason = "; ".join(map(str, look.due))
         requests.append(
             dg.RunRequest(
                 run_key=f"{'+'.join(operations)}:{look.spec.identifier}@s{look.snapshot_id}#h{now:%Y%m%d%H}",
                 asset_selection=[*keys.values()],
-                run_config={"ops": {keys[name].to_python_identifier(): {"config": dict(told[name])} for name in told}},
+                run_config={"ops": told} if told else {},
                 tags={"lakehouse/table": look.spec.identifier, "lakehouse/reason": reason},
             )
         )
