@@ -5,6 +5,7 @@ Source: docs/semantics/tables.md#postponed-buckets.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +14,7 @@ from lakehouse_core.data_files.memory import keep_freed_memory
 from lakehouse_core.data_files.parquet.writer import Encoding
 from lakehouse_core.data_files.writer import FileNames, FileOutput
 from lakehouse_core.execution.tasks.compact import storable
-from lakehouse_core.execution.tasks.merge_scan import CHUNK_BYTES, CHUNK_ROWS, BucketFiles, batch_rows, objects_of
+from lakehouse_core.execution.tasks.merge_scan import BucketFiles, batch_rows, objects_of
 from lakehouse_core.execution.tasks.runtime import TaskRuntime
 from lakehouse_core.execution.tasks.write.key_writer import KeyWriter
 from lakehouse_core.execution.tasks.write.rows import InputRows, without_ignored
@@ -25,6 +26,10 @@ from lakehouse_core.table.commit_message import CommitMessage
 from lakehouse_core.table.data_file import DataFile
 from lakehouse_core.table.file_columns import VALUE_KIND
 from lakehouse_core.table.schema import TableSchema
+
+# What is decoded at once: most often all rows of a row group, which the writer then keeps without a copy.
+_BATCH_ROWS: Final = 1 << 20
+_BATCH_BYTES: Final = 32 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +96,7 @@ def _rows(task: MoveTask, files: BucketFiles) -> Iterator[InputRows]:
     for file in task.files:
         reader = files.open(file)
         try:
-            count = batch_rows(reader.row_bytes(schema.fields), CHUNK_ROWS, CHUNK_BYTES)
+            count = batch_rows(reader.row_bytes(schema.fields), _BATCH_ROWS, _BATCH_BYTES)
             for batch in reader.batches(schema.fields, system=[VALUE_KIND], batch_rows=count):
                 kinds = fixed_values(batch.column(VALUE_KIND), np.int8)
                 columns = [batch.column(name) for name in names]
