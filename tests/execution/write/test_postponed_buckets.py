@@ -639,57 +639,128 @@ ENGINES = [
 ]
 
 
+class History:
+    """A table, and what it must hold: `state`, what reads return, and `late`, the rows that wait, in their order."""
+
+    def __init__(self, folder: Path, seed: int, options: dict[str, str]) -> None:
+        self.random = Random(seed)
+        self.count = str(self.random.randint(1, 3))
+        self.table = table_of(folder, postpone__default_bucket_num=self.count, **AT_ONCE, **options)
+        self.state: dict[tuple[str, int], int] = {}
+        self.late: list[Row] = []
+        self.kept: dict[int, tuple[dict[tuple[str, int], int], list[Row]]] = {}
+
+    @property
+    def expected(self) -> list[tuple[str, int, int]]:
+        return sorted((*key, v) for key, v in self.state.items())
+
+    def random_rows(self, step: int) -> list[Row]:
+        choice, below = self.random.choice, self.random.randrange
+        return [
+            {"p": choice("ab"), "k": below(6), "v": step, "kind": choice(["+I", "-D"])} for _ in range(1 + below(8))
+        ]
+
+    def bring(self, made: list[Row]) -> None:
+        for row in made:
+            if row["kind"] == "+I":
+                self.state[row["p"], row["k"]] = row["v"]
+            else:
+                self.state.pop((row["p"], row["k"]), None)
+
+    def write(self, step: int) -> None:
+        write(self.table, made := self.random_rows(step))
+        self.late += made
+
+    def compact(self, *, full: bool) -> None:
+        self.table.compact(full=full)
+        self.bring(self.late)
+        self.late = []
+
+    def overwrite(self, step: int) -> None:
+        self.table.overwrite([{"p": "a", "k": 1, "v": step}], partition={"p": "a"})
+        self.state = {key: v for key, v in self.state.items() if key[0] != "a"}
+        self.late = [row for row in self.late if row["p"] != "a"] + rows(1, v=step)
+
+    def roll_back(self) -> None:
+        if ids := [snapshot.id for snapshot in self.table.snapshots() if snapshot.id in self.kept]:
+            back = self.random.choice(ids)
+            self.table.rollback_to(back)
+            self.state, self.late = dict(self.kept[back][0]), list(self.kept[back][1])
+
+    def compact_overtaken(self, step: int, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Compact while others write or compact, and drop the snapshot with which it began."""
+        made, act = self.random_rows(step), self.random.choice(["write", "compact the buckets", "compact"])
+        expires, full = self.random.random() < 0.7, self.random.random() < 0.5
+
+        def overtake(other: lc.Table) -> None:
+            if act == "write":
+                write(other, made)
+            elif act == "compact":
+                other.compact()
+            else:
+                other.compact(full=True, buckets=[0, 1, 2])
+            if expires:
+                keep_newest(other)
+
+        between(self.table, overtake, monkeypatch)
+        try:
+            has_conflict = self.table.compact(full=full).buckets_conflicted > 0
+        except lc.CommitConflict:
+            has_conflict = True
+        monkeypatch.undo()
+        if act == "write":
+            assert not has_conflict
+            self.bring(self.late)
+            self.late = made
+        else:
+            self.compact(full=False)
+
+    def fix_the_buckets(self, step: int) -> None:
+        """Give the table a number of buckets, write, try to roll back to where rows wait, and postpone again."""
+        self.compact(full=False)
+        self.table.alter(lc.SetOption("bucket", self.count))
+        write(self.table, made := self.random_rows(step))
+        self.bring(made)
+        for back in [each.id for each in self.table.snapshots() if self.kept.get(each.id, ({}, []))[1]]:
+            with pytest.raises(lc.InvalidRequest, match="Set bucket to -2, roll back, compact"):
+                self.table.rollback_to(back)
+        assert seen(self.table) == self.expected
+        self.table.alter(lc.SetOption("bucket", "-2"))
+
+    def check(self) -> None:
+        if (latest := self.table.snapshot()) is not None:
+            self.kept[latest.id] = dict(self.state), list(self.late)
+        assert seen(self.table) == self.expected
+        assert self.table.scan().count() == len(self.expected)
+        assert waiting(self.table) == len(self.late)
+
+
 @pytest.mark.parametrize(
     ("seed", "options"),
     # One in `make test`, and the others in `make test-long`.
     [pytest.param(s, o, marks=[pytest.mark.long] * ((s, o) != (0, ENGINES[2]))) for s in range(8) for o in ENGINES],
 )
 def test_random_histories_read_what_was_compacted_in_the_order_of_the_writes(
-    tmp_path: Path, seed: int, options: dict[str, str]
+    tmp_path: Path, seed: int, options: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    random = Random(seed)
-    table = table_of(tmp_path, postpone__default_bucket_num=str(random.randint(1, 3)), **options)
-    table.alter(lc.SetOption("lakehouse.read.grace", "0 s"), lc.SetOption("snapshot.num-retained.min", "1"))
-    state: dict[tuple[str, int], int] = {}
-    late: list[Row] = []
-    kept: dict[int, tuple[dict[tuple[str, int], int], list[Row]]] = {}
+    history = History(tmp_path, seed, options)
+    table = history.table
+    verbs: dict[str, Callable[[int], object]] = {
+        "compact": lambda step: history.compact(full=False),
+        "full": lambda step: history.compact(full=True),
+        "overtaken": lambda step: history.compact_overtaken(step, monkeypatch) if history.late else None,
+        "fix the buckets": history.fix_the_buckets,
+        "overwrite": history.overwrite,
+        "expire": lambda step: table.expire_snapshots(retain_max=2, older_than=timedelta(0)),
+        "roll back": lambda step: history.roll_back(),
+        "write": history.write,
+    }
     for step in range(14):
-        match random.choice(["write"] * 4 + ["compact", "full", "overwrite", "expire", "roll back"]):
-            case "write":
-                made = [
-                    {"p": random.choice("ab"), "k": random.randrange(6), "v": step, "kind": random.choice(["+I", "-D"])}
-                    for _ in range(random.randint(1, 8))
-                ]
-                write(table, made)
-                late += made
-            case "overwrite":
-                table.overwrite([{"p": "a", "k": 1, "v": step}], partition={"p": "a"})
-                state = {key: v for key, v in state.items() if key[0] != "a"}
-                late = [row for row in late if row["p"] != "a"] + rows(1, v=step)
-            case "expire":
-                table.expire_snapshots(retain_max=2, older_than=timedelta(0))
-            case "roll back":
-                ids = [snapshot.id for snapshot in table.snapshots() if snapshot.id in kept]
-                if ids:
-                    back = random.choice(ids)
-                    table.rollback_to(back)
-                    state, late = dict(kept[back][0]), list(kept[back][1])
-            case how:
-                table.compact(full=how == "full")
-                for row in late:
-                    if row["kind"] == "+I":
-                        state[row["p"], row["k"]] = row["v"]
-                    else:
-                        state.pop((row["p"], row["k"]), None)
-                late = []
-        if (latest := table.snapshot()) is not None:
-            kept[latest.id] = dict(state), list(late)
-        expected = sorted((*key, v) for key, v in state.items())
-        assert seen(table) == expected, step
-        assert table.scan().count() == len(expected)
-        assert waiting(table) == len(late)
+        verbs[history.random.choice([*verbs, "write", "write", "write"])](step)
+        history.check()
+
     keys = [{"p": p, "k": k} for p in "ab" for k in range(6)]
-    assert table.lookup(keys).num_rows == len(state)
+    assert table.lookup(keys).num_rows == len(history.state)
     assert table.verify(data=True).findings == ()
     assert stray(table) == set()
     copy = lc.connect(str(tmp_path)).copy_table(table, "db.copy").table
