@@ -14,7 +14,7 @@ from lakehouse_core.data_files.memory import keep_freed_memory
 from lakehouse_core.data_files.parquet.writer import Encoding
 from lakehouse_core.data_files.writer import FileNames, FileOutput
 from lakehouse_core.execution.tasks.compact import storable
-from lakehouse_core.execution.tasks.merge_scan import BucketFiles, batch_rows, objects_of
+from lakehouse_core.execution.tasks.merge_scan import CHUNK_BYTES, CHUNK_ROWS, BucketFiles, batch_rows, objects_of
 from lakehouse_core.execution.tasks.runtime import TaskRuntime
 from lakehouse_core.execution.tasks.write.key_writer import KeyWriter
 from lakehouse_core.execution.tasks.write.rows import InputRows, without_ignored
@@ -29,7 +29,6 @@ from lakehouse_core.table.schema import TableSchema
 
 # What is decoded at once: most often all rows of a row group, which the writer then keeps without a copy.
 _BATCH_ROWS: Final = 1 << 20
-_BATCH_BYTES: Final = 32 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +95,9 @@ def _rows(task: MoveTask, files: BucketFiles) -> Iterator[InputRows]:
     for file in task.files:
         reader = files.open(file)
         try:
-            count = batch_rows(reader.row_bytes(schema.fields), _BATCH_ROWS, _BATCH_BYTES)
+            # The values of an Avro file are objects of Python before they are columns.
+            most_rows = CHUNK_ROWS if file.format == "avro" else _BATCH_ROWS
+            count = batch_rows(reader.row_bytes(schema.fields), most_rows, CHUNK_BYTES)
             for batch in reader.batches(schema.fields, system=[VALUE_KIND], batch_rows=count):
                 kinds = fixed_values(batch.column(VALUE_KIND), np.int8)
                 columns = [batch.column(name) for name in names]
