@@ -48,13 +48,14 @@ from lakehouse_core.format.data_types import DataField, from_internal
 from lakehouse_core.format.partition_path import partition_spec_text
 from lakehouse_core.metadata.staged_commits import Kept
 from lakehouse_core.planning.commit.ledger import Ledger
-from lakehouse_core.planning.compaction.health import bucket_figures
+from lakehouse_core.planning.compaction.health import BucketHealth, bucket_figures
 from lakehouse_core.planning.lineage import Origin
 from lakehouse_core.planning.partitions import named_values
 from lakehouse_core.table.data_file import DataFile
 from lakehouse_core.table.data_layout import partition_folder
 from lakehouse_core.table.file_stats import file_ranges
 from lakehouse_core.table.manifest import ManifestEntry, ManifestFile
+from lakehouse_core.table.partition_time import skipped_by_compaction
 from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.snapshot import Snapshot, Tag
 from lakehouse_core.table.stats import decode_stats
@@ -143,18 +144,23 @@ def origin_records(origins: Iterable[Origin], known: KnownLineage) -> Records[Fi
     return Records((_origin_record(origin, known) for origin in origins), ORIGIN_COLUMNS, ORIGIN_BRIEF)
 
 
-def bucket_records(entries: Iterable[ManifestEntry], schema: TableSchema) -> Records[BucketRecord]:
+def bucket_records(
+    entries: Iterable[ManifestEntry], schema: TableSchema, *, local_now_millis: int
+) -> Records[BucketRecord]:
     """Return the buckets that hold files, in the order of their first entries."""
+    skipped = skipped_by_compaction(schema, local_now_millis=local_now_millis)
     types = [field.type for field in schema.partition_fields]
     buckets: dict[tuple[bytes, int], list[DataFile]] = {}
     for entry in entries:
         buckets.setdefault((entry.partition, entry.bucket), []).append(entry.file)
     records = []
     for (partition, bucket), files in buckets.items():
-        figures = bucket_figures(files, schema, bucket=bucket)
+        values = deserialize_row(partition, types)
+        is_skipped = skipped is not None and skipped.is_expired(values)
+        figures = BucketHealth() if is_skipped else bucket_figures(files, schema, bucket=bucket)
         records.append(
             BucketRecord(
-                partition=named_values(deserialize_row(partition, types), schema),
+                partition=named_values(values, schema),
                 bucket=bucket,
                 file_count=len(files),
                 file_size=sum(file.file_size for file in files),

@@ -545,10 +545,10 @@ class Table:
         picks.
 
         The strategy picks once for each bucket in a call, and may pick nothing. `partition` restricts the call to one
-        partition, by some or all of its columns, and `buckets` to the buckets with these numbers. `partition_idle`
-        restricts the call to partitions without a new file for that time. Buckets that another commit changes meanwhile
-        stay as they are, and the report counts them. Raises CommitConflict when that holds for every bucket,
-        InvalidRequest, UnsupportedFeature, TaskFailed, StorageUnavailable, CorruptTable.
+        partition, by some or all of its columns, and `buckets` to the buckets with these numbers: no waiting rows are
+        moved then. `partition_idle` restricts the call to partitions without a new file for that time. Buckets that
+        another commit changes meanwhile stay as they are, and the report counts them. Raises CommitConflict when that
+        holds for every bucket, InvalidRequest, UnsupportedFeature, TaskFailed, StorageUnavailable, CorruptTable.
         """
         call = CallOptions(properties, progress, dry_run)
         return table_maintenance.compact(

@@ -137,9 +137,8 @@ def partitions(table: TableContext, *, at: ReadPoint) -> Records[PartitionRecord
 @names_table
 def buckets(table: TableContext, *, at: ReadPoint) -> Records[BucketRecord]:
     def listed(state: ReadState) -> Records[BucketRecord]:
-        return bucket_records(
-            [] if state.snapshot is None else table.manifests.live_entries(state.snapshot), table.schemas.latest()
-        )
+        entries = [] if state.snapshot is None else table.manifests.live_entries(state.snapshot)
+        return bucket_records(entries, table.schemas.latest(), local_now_millis=table.clock.local_now_millis())
 
     return read_at(table, checked_point(at), listed)
 

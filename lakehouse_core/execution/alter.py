@@ -12,8 +12,10 @@ from lakehouse_core.planning.alter.schema_change import SchemaChange
 from lakehouse_core.retry import ALTER
 from lakehouse_core.table.bucketing import is_placed, may_wait
 from lakehouse_core.table.data_layout import moved_places
+from lakehouse_core.table.partition_time import skipped_by_compaction
 from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.snapshot import Snapshot
+from lakehouse_core.table.waiting_files import waiting_rows
 
 
 def alter(table: TableContext, changes: Sequence[SchemaChange]) -> tuple[TableSchema, TableSchema]:
@@ -55,6 +57,16 @@ def _check_alone(table: TableContext, option: str) -> None:
         )
 
 
+def _skipped(schema: TableSchema) -> str:
+    """Return what to do about the rows that a compaction leaves where they are, if it may skip a partition."""
+    if skipped_by_compaction(schema, local_now_millis=0) is None:
+        return ""
+    return (
+        " A compaction skips expired partitions (compaction.skip-expired-partitions): drop these with "
+        "expire_partitions, or unset the option."
+    )
+
+
 def _check_nothing_waits(table: TableContext, schema: TableSchema) -> None:
     """Raise InvalidRequest if rows wait for their buckets: no compaction would move them any more."""
 
@@ -66,6 +78,6 @@ def _check_nothing_waits(table: TableContext, schema: TableSchema) -> None:
 
     if count := table.snapshots.of_latest(waiting):
         raise InvalidRequest(
-            f"Option bucket is {schema.bucket_setting} and {count:,} rows wait for their buckets, where they would "
-            "stay: compact the table first, then set bucket."
+            f"Option bucket is {schema.bucket_setting} and {waiting_rows(count)}, where they would stay: compact the "
+            f"table first, then set bucket.{_skipped(schema)}"
         )

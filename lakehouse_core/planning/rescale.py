@@ -14,6 +14,7 @@ from typing import Final, assert_never
 
 from lakehouse_core.options import ChangelogProducer
 from lakehouse_core.planning.read.packing import pack
+from lakehouse_core.planning.readable import check_file
 from lakehouse_core.table.data_file import DataFile
 from lakehouse_core.table.manifest import ManifestEntry
 from lakehouse_core.table.schema import TableSchema
@@ -48,9 +49,13 @@ class PartitionRescale:
 
 
 def plan_rescale(live: Iterable[ManifestEntry], count: int) -> list[PartitionRescale]:
-    """Return the partitions with a file that was not written for `count` buckets, in the order of their bytes."""
+    """Return the partitions with a file that was not written for `count` buckets, in the order of their bytes.
+
+    Raises UnsupportedFeature for files that cannot be read, also for rows that wait for their buckets.
+    """
     found: dict[bytes, dict[tuple[int, int], list[DataFile]]] = defaultdict(lambda: defaultdict(list))
     for entry in live:
+        check_file(entry.file, entry.bucket)
         found[entry.partition][entry.bucket, entry.total_buckets].append(entry.file)
     return [
         PartitionRescale(partition=partition, groups=_groups(buckets, count))

@@ -45,6 +45,11 @@ def in_order(files: Iterable[DataFile]) -> list[DataFile]:
     return [next(next_of[_writer_of(file)]) for file in listed]
 
 
+def waiting_rows(count: int) -> str:
+    """Return how many rows wait, as a clause: "1 row waits for its bucket"."""
+    return "1 row waits for its bucket" if count == 1 else f"{count:,} rows wait for their buckets"
+
+
 def _age(file: DataFile) -> tuple[int, int]:
     return file.creation_time_millis or 0, _number_of(file)
 

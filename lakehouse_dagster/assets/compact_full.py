@@ -11,6 +11,12 @@ from lakehouse_dagster.pipeline import RUN_ID, logged_progress
 from lakehouse_dagster.specs import TableSpec
 
 
+class FullCompactConfig(CompactConfig):
+    """The settings of one run. `full` False: only rows that wait for their buckets, and what the strategy picks."""
+
+    full: bool = True
+
+
 def compact_full_asset(lake: Lake, table: TableSpec) -> dg.AssetsDefinition:
     """Return the asset that compacts a table in full."""
     assets = TableAssets(lake=lake, spec=table)
@@ -19,16 +25,16 @@ def compact_full_asset(lake: Lake, table: TableSpec) -> dg.AssetsDefinition:
         key=assets.operation("compact_full"),
         deps=[assets.key],
         description=f"Merges the files of each bucket of {table.identifier} into few large ones.",
-        **maintenance_arguments(assets, "compact_full", CompactConfig),
+        **maintenance_arguments(assets, "compact_full", FullCompactConfig),
     )
     def compact_full(context: dg.AssetExecutionContext) -> dg.MaterializeResult[Any]:
-        config = CompactConfig(**context.op_execution_context.op_config)
+        config = FullCompactConfig(**context.op_execution_context.op_config)
         return maintain(
             context,
             assets,
             "compact_full",
             lambda t: t.compact(
-                full=True,
+                full=config.full,
                 dry_run=config.dry_run,
                 properties={RUN_ID: context.run.run_id},
                 progress=logged_progress(context.log.info),

@@ -16,7 +16,7 @@ from lakehouse_dagster.automation.jobs import AssetJob
 from lakehouse_dagster.automation.requests import first_requests
 from lakehouse_dagster.automation.rounds import BUDGET_SECONDS
 from lakehouse_dagster.lake import Lake
-from lakehouse_dagster.pipeline import OPERATIONS, Figure, figures, open_table, read_state
+from lakehouse_dagster.pipeline import OPERATIONS, Figure, figures, open_table, read_state, settings
 from lakehouse_dagster.resources import LakehouseResource
 from lakehouse_dagster.specs import TableSpec
 
@@ -87,11 +87,18 @@ def run_requests(lake: Lake, looks: Sequence[TableLook], *, now: datetime) -> li
     requests = []
     for look in needy:
         operations = [name for name in OPERATIONS if any(figure.operation == name for figure in look.due)]
+        keys = {name: lake.operation_key(look.spec, name) for name in operations}
+        told = {
+            keys[name].to_python_identifier(): {"config": config}
+            for name in operations
+            if (config := dict(settings(name, look.due)))
+        }
         reason = "; ".join(map(str, look.due))
         requests.append(
             dg.RunRequest(
                 run_key=f"{'+'.join(operations)}:{look.spec.identifier}@s{look.snapshot_id}#h{now:%Y%m%d%H}",
-                asset_selection=[lake.operation_key(look.spec, name) for name in operations],
+                asset_selection=[*keys.values()],
+                run_config={"ops": told} if told else {},
                 tags={"lakehouse/table": look.spec.identifier, "lakehouse/reason": reason},
             )
         )

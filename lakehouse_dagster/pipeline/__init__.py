@@ -29,7 +29,7 @@ from lakehouse_dagster.pipeline.groups import (
     read_groups,
     recorded_groups,
 )
-from lakehouse_dagster.pipeline.maintenance import OPERATIONS, Figure, figures
+from lakehouse_dagster.pipeline.maintenance import OPERATIONS, Figure, figures, settings
 from lakehouse_dagster.pipeline.overtaking import overtaken
 from lakehouse_dagster.pipeline.progress import logged_progress
 from lakehouse_dagster.pipeline.staging import (
@@ -114,6 +114,7 @@ __all__ = [
     "refuse_gap",
     "refuse_late",
     "refuse_other_version",
+    "settings",
     "stage_batches",
     "stage_mode",
     "staged_deliveries",

@@ -3,8 +3,9 @@
 The core decides what is done.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from lakehouse_dagster.pipeline.table_state import TableState
 from lakehouse_dagster.specs import MaintenanceSpec
@@ -15,12 +16,15 @@ OPERATIONS = ("compact_full", "compact_manifests", "expire")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """One figure against its limit; `operation` is due when the limit is exceeded."""
+    """One figure against its limit; `operation` is due when the limit is exceeded. `needs_full`: so is a compaction
+    that rewrites all files, else one that moves what waits is enough.
+    """
 
     operation: str
     what: str
     found: int
     limit: int
+    needs_full: bool = True
 
     @property
     def is_due(self) -> bool:
@@ -48,8 +52,16 @@ def figures(state: TableState, limits: MaintenanceSpec) -> tuple[Figure, ...]:
     )
 
 
+def settings(operation: str, due: Iterable[Figure]) -> Mapping[str, Any]:
+    """Return what a run of the operation is told about what is due, in the settings of its asset."""
+    own = [figure for figure in due if figure.operation == operation]
+    return {"full": False} if own and not any(figure.needs_full for figure in own) else {}
+
+
 def _waiting(state: TableState, limits: MaintenanceSpec) -> Iterator[Figure]:
     """Yield the figure of rows that wait for their buckets, where there are any: no other table has such rows."""
     if state.waiting_rows:
         most = limits.max_waiting_rows
-        yield Figure(operation="compact_full", what="waiting rows", found=state.waiting_rows, limit=most)
+        yield Figure(
+            operation="compact_full", what="waiting rows", found=state.waiting_rows, limit=most, needs_full=False
+        )

@@ -57,7 +57,7 @@ class MaintenanceSpec(StrictModel):
     max_small_files: int = Field(default=16, ge=1)
     # More sorted runs than this in any bucket of a key table: compact fully.
     max_sorted_runs: int = Field(default=5, ge=1)
-    # More rows than this wait for their buckets, where no read has them: compact fully.
+    # More rows than this wait for their buckets, where no read has them: move them there.
     max_waiting_rows: int = Field(default=0, ge=0)
     max_manifests: int = Field(default=16, ge=1)
     max_snapshots: int = Field(default=30, ge=1)

@@ -100,6 +100,32 @@ def test_java_moves_our_rows_in_the_order_of_one_writer(java: Java, tmp_path: Pa
     assert seen(java("read")["rows"]) == seen(table.scan().to_arrow().to_pylist()) == expected
 
 
+def test_rows_that_wait_after_java_set_a_number_of_buckets_are_moved_once_it_is_taken_back(
+    java: Java, tmp_path: Path
+) -> None:
+    create(java)
+    table = lc.connect(tmp_path).table("db.t")
+    table.write([{"p": "a", "k": 1, "v": 1}])
+    java("compact-postpone", buckets=2)
+    table.write([{"p": "a", "k": 1, "v": 2}])
+    table.create_tag("waiting")
+    java("alter", changes=[{"op": "set-option", "key": "bucket", "value": "2"}])
+    table = lc.connect(tmp_path).table("db.t")
+
+    with pytest.raises(lc.UnsupportedFeature, match="Set bucket to -2 again"):
+        table.scan().to_arrow()
+    with pytest.raises(lc.CommitConflict, match="1 row waits for its bucket"):
+        table.write([{"p": "a", "k": 1, "v": 3}])
+    java("alter", changes=[{"op": "set-option", "key": "bucket", "value": "-2"}])
+    table.compact()
+    table.alter(lc.SetOption("bucket", "2"))
+    with pytest.raises(lc.InvalidRequest, match="1 row waits for its bucket in snapshot 3"):
+        table.rollback_to(lc.AtTag("waiting"))
+    table.write([{"p": "a", "k": 2, "v": 3}])
+
+    assert seen(table.scan().to_arrow().to_pylist()) == seen(java("read")["rows"]) == [("a", 1, 2), ("a", 2, 3)]
+
+
 def test_java_streams_our_rows_when_we_wrote_them(java: Java, tmp_path: Path) -> None:
     create(java)
     table = lc.connect(tmp_path).table("db.t")

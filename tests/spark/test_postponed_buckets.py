@@ -22,6 +22,29 @@ def table_of(folder: Path, spark: Any, **options: str) -> lc.Table:
     )
 
 
+def test_lookups_counts_and_changes_tell_of_moved_rows_as_in_process(spark: Any, tmp_path: Path) -> None:
+    table = table_of(tmp_path, spark, **{"changelog-producer": "lookup"})
+    local = lc.connect(str(tmp_path)).table("db.t")
+    frame = spark.range(20).selectExpr("cast(id % 2 as int) as p", "cast(id as int) as k", "id as v")
+    table.write(frame)
+    table.compact()
+    table.write(frame.where("k < 4").selectExpr("p", "k", "v + 100 as v"))
+    keys = [{"p": 0, "k": 2}, {"p": 1, "k": 9}, {"p": 0, "k": 1}]
+
+    def told(each: lc.Table) -> list[tuple[Any, ...]]:
+        return sorted(tuple(row.values()) for row in each.changes(0).to_arrow().to_pylist())
+
+    for wanted, changes in (([2, 9], 20), ([9, 102], 28)):
+        for each in (table, local):
+            assert sorted(row["v"] for row in each.lookup(keys).to_pylist()) == wanted
+            assert each.scan().count() == 20
+            assert len(told(each)) == changes
+        assert told(table) == told(local)
+        assert table.scan().to_spark(spark).count() == 20
+        table.compact()
+    assert table.scan().to_spark(spark).where("v >= 100").count() == 4
+
+
 @pytest.mark.parametrize("compacts_on_spark", [True, False])
 def test_rows_of_both_engines_wait_and_are_moved_by_either(spark: Any, tmp_path: Path, compacts_on_spark: bool) -> None:
     table = table_of(tmp_path, spark, **{"changelog-producer": "input"})

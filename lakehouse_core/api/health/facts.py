@@ -91,7 +91,7 @@ def health_facts(table: TableContext) -> HealthFacts:
         schema = table.schemas.latest()
         entries = [] if state.snapshot is None else table.manifests.live_entries(state.snapshot)
         history = table.snapshots.history()
-        buckets = bucket_facts(entries, schema)
+        buckets = bucket_facts(entries, schema, local_now_millis=table.clock.local_now_millis())
         return HealthFacts(
             table=table.name,
             now_millis=table.clock.now_millis(),
@@ -140,7 +140,9 @@ def _due_expiry(table: TableContext) -> tuple[str, ...]:
     return (f"expire: {', '.join(found)} may go",) if found else ()
 
 
-def bucket_facts(entries: Sequence[ManifestEntry], schema: TableSchema) -> tuple[BucketFacts, ...]:
+def bucket_facts(
+    entries: Sequence[ManifestEntry], schema: TableSchema, *, local_now_millis: int
+) -> tuple[BucketFacts, ...]:
     """Return the buckets with files, those with most sorted runs first."""
     types = [field.type for field in schema.partition_fields]
     levels: dict[tuple[bytes, int], dict[int, tuple[int, int]]] = {}
@@ -149,7 +151,7 @@ def bucket_facts(entries: Sequence[ManifestEntry], schema: TableSchema) -> tuple
         files, size = of_bucket.get(entry.file.level, (0, 0))
         of_bucket[entry.file.level] = files + 1, size + entry.file.file_size
     # In the order of their first entries, as the buckets above.
-    figures = bucket_records(entries, schema)
+    figures = bucket_records(entries, schema, local_now_millis=local_now_millis)
     found = [
         BucketFacts(
             name=_bucket_name(named_values(deserialize_row(partition, types), schema), bucket),

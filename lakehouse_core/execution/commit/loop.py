@@ -42,6 +42,7 @@ from lakehouse_core.planning.commit.checks import check_schema, check_staged
 from lakehouse_core.planning.commit.conflicts import Conflict, conflict_error
 from lakehouse_core.planning.commit.file_changes import new_files
 from lakehouse_core.planning.commit.ledger import Ledger
+from lakehouse_core.planning.commit.partial import NumberedAbove
 from lakehouse_core.planning.commit.read_scope import ReadScope
 from lakehouse_core.planning.commit.steps import CommitStep, RewriteManifestsStep, StepPlan, commit_steps, plan_step
 from lakehouse_core.retry import Attempt
@@ -67,6 +68,7 @@ def commit(
     *,
     parts: tuple[StagedCommit, ...] = (),
     reads: ReadScope | None = None,
+    numbered_above: NumberedAbove | None = None,
 ) -> CommitResult:
     """Publish `staged` and return its snapshots: one, or two when it holds both rows and compactions.
 
@@ -75,7 +77,7 @@ def commit(
     the same commit were applied. If other commits wrote the same buckets after staging, the engine of the table first
     writes the staged rows anew with higher sequence numbers. `parts`: the staged commits that `staged` joins;
     later ones win over earlier ones in the same way. `reads`: what a statement read at the base of `staged`; the commit
-    is refused if other commits changed it since then.
+    is refused if other commits changed it since then. `numbered_above`: for a compaction, as in `CompactStep`.
     Raises CommitConflict (nothing applied: repeat the work), CommitTimeout (nothing applied: commit again),
     CommitOutcomeUnknown (commit again), StaleCommit, InvalidRequest, UnsupportedFeature, CorruptTable,
     StorageUnavailable, TaskFailed.
@@ -86,7 +88,11 @@ def commit(
     write_supported(schema)
     check_schema(staged, schema)
     first, *others = commit_steps(
-        staged, skips_empty=schema.table_options.commit.ignore_empty is not False, parts=parts, reads=reads
+        staged,
+        skips_empty=schema.table_options.commit.ignore_empty is not False,
+        parts=parts,
+        reads=reads,
+        numbered_above=numbered_above,
     )
     result = result_of(make_snapshot(table, first, schema, look))
     # A compaction that was not applied with its rows is dropped: its input files may have been replaced since.
@@ -97,16 +103,21 @@ def commit(
 
 
 def commit_or_discard(
-    table: TableContext, staged: StagedCommit, *, named_by: str, reads: ReadScope | None = None
+    table: TableContext,
+    staged: StagedCommit,
+    *,
+    named_by: str,
+    reads: ReadScope | None = None,
+    numbered_above: NumberedAbove | None = None,
 ) -> CommitResult:
     """Publish a staged commit that only this call holds; delete its files if it certainly is not applied.
 
-    `reads`: as in `commit`.
+    `reads` and `numbered_above`: as in `commit`.
 
     REQUIRES: no other call repeats the commit, and it holds rows or a compaction, not both. Raises as `commit` does.
     """
     try:
-        return commit(table, staged, reads=reads)
+        return commit(table, staged, reads=reads, numbered_above=numbered_above)
     except _NOTHING_APPLIED:
         discard(table.store, table.schemas.schema(staged.schema_id), staged.messages, named_by=named_by)
         raise

@@ -7,7 +7,7 @@ Source: docs/reliability/commit.md#steps.
 from collections.abc import Sequence
 from dataclasses import replace
 
-from lakehouse_core.errors import CommitConflict, CorruptTable, NotFound, SnapshotExpired
+from lakehouse_core.errors import CorruptTable, NotFound, SnapshotExpired
 from lakehouse_core.execution.commit.hash_indexes import HashIndexes
 from lakehouse_core.execution.commit.live_files import live_in
 from lakehouse_core.execution.commit.order import CommitOrder
@@ -31,7 +31,6 @@ from lakehouse_core.planning.commit.steps import (
     unread_error,
     with_messages,
 )
-from lakehouse_core.table.bucketing import is_placed, may_wait
 from lakehouse_core.table.commit_message import CommitKind
 from lakehouse_core.table.manifest import EntryKind, IndexManifestEntry, Keep, ManifestEntry, merge_entries
 from lakehouse_core.table.schema import TableSchema
@@ -90,13 +89,7 @@ class StepReader:
             case CompactStep():
                 partitions = frozenset(message.partition for message in step.messages)
                 live = self._live.at(latest, partitions, schema)
-                return StepState(
-                    schema=schema,
-                    latest_id=latest_id,
-                    live=live,
-                    indexes=self._indexes(latest),
-                    since_staged=self._beside_moves(step, latest),
-                )
+                return StepState(schema=schema, latest_id=latest_id, live=live, indexes=self._indexes(latest))
             case RewriteManifestsStep():
                 return StepState(schema=schema, latest_id=latest_id)
             case RestoreStep(target=target):
@@ -146,10 +139,8 @@ class StepReader:
             )
         except SnapshotExpired as error:
             raise expired_error(step.staged.base_snapshot_id or 0, error) from error
-        found = self._table.manifests.live_entries(
-            latest,
-            keep=lambda partition, bucket, _: (is_placed(bucket) or may_wait(schema.bucketing)) and covers(partition),
-        )
+        # Also rows that wait for their buckets, whatever the option says now.
+        found = self._table.manifests.live_entries(latest, keep=lambda partition, *_: covers(partition))
         return StepState(
             schema=schema,
             latest_id=latest.id,
@@ -158,32 +149,6 @@ class StepReader:
             covers=covers,
             since_staged=since_staged,
         )
-
-    def _beside_moves(self, step: CompactStep, latest: Snapshot | None) -> list[tuple[CommitKind, list[ManifestEntry]]]:
-        """Return what others changed since the compaction was planned, in the partitions whose waiting rows it moves.
-
-        Raises CommitConflict if that is not known any more.
-        """
-        moved = {message.partition for message in step.messages if not is_placed(message.bucket)}
-        if not moved or latest is None:
-            return []
-        base = base_of(step.staged)
-        try:
-            if not is_part(self._table.snapshots, base, latest):
-                raise SnapshotExpired(f"Snapshot {base.id} is not in the history of snapshot {latest.id}.")
-            return deltas_since(
-                self._table.snapshots,
-                self._table.manifests,
-                base.id,
-                latest.id,
-                keep=lambda partition, *_: partition in moved,
-                without=CommitKind.COMPACT,
-            )
-        except SnapshotExpired as error:
-            raise CommitConflict(
-                f"{step.name}: it moves rows that wait for their buckets since snapshot {base.id}. {error} Nothing was "
-                "applied: compact again."
-            ) from error
 
     def _of_restore(self, target: Snapshot, latest: Snapshot | None, schema: TableSchema) -> StepState:
         manifests = self._table.manifests

@@ -33,6 +33,7 @@ from lakehouse_core.execution.context import TableContext
 from lakehouse_core.execution.tasks.compact import RewriteTask, planned_files, rewrite_answer, run_rewrite
 from lakehouse_core.planning.commit.conflicts import Conflict, conflict_error
 from lakehouse_core.planning.commit.index_files import vector_files
+from lakehouse_core.planning.commit.partial import NumberedAbove
 from lakehouse_core.planning.read.packing import pack
 from lakehouse_core.planning.readable import deletion_files
 from lakehouse_core.progress import NOBODY, Watch
@@ -124,7 +125,7 @@ def compact(
         base_time_millis=base.snapshot.time_millis,
         properties=dict(properties or {}),
     )
-    made = _commit(table, staged)
+    made = _commit(table, staged, numbered_above=base.highest_numbers if moves else None)
     return replace(planned, commit_user=commit_user, commit=replace(made, conflicts=(*conflicts, *made.conflicts)))
 
 
@@ -309,8 +310,8 @@ def _joined(messages: Sequence[CommitMessage]) -> tuple[CommitMessage, ...]:
     return tuple(joined.values())
 
 
-def _commit(table: TableContext, staged: StagedCommit) -> CommitResult:
-    result = commit_or_discard(table, staged, named_by="the compaction")
+def _commit(table: TableContext, staged: StagedCommit, *, numbered_above: NumberedAbove | None) -> CommitResult:
+    result = commit_or_discard(table, staged, named_by="the compaction", numbered_above=numbered_above)
     conflicting = {(conflict.partition, conflict.bucket) for conflict in result.conflicts}
     overtaken = [
         message

@@ -3,7 +3,14 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from lakehouse_core.execution.compaction.scope import FilesByBucket, Scope, files_in, manifests_in, why_none
+from lakehouse_core.execution.compaction.scope import (
+    FilesByBucket,
+    RequestedBuckets,
+    Scope,
+    files_in,
+    manifests_in,
+    why_none,
+)
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.format.binary_row import deserialize_row
 from lakehouse_core.planning.compaction.append import AppendCompactionPlan, Marked, MarkedRows
@@ -12,7 +19,7 @@ from lakehouse_core.planning.compaction.plan import CompactionPlan
 from lakehouse_core.planning.compaction.universal import PickTime
 from lakehouse_core.planning.partitions import named_values
 from lakehouse_core.planning.readable import deletion_files
-from lakehouse_core.table.bucketing import has_buckets, is_placed
+from lakehouse_core.table.bucketing import has_buckets, is_placed, may_wait
 from lakehouse_core.table.data_file import DataFile
 from lakehouse_core.table.data_layout import DataLayout, partition_folder
 from lakehouse_core.table.deletion_file import DeletionFile
@@ -62,6 +69,15 @@ class CompactionBase:
     indexes: Sequence[IndexManifestEntry]
     expiry: RecordExpiry | None
     waiting: Mapping[bytes, Sequence[DataFile]] = field(default_factory=dict)
+
+    @property
+    def highest_numbers(self) -> dict[tuple[bytes, int], int]:
+        """The highest sequence number of each bucket with files, by partition and bucket."""
+        found: dict[tuple[bytes, int], int] = {}
+        for (partition, bucket, _), files in self.files.items():
+            for file in files:
+                found[partition, bucket] = max(found.get((partition, bucket), -1), file.max_sequence_number)
+        return found
 
     def all_files(self) -> list[DataFile]:
         return [file for found in (*self.files.values(), *self.waiting.values()) for file in found]
@@ -170,6 +186,13 @@ def live_buckets(table: TableContext, base: CompactionBase) -> Iterator[LiveBuck
 
 def why_nothing(scope: Scope, base: CompactionBase, *, full: bool) -> str:
     """Return the reason why no bucket in `scope` is compacted."""
+    why = _why_nothing(scope, base, full=full)
+    if may_wait(base.schema.bucketing) and isinstance(scope, RequestedBuckets) and scope.buckets is not None:
+        return f"{why}. Rows that wait for their buckets are moved into all of them: compact without a list of buckets"
+    return why
+
+
+def _why_nothing(scope: Scope, base: CompactionBase, *, full: bool) -> str:
     schema = base.schema
     if not base.all_files():
         return why_none(scope, schema)

@@ -5,6 +5,7 @@ Source: docs/semantics/tables.md#postponed-buckets.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -25,6 +26,9 @@ from lakehouse_core.table.commit_message import CommitMessage
 from lakehouse_core.table.data_file import DataFile
 from lakehouse_core.table.file_columns import VALUE_KIND
 from lakehouse_core.table.schema import TableSchema
+
+# What is decoded at once: most often all rows of a row group, which the writer then keeps without a copy.
+_BATCH_ROWS: Final = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +95,9 @@ def _rows(task: MoveTask, files: BucketFiles) -> Iterator[InputRows]:
     for file in task.files:
         reader = files.open(file)
         try:
-            count = batch_rows(reader.row_bytes(schema.fields), CHUNK_ROWS, CHUNK_BYTES)
+            # The values of an Avro file are objects of Python before they are columns.
+            most_rows = CHUNK_ROWS if file.format == "avro" else _BATCH_ROWS
+            count = batch_rows(reader.row_bytes(schema.fields), most_rows, CHUNK_BYTES)
             for batch in reader.batches(schema.fields, system=[VALUE_KIND], batch_rows=count):
                 kinds = fixed_values(batch.column(VALUE_KIND), np.int8)
                 columns = [batch.column(name) for name in names]

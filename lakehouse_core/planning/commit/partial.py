@@ -3,15 +3,19 @@
 Source: docs/semantics/commit.md#conflict-detection.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeAlias
 
 from lakehouse_core.planning.commit.conflicts import Conflict
 from lakehouse_core.planning.commit.file_changes import compact_changes, conflicts_of
 from lakehouse_core.table.bucketing import is_placed
-from lakehouse_core.table.commit_message import CommitKind, CommitMessage
+from lakehouse_core.table.commit_message import CommitMessage
 from lakehouse_core.table.joined_changelog import object_name, segment_format
-from lakehouse_core.table.manifest import EntryKind, IndexManifestEntry, ManifestEntry
+from lakehouse_core.table.manifest import IndexManifestEntry, ManifestEntry
 from lakehouse_core.table.schema import TableSchema
+
+# By partition and bucket.
+NumberedAbove: TypeAlias = Mapping[tuple[bytes, int], int]
 
 
 def compactions_that_fit(
@@ -38,19 +42,22 @@ def compactions_that_fit(
 
 
 def overtaken_moves(
-    messages: Iterable[CommitMessage], since_staged: Iterable[tuple[CommitKind, Iterable[ManifestEntry]]]
+    messages: Iterable[CommitMessage], live: Iterable[ManifestEntry], numbered_above: NumberedAbove
 ) -> list[Conflict]:
-    """Return a conflict for each partition whose waiting rows are moved and to whose buckets others added rows since
-    then, which may have the numbers of the moved ones. `since_staged`: kind and delta of each snapshot since then.
+    """Return a conflict for each partition whose waiting rows are moved and to whose buckets others added rows
+    meanwhile, which may have the numbers of the moved ones.
+
+    `live`: the live files of the partitions. `numbered_above`: as in `CompactStep`; a bucket that it does not name was
+    empty. A file of numbers up to that one has rows of the files that the move has seen: others compacted them.
     """
     moved = {message.partition for message in messages if not is_placed(message.bucket)}
     found: dict[bytes, Conflict] = {}
-    for kind, entries in since_staged:
-        for entry in entries:
-            is_new = entry.kind is EntryKind.ADD and is_placed(entry.bucket) and kind is not CommitKind.COMPACT
-            if is_new and entry.partition in moved:
-                reason = f"{entry.file.file_name} was added to its buckets while waiting rows were moved there"
-                found.setdefault(entry.partition, Conflict(partition=entry.partition, bucket=None, reason=reason))
+    for entry in live:
+        if entry.partition not in moved or not is_placed(entry.bucket):
+            continue
+        if entry.file.max_sequence_number > numbered_above.get((entry.partition, entry.bucket), -1):
+            reason = f"{entry.file.file_name} was added to its buckets while waiting rows were moved there"
+            found.setdefault(entry.partition, Conflict(partition=entry.partition, bucket=None, reason=reason))
     return list(found.values())
 
 

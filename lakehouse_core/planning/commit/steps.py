@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias, assert_never
 
-from lakehouse_core.errors import CommitConflict, SnapshotExpired
+from lakehouse_core.errors import CommitConflict, InvalidRequest, SnapshotExpired
+from lakehouse_core.options import POSTPONE_BUCKET
 from lakehouse_core.planning.commit.conflicts import Conflict, check_itself, unseen_files
 from lakehouse_core.planning.commit.file_changes import (
     FileChanges,
@@ -19,15 +20,23 @@ from lakehouse_core.planning.commit.file_changes import (
 )
 from lakehouse_core.planning.commit.index_files import check_other_indexes
 from lakehouse_core.planning.commit.overwrites import restored_files, with_removed, with_upgraded_files
-from lakehouse_core.planning.commit.partial import compactions_that_fit, overtaken_moves
+from lakehouse_core.planning.commit.partial import NumberedAbove, compactions_that_fit, overtaken_moves
 from lakehouse_core.planning.commit.read_scope import LaterChanges, ReadScope, unseen_changes
 from lakehouse_core.planning.partitions import bucket_name
 from lakehouse_core.table.bucketing import is_placed, may_wait
 from lakehouse_core.table.commit_message import Append, CommitKind, CommitMessage, StaticOverwrite
-from lakehouse_core.table.manifest import DELETION_VECTORS, HASH_INDEX, EntryKind, IndexManifestEntry, ManifestEntry
+from lakehouse_core.table.manifest import (
+    DELETION_VECTORS,
+    HASH_INDEX,
+    EntryKind,
+    IndexManifestEntry,
+    ManifestEntry,
+    file_identifier,
+)
 from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.snapshot import Snapshot
 from lakehouse_core.table.staged_commit import StagedCommit
+from lakehouse_core.table.waiting_files import waiting_rows
 
 _NOTHING: Final = FileChanges(kind=CommitKind.COMPACT)
 
@@ -76,11 +85,15 @@ class OverwriteStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactStep:
-    """Replace files by the output of compactions, in the buckets where all input is still live."""
+    """Replace files by the output of compactions, in the buckets where all input is still live.
+
+    `numbered_above`: of the buckets into which waiting rows were moved, the highest sequence number before.
+    """
 
     staged: StagedCommit
     messages: tuple[CommitMessage, ...]
     skips_empty: bool = True
+    numbered_above: NumberedAbove = field(default_factory=dict)
 
     @property
     def kind(self) -> CommitKind:
@@ -139,8 +152,8 @@ class StepState:
     `live`: the live files of the step's partitions, None if the step needs no comparison with them. `wanted` and
     `wanted_indexes`: the files of the state that a step brings back, with their statistics. `covers`: the
     partitions that an overwrite replaces, None if it replaces none. `since_staged`: kind and delta of each snapshot
-    since the step was staged, for an overwrite, and for a compaction that moves waiting rows. `later`: the changes
-    since then with their statistics, for a step that has read rows; `file_schemas`: by id, the schemas of their files.
+    since the step was staged, for an overwrite. `later`: the changes since then with their statistics, for a step that
+    has read rows; `file_schemas`: by id, the schemas of their files.
     """
 
     schema: TableSchema
@@ -176,17 +189,18 @@ def commit_steps(
     skips_empty: bool,
     parts: tuple[StagedCommit, ...] = (),
     reads: ReadScope | None = None,
+    numbered_above: NumberedAbove | None = None,
 ) -> tuple[CommitStep, ...]:
     """Return the steps of a staged commit in order: first the added and removed files, then the compactions.
 
-    `skips_empty`: a commit that changes nothing makes no snapshot. `parts` and `reads` as in `AppendStep`. Raises
-    InvalidRequest for messages that contradict each other.
+    `skips_empty`: a commit that changes nothing makes no snapshot. `parts` and `reads` as in `AppendStep`,
+    `numbered_above` as in `CompactStep`. Raises InvalidRequest for messages that contradict each other.
     """
     compactions = tuple(filter(is_compaction, staged.messages))
     check_itself(compact_changes(compactions).entries)
     changes = append_changes(staged)
     is_append = isinstance(staged.mode, Append)
-    compact = CompactStep(staged=staged, messages=compactions)
+    compact = CompactStep(staged=staged, messages=compactions, numbered_above=numbered_above or {})
     if compactions and is_append and changes.is_empty:
         return (compact,)
     check_itself(changes.entries)
@@ -208,7 +222,8 @@ def with_messages(step: AppendStep, messages: tuple[CommitMessage, ...]) -> Appe
 def plan_step(step: CommitStep, state: StepState) -> StepPlan:
     """Return the plan of `step` for the table in this state.
 
-    Raises CommitConflict for an overwrite whose writer has not seen everything, UnsupportedFeature.
+    Raises CommitConflict for an overwrite whose writer has not seen everything, and for rows beside others that no
+    compaction would move; InvalidRequest for a state with such rows; UnsupportedFeature.
     """
     match step:
         case AppendStep(changes=changes, reads=reads):
@@ -217,18 +232,21 @@ def plan_step(step: CommitStep, state: StepState) -> StepPlan:
                 unseen = unseen_changes(reads, changes, state.later, state.file_schemas)
                 if unseen:
                     return StepPlan(changes=FileChanges(kind=changes.kind), conflicts=tuple(unseen))
+            _check_none_waits(step, changes, state)
             return StepPlan(changes=changes) if state.live is None else _unless_conflicting(changes, state.live, state)
         case OverwriteStep():
             return _plan_overwrite(step, state)
-        case CompactStep(messages=messages):
-            overtaken = overtaken_moves(messages, state.since_staged)
-            left, conflicts = compactions_that_fit(messages, state.live or (), state.schema, state.indexes, overtaken)
+        case CompactStep(messages=messages, numbered_above=numbered_above):
+            live = state.live or ()
+            overtaken = overtaken_moves(messages, live, numbered_above)
+            left, conflicts = compactions_that_fit(messages, live, state.schema, state.indexes, overtaken)
             changes = compact_changes(left)
             check_other_indexes(state.indexes, changes.entries)
             return StepPlan(changes=changes, conflicts=tuple(conflicts))
         case RewriteManifestsStep():
             return StepPlan(changes=_NOTHING, rewrites_manifests=True)
         case RestoreStep():
+            _check_restored_later(step, state)
             changes = restored_files(state.live or (), state.indexes, state.wanted, state.wanted_indexes)
             check_other_indexes(state.indexes, changes.entries)
             # Java reads a file as deleted if any manifest deletes it, so none may that is older than its return.
@@ -275,6 +293,34 @@ def _check_moved_later(step: AppendStep | OverwriteStep, schema: TableSchema) ->
         )
 
 
+def _check_restored_later(step: RestoreStep, state: StepState) -> None:
+    """Raise InvalidRequest for a state in which rows wait for their buckets, if no compaction would move them any
+    more.
+    """
+    waiting = sum(entry.file.row_count for entry in state.wanted if not is_placed(entry.bucket))
+    if waiting and not may_wait(state.schema.bucketing):
+        raise InvalidRequest(
+            f"rollback_to: {waiting_rows(waiting)} in snapshot {step.target.id}, and the table's option bucket is "
+            f"{state.schema.bucket_setting} now, with which no compaction moves rows. Set bucket to {POSTPONE_BUCKET}, "
+            "roll back, compact the table, and set bucket again."
+        )
+
+
+def _check_none_waits(step: AppendStep | OverwriteStep, changes: FileChanges, state: StepState) -> None:
+    """Raise CommitConflict for rows in buckets beside others that wait, if no compaction would move these before."""
+    if may_wait(state.schema.bucketing):
+        return
+    removed = {file_identifier(entry) for entry in changes.entries if entry.kind is EntryKind.DELETE}
+    left = (entry for entry in state.live or () if not is_placed(entry.bucket))
+    waiting = sum(entry.file.row_count for entry in left if file_identifier(entry) not in removed)
+    if waiting:
+        raise CommitConflict(
+            f"{_name(step.staged)}: {waiting_rows(waiting)} in the partitions of the new rows, and the table's option "
+            f"bucket is {state.schema.bucket_setting}, so no compaction would move them first. Nothing was applied: "
+            f"set bucket to {POSTPONE_BUCKET}, compact the table, set bucket again, and stage the data again."
+        )
+
+
 def _plan_overwrite(step: OverwriteStep, state: StepState) -> StepPlan:
     _check_moved_later(step, state.schema)
     if state.covers is None:
@@ -289,6 +335,7 @@ def _plan_overwrite(step: OverwriteStep, state: StepState) -> StepPlan:
     changes = with_removed(
         added, live, (entry for entry in covered if entry.index_type in (DELETION_VECTORS, HASH_INDEX))
     )
+    _check_none_waits(step, changes, state)
     return _unless_conflicting(changes, live, state)
 
 

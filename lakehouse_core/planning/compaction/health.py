@@ -3,31 +3,34 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from lakehouse_core.options import POSTPONE_BUCKET
 from lakehouse_core.planning.compaction.append import AppendCompactionPlan
 from lakehouse_core.planning.compaction.bucket import plan_bucket
 from lakehouse_core.planning.compaction.plan import CompactionPlan, Merge
-from lakehouse_core.table.bucketing import is_placed
+from lakehouse_core.table.bucketing import is_placed, may_wait
 from lakehouse_core.table.data_file import DataFile
 from lakehouse_core.table.levels import levels_of
 from lakehouse_core.table.schema import TableSchema
+from lakehouse_core.table.waiting_files import waiting_rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BucketHealth:
     """The figures of one bucket. `small_file_count`: small files that a full compaction would rewrite. Append tables
     have no sorted runs. `waiting_row_count`: rows that wait for their buckets, so that no read has them.
+
+    All are 0 in a partition that compactions skip: nothing is to be done there.
     """
 
-    small_file_count: int
-    sorted_run_count: int
+    small_file_count: int = 0
+    sorted_run_count: int = 0
     waiting_row_count: int = 0
 
 
 def bucket_figures(files: Sequence[DataFile], schema: TableSchema, *, bucket: int = 0) -> BucketHealth:
     """Return the figures of one bucket's live files. Raises CorruptTable if the files contradict each other."""
     if not is_placed(bucket):
-        waiting = sum(file.row_count for file in files)
-        return BucketHealth(small_file_count=0, sorted_run_count=0, waiting_row_count=waiting)
+        return BucketHealth(waiting_row_count=sum(file.row_count for file in files))
     return BucketHealth(
         small_file_count=len(small_files(plan_bucket(files, schema), schema)),
         sorted_run_count=0 if schema.is_append else _sorted_run_count(files, schema),
@@ -52,7 +55,7 @@ def due_compactions(buckets: Sequence[BucketHealth], schema: TableSchema) -> tup
     waiting = sum(each.waiting_row_count for each in buckets)
     due = []
     if waiting:
-        due.append(f"compact: {waiting_text(waiting)}")
+        due.append(f"compact: {waiting_text(waiting)}" if may_wait(schema.bucketing) else _stuck(waiting, schema))
     if behind:
         due.append(
             f"compact: {len(behind)} bucket{'s have' if len(behind) > 1 else ' has'} more than {trigger} sorted runs, "
@@ -67,6 +70,14 @@ def waiting_text(row_count: int) -> str:
     """Return what is to be done about rows that wait for their buckets."""
     rows = "1 row waits" if row_count == 1 else f"{row_count:,} rows wait"
     return f"{rows} in bucket-postpone, and a compaction makes {'it' if row_count == 1 else 'them'} readable"
+
+
+def _stuck(row_count: int, schema: TableSchema) -> str:
+    """Return what is to be done about rows that wait where no compaction moves them."""
+    return (
+        f"alter: {waiting_rows(row_count)}, and bucket is {schema.bucket_setting}: set it to {POSTPONE_BUCKET}, "
+        "compact the table, and set it again"
+    )
 
 
 def _rewritten(plan: CompactionPlan | AppendCompactionPlan | None) -> Sequence[DataFile]:

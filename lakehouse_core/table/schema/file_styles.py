@@ -30,6 +30,7 @@ _COMPRESSIONS: Final = {
     "orc": ("zstd", "snappy", "zlib", "lz4", "none"),
     "avro": ("zstd", "zstandard", "snappy", "deflate", "null"),
 }
+_FAST: Final = "lz4"
 # The zstd levels that Arrow's ORC writer supports.
 _ORC_ZSTD_LEVELS: Final = (1, 3)
 _AVRO_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -61,8 +62,13 @@ def check_file_styles(schema: TableSchema, *, table: str) -> None:
 
 
 def waiting_style(schema: TableSchema) -> FileStyle:
-    """Return how rows are stored that wait for their buckets: as files of level 0, without statistics."""
-    return replace(schema.table_options.style_at(0), stats_mode="none")
+    """Return how rows are stored that wait for their buckets: as files of level 0, without statistics.
+
+    Where no option names a compression, it is a fast one: the rows are read once, and soon.
+    """
+    style = replace(schema.table_options.style_at(0), stats_mode="none")
+    is_chosen = any(key in schema.options for key in ("file.compression", "file.compression.per.level"))
+    return style if is_chosen or style.format != "parquet" else replace(style, compression=_FAST)
 
 
 def _styles(schema: TableSchema) -> Iterator[tuple[tuple[str, str], FileStyle]]:

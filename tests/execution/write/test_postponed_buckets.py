@@ -38,6 +38,13 @@ def table_of(folder: Path, **options: str) -> lc.Table:
     )
 
 
+AT_ONCE = {"lakehouse__read__grace": "0 s", "snapshot__num_retained__min": "1"}
+
+
+def keep_newest(table: lc.Table) -> None:
+    table.expire_snapshots(retain_max=1, older_than=timedelta(0))
+
+
 def rows(*keys: int, v: int = 0, p: str = "a", kind: str = "+I") -> list[Row]:
     return [{"p": p, "k": key, "v": v, "kind": kind} for key in keys]
 
@@ -268,6 +275,150 @@ def test_the_option_cannot_change_while_rows_wait(tmp_path: Path) -> None:
     assert counts(table) == {"a": {3}}
 
 
+def test_a_state_in_which_rows_wait_is_brought_back_only_where_a_compaction_moves_them(tmp_path: Path) -> None:
+    table = table_of(tmp_path)
+    write(table, rows(1, v=1))
+    table.compact()
+    write(table, rows(1, v=2), rows(2, v=2))
+    table.create_tag("waiting")
+    table.compact()
+    table.alter(lc.SetOption("bucket", "1"))
+    write(table, rows(3, v=3))
+    before = table.snapshot(), table.tags(), seen(table)
+
+    for at in (3, lc.AtTag("waiting")):
+        for dry_run in (True, False):
+            with pytest.raises(
+                lc.InvalidRequest,
+                match=r"db.t: rollback_to: 2 rows wait for their buckets in snapshot 3, and the table's option bucket "
+                r"is 1 now, .* Set bucket to -2, roll back, compact",
+            ):
+                table.rollback_to(at, dry_run=dry_run)
+
+    assert (table.snapshot(), table.tags(), seen(table)) == before
+    assert seen(table.branch(table.create_branch("old", at=lc.AtTag("waiting")).branch)) == [("a", 1, 1)]
+    table.rollback_to(2)
+    assert seen(table) == [("a", 1, 1)]
+    table.alter(lc.SetOption("bucket", "-2"))
+    table.rollback_to(lc.AtTag("waiting"))
+    table.compact()
+    table.alter(lc.SetOption("bucket", "1"))
+    write(table, rows(3, v=3))
+    assert seen(table) == [("a", 1, 2), ("a", 2, 2), ("a", 3, 3)]
+    assert table.verify(data=True).findings == ()
+
+
+def test_rows_of_partitions_that_compactions_skip_are_not_due(tmp_path: Path) -> None:
+    table = table_of(tmp_path, partition__expiration_time="7 d", compaction__skip_expired_partitions="true")
+    table.alter(lc.SetOption("compaction.skip-expired-partitions", "false"))
+    for v in range(2):
+        write(table, rows(1, p="2001-01-01", v=v))
+        table.compact()
+    write(table, rows(1, p="2001-01-01"), rows(1, p="2999-01-01"))
+    assert waiting(table) == 2
+    assert len(table.health().due) == 2
+    table.alter(lc.SetOption("compaction.skip-expired-partitions", "true"))
+
+    assert waiting(table) == 1
+    assert table.health().due == ("compact: 1 row waits in bucket-postpone, and a compaction makes it readable",)
+    table.compact()
+    assert (waiting(table), table.health().due) == (0, ())
+    with pytest.raises(lc.InvalidRequest, match=r"1 row waits .*skip-expired-partitions\): drop these with"):
+        table.alter(lc.SetOption("bucket", "2"))
+    table.expire_partitions()
+    table.alter(lc.SetOption("bucket", "2"))
+    assert seen(table) == [("2999-01-01", 1, 0)]
+
+
+def test_a_compaction_of_some_buckets_says_that_it_moves_no_rows(tmp_path: Path) -> None:
+    table = table_of(tmp_path)
+    write(table, rows(1))
+
+    empty = table.compact(buckets=[0]).noop_reason
+    table.compact(full=True)
+    write(table, rows(2))
+    placed = table.compact(full=True, buckets=[0]).noop_reason
+
+    moved = "Rows that wait for their buckets are moved into all of them: compact without a list of buckets"
+    assert empty == f"there are no files in bucket 0. {moved}"
+    assert placed == f"every bucket is one sorted run in its top level. {moved}"
+    assert waiting(table) == 1
+
+
+def alter_as_java(table: lc.Table, bucket: str) -> None:
+    """Set the option, whatever waits."""
+    schema = table._context.schemas.latest()
+    table._context.schemas.create(replace(schema, id=schema.id + 1, options={**schema.options, "bucket": bucket}))
+
+
+def test_no_rows_come_to_lie_under_others_that_wait_for_the_option_to_be_set_again(tmp_path: Path) -> None:
+    table = table_of(tmp_path)
+    write(table, rows(1, v=1), rows(1, p="b"))
+    table.compact()
+    write(table, rows(1, v=2))
+    alter_as_java(table, "1")
+    table = lc.connect(str(tmp_path)).table("db.t")
+
+    with pytest.raises(lc.UnsupportedFeature, match="Set bucket to -2 again"):
+        seen(table)
+    with pytest.raises(lc.CommitConflict, match=r"1 row waits for its bucket in the partitions .* set bucket to -2"):
+        write(table, rows(1, v=3))
+    with pytest.raises(lc.UnsupportedFeature, match="Set bucket to -2 again"):
+        table.rescale(2)
+    (due, *_) = table.health().due
+    assert due == (
+        "alter: 1 row waits for its bucket, and bucket is 2: set it to -2, compact the table, and set it again"
+    )
+    assert stray(table) == set()
+    table.alter(lc.SetOption("bucket", "-2"))
+    table.compact()
+    table.alter(lc.SetOption("bucket", "1"))
+    write(table, rows(1, v=3), rows(1, p="b", v=3))
+    assert seen(table) == [("a", 1, 3), ("b", 1, 3)]
+
+
+def test_rows_under_which_others_wait_go_with_their_partition(tmp_path: Path) -> None:
+    table = table_of(tmp_path)
+    write(table, rows(1, v=1), rows(1, p="b"))
+    alter_as_java(table, "1")
+    table = lc.connect(str(tmp_path)).table("db.t")
+
+    table.overwrite([{"p": "a", "k": 1, "v": 3}], partition={"p": "a"})
+    table.overwrite([{"p": "b", "k": 1, "v": 3}], partition={"p": "b"})
+
+    assert seen(table) == [("a", 1, 3), ("b", 1, 3)]
+
+
+def test_the_option_is_set_while_a_compaction_is_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = table_of(tmp_path)
+    write(table, rows(1, v=1))
+    between(table, lambda other: alter_as_java(other, "1"), monkeypatch)
+
+    table.compact()
+    write(lc.connect(str(tmp_path)).table("db.t"), rows(2, v=2))
+
+    assert seen(table) == [("a", 1, 1), ("a", 2, 2)]
+
+
+def test_a_compaction_and_then_the_option_overtake_a_compaction(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = table_of(tmp_path)
+    write(table, rows(1, v=1))
+
+    def overtake(other: lc.Table) -> None:
+        other.compact()
+        other.alter(lc.SetOption("bucket", "1"))
+        write(other, rows(1, v=2))
+
+    between(table, overtake, monkeypatch)
+
+    with pytest.raises(lc.CommitConflict):
+        table.compact(full=True)
+    assert seen(table) == [("a", 1, 2)]
+    assert stray(table) == set()
+
+
 @pytest.mark.parametrize("producer", ["none", "input", "lookup", "full-compaction"])
 def test_changes_are_told_by_the_write_without_a_producer_and_else_by_the_compaction(
     tmp_path: Path, producer: str
@@ -339,10 +490,10 @@ def between(table: lc.Table, act: Callable[[lc.Table], object], monkeypatch: pyt
     publish = compact._commit
     other = lc.connect(str(table._context.store.spec.root).rsplit("/", 2)[0]).table("db.t")
 
-    def late(context: Any, staged: Any) -> Any:
+    def late(context: Any, staged: Any, **more: Any) -> Any:
         monkeypatch.setattr(compact, "_commit", publish)
         act(other)
-        return publish(context, staged)
+        return publish(context, staged, **more)
 
     monkeypatch.setattr(compact, "_commit", late)
 
@@ -367,14 +518,25 @@ def add_to_a_bucket(table: lc.Table) -> None:
         (add_to_a_bucket, [("a", 1, 1), ("b", 1, 1)]),
     ],
 )
+@pytest.mark.parametrize("expires", [False, True])
 def test_a_partition_that_another_commit_changed_meanwhile_is_left_out_as_a_whole(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, act: Callable[[lc.Table], object], expected: list[Any]
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    act: Callable[[lc.Table], object],
+    expected: list[Any],
+    expires: bool,
 ) -> None:
-    table = table_of(tmp_path)
+    table = table_of(tmp_path, **AT_ONCE)
     write(table, rows(1, v=0))
     table.compact()
     write(table, rows(1, v=1), rows(1, v=1, p="b"))
-    between(table, act, monkeypatch)
+
+    def change(other: lc.Table) -> None:
+        act(other)
+        if expires:
+            keep_newest(other)
+
+    between(table, change, monkeypatch)
 
     try:
         report = table.compact(full=True)
@@ -386,6 +548,71 @@ def test_a_partition_that_another_commit_changed_meanwhile_is_left_out_as_a_whol
     assert seen(table) == expected
     assert table.verify(data=True).findings == ()
     assert stray(table) == set()
+
+
+@pytest.mark.parametrize("full", [False, True])
+def test_a_compaction_outlives_the_snapshot_that_it_began_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, full: bool
+) -> None:
+    table = table_of(tmp_path, **AT_ONCE)
+    write(table, rows(1, v=0))
+    table.compact()
+    write(table, rows(1, 2, v=1), rows(1, v=1, p="b"))
+
+    def go_on(other: lc.Table) -> None:
+        write(other, rows(2, v=2), rows(1, v=2, p="c"))
+        keep_newest(other)
+
+    between(table, go_on, monkeypatch)
+    report = table.compact(full=full)
+
+    assert report.buckets_conflicted == 0
+    assert seen(table) == [("a", 1, 1), ("a", 2, 1), ("b", 1, 1)]
+    assert waiting(table) == 2
+    table.compact()
+    assert seen(table) == [("a", 1, 1), ("a", 2, 2), ("b", 1, 1), ("c", 1, 2)]
+    assert table.verify(data=True).findings == ()
+
+
+def test_rows_are_moved_above_what_others_have_compacted_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = table_of(tmp_path, **AT_ONCE)
+    for v in range(3):
+        write(table, rows(1, 2, v=v))
+        table.compact()
+    write(table, rows(1, v=9))
+
+    def compact_buckets(other: lc.Table) -> None:
+        other.compact(full=True, buckets=[0])
+        keep_newest(other)
+
+    between(table, compact_buckets, monkeypatch)
+    table.compact()
+
+    assert seen(table) == [("a", 1, 9), ("a", 2, 2)]
+    assert table.verify(data=True).findings == ()
+
+
+def test_a_compaction_survives_a_rollback_that_leaves_its_rows_waiting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = table_of(tmp_path, **AT_ONCE)
+    write(table, rows(1, v=0))
+    table.compact()
+    write(table, rows(1, v=1))
+    write(table, rows(1, v=2, p="b"))
+
+    def roll_back(other: lc.Table) -> None:
+        other.rollback_to(3)
+        keep_newest(other)
+
+    between(table, roll_back, monkeypatch)
+    table.compact()
+
+    assert seen(table) == [("a", 1, 1)]
+    assert waiting(table) == 0
+    assert table.verify(data=True).findings == ()
 
 
 def stray(table: lc.Table) -> set[str]:
@@ -412,57 +639,128 @@ ENGINES = [
 ]
 
 
+class History:
+    """A table, and what it must hold: `state`, what reads return, and `late`, the rows that wait, in their order."""
+
+    def __init__(self, folder: Path, seed: int, options: dict[str, str]) -> None:
+        self.random = Random(seed)
+        self.count = str(self.random.randint(1, 3))
+        self.table = table_of(folder, postpone__default_bucket_num=self.count, **AT_ONCE, **options)
+        self.state: dict[tuple[str, int], int] = {}
+        self.late: list[Row] = []
+        self.kept: dict[int, tuple[dict[tuple[str, int], int], list[Row]]] = {}
+
+    @property
+    def expected(self) -> list[tuple[str, int, int]]:
+        return sorted((*key, v) for key, v in self.state.items())
+
+    def random_rows(self, step: int) -> list[Row]:
+        choice, below = self.random.choice, self.random.randrange
+        return [
+            {"p": choice("ab"), "k": below(6), "v": step, "kind": choice(["+I", "-D"])} for _ in range(1 + below(8))
+        ]
+
+    def bring(self, made: list[Row]) -> None:
+        for row in made:
+            if row["kind"] == "+I":
+                self.state[row["p"], row["k"]] = row["v"]
+            else:
+                self.state.pop((row["p"], row["k"]), None)
+
+    def write(self, step: int) -> None:
+        write(self.table, made := self.random_rows(step))
+        self.late += made
+
+    def compact(self, *, full: bool) -> None:
+        self.table.compact(full=full)
+        self.bring(self.late)
+        self.late = []
+
+    def overwrite(self, step: int) -> None:
+        self.table.overwrite([{"p": "a", "k": 1, "v": step}], partition={"p": "a"})
+        self.state = {key: v for key, v in self.state.items() if key[0] != "a"}
+        self.late = [row for row in self.late if row["p"] != "a"] + rows(1, v=step)
+
+    def roll_back(self) -> None:
+        if ids := [snapshot.id for snapshot in self.table.snapshots() if snapshot.id in self.kept]:
+            back = self.random.choice(ids)
+            self.table.rollback_to(back)
+            self.state, self.late = dict(self.kept[back][0]), list(self.kept[back][1])
+
+    def compact_overtaken(self, step: int, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Compact while others write or compact, and drop the snapshot with which it began."""
+        made, act = self.random_rows(step), self.random.choice(["write", "compact the buckets", "compact"])
+        expires, full = self.random.random() < 0.7, self.random.random() < 0.5
+
+        def overtake(other: lc.Table) -> None:
+            if act == "write":
+                write(other, made)
+            elif act == "compact":
+                other.compact()
+            else:
+                other.compact(full=True, buckets=[0, 1, 2])
+            if expires:
+                keep_newest(other)
+
+        between(self.table, overtake, monkeypatch)
+        try:
+            has_conflict = self.table.compact(full=full).buckets_conflicted > 0
+        except lc.CommitConflict:
+            has_conflict = True
+        monkeypatch.undo()
+        if act == "write":
+            assert not has_conflict
+            self.bring(self.late)
+            self.late = made
+        else:
+            self.compact(full=False)
+
+    def fix_the_buckets(self, step: int) -> None:
+        """Give the table a number of buckets, write, try to roll back to where rows wait, and postpone again."""
+        self.compact(full=False)
+        self.table.alter(lc.SetOption("bucket", self.count))
+        write(self.table, made := self.random_rows(step))
+        self.bring(made)
+        for back in [each.id for each in self.table.snapshots() if self.kept.get(each.id, ({}, []))[1]]:
+            with pytest.raises(lc.InvalidRequest, match="Set bucket to -2, roll back, compact"):
+                self.table.rollback_to(back)
+        assert seen(self.table) == self.expected
+        self.table.alter(lc.SetOption("bucket", "-2"))
+
+    def check(self) -> None:
+        if (latest := self.table.snapshot()) is not None:
+            self.kept[latest.id] = dict(self.state), list(self.late)
+        assert seen(self.table) == self.expected
+        assert self.table.scan().count() == len(self.expected)
+        assert waiting(self.table) == len(self.late)
+
+
 @pytest.mark.parametrize(
     ("seed", "options"),
     # One in `make test`, and the others in `make test-long`.
     [pytest.param(s, o, marks=[pytest.mark.long] * ((s, o) != (0, ENGINES[2]))) for s in range(8) for o in ENGINES],
 )
 def test_random_histories_read_what_was_compacted_in_the_order_of_the_writes(
-    tmp_path: Path, seed: int, options: dict[str, str]
+    tmp_path: Path, seed: int, options: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    random = Random(seed)
-    table = table_of(tmp_path, postpone__default_bucket_num=str(random.randint(1, 3)), **options)
-    table.alter(lc.SetOption("lakehouse.read.grace", "0 s"), lc.SetOption("snapshot.num-retained.min", "1"))
-    state: dict[tuple[str, int], int] = {}
-    late: list[Row] = []
-    kept: dict[int, tuple[dict[tuple[str, int], int], list[Row]]] = {}
+    history = History(tmp_path, seed, options)
+    table = history.table
+    verbs: dict[str, Callable[[int], object]] = {
+        "compact": lambda step: history.compact(full=False),
+        "full": lambda step: history.compact(full=True),
+        "overtaken": lambda step: history.compact_overtaken(step, monkeypatch) if history.late else None,
+        "fix the buckets": history.fix_the_buckets,
+        "overwrite": history.overwrite,
+        "expire": lambda step: table.expire_snapshots(retain_max=2, older_than=timedelta(0)),
+        "roll back": lambda step: history.roll_back(),
+        "write": history.write,
+    }
     for step in range(14):
-        match random.choice(["write"] * 4 + ["compact", "full", "overwrite", "expire", "roll back"]):
-            case "write":
-                made = [
-                    {"p": random.choice("ab"), "k": random.randrange(6), "v": step, "kind": random.choice(["+I", "-D"])}
-                    for _ in range(random.randint(1, 8))
-                ]
-                write(table, made)
-                late += made
-            case "overwrite":
-                table.overwrite([{"p": "a", "k": 1, "v": step}], partition={"p": "a"})
-                state = {key: v for key, v in state.items() if key[0] != "a"}
-                late = [row for row in late if row["p"] != "a"] + rows(1, v=step)
-            case "expire":
-                table.expire_snapshots(retain_max=2, older_than=timedelta(0))
-            case "roll back":
-                ids = [snapshot.id for snapshot in table.snapshots() if snapshot.id in kept]
-                if ids:
-                    back = random.choice(ids)
-                    table.rollback_to(back)
-                    state, late = dict(kept[back][0]), list(kept[back][1])
-            case how:
-                table.compact(full=how == "full")
-                for row in late:
-                    if row["kind"] == "+I":
-                        state[row["p"], row["k"]] = row["v"]
-                    else:
-                        state.pop((row["p"], row["k"]), None)
-                late = []
-        if (latest := table.snapshot()) is not None:
-            kept[latest.id] = dict(state), list(late)
-        expected = sorted((*key, v) for key, v in state.items())
-        assert seen(table) == expected, step
-        assert table.scan().count() == len(expected)
-        assert waiting(table) == len(late)
+        verbs[history.random.choice([*verbs, "write", "write", "write"])](step)
+        history.check()
+
     keys = [{"p": p, "k": k} for p in "ab" for k in range(6)]
-    assert table.lookup(keys).num_rows == len(state)
+    assert table.lookup(keys).num_rows == len(history.state)
     assert table.verify(data=True).findings == ()
     assert stray(table) == set()
     copy = lc.connect(str(tmp_path)).copy_table(table, "db.copy").table

@@ -39,6 +39,21 @@ def test_one_run_a_table_does_all_that_is_due_in_the_order_of_maintenance():
     assert request.tags["lakehouse/reason"] == "40 snapshots > 30; 40 small files > 16"
 
 
+def test_rows_that_wait_are_moved_without_a_full_compaction_where_nothing_else_is_due():
+    waiting = Figure(operation="compact_full", what="waiting rows", found=1, limit=0, needs_full=False)
+    moved = {"ops": {"mine__ops__orders__compact_full": {"config": {"full": False}}}}
+
+    for found, expected in (
+        ([waiting], moved),
+        ([waiting, small_files(4)], moved),
+        ([waiting, small_files(40)], {}),
+        ([small_files(40)], {}),
+    ):
+        (request,) = run_requests(LAKE, [look("orders", *found)], now=NOW)
+        assert [key.path[-1] for key in request.asset_selection] == ["compact_full"]
+        assert request.run_config == expected
+
+
 def test_the_same_need_is_asked_for_once_an_hour():
     """A key is used once for ever, also when its run failed: without the hour nothing would ever run again."""
     first, second, later = (
