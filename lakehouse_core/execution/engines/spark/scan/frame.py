@@ -22,7 +22,7 @@ from lakehouse_core.execution.engines.spark.batches import exchanged
 from lakehouse_core.execution.engines.spark.failures import translated
 from lakehouse_core.execution.engines.spark.runtime import worker_runtime
 from lakehouse_core.execution.engines.spark.scan.conditions import atomic, condition, constant
-from lakehouse_core.execution.engines.spark.scan.native import native_frame, native_tasks
+from lakehouse_core.execution.engines.spark.scan.native import is_exact, native_frame, native_tasks
 from lakehouse_core.execution.engines.spark.session import core_count
 from lakehouse_core.execution.engines.spark.types import exchange_schema, spark_schema
 from lakehouse_core.execution.read.incremental_scan import IncrementalPlan, task_changes
@@ -76,7 +76,7 @@ def read_frame(session: SparkSession, plan: ScanPlan) -> DataFrame:
             branches.append(frame.select(*map(in_backquotes, plan.columns)))
         if others or not native:
             branches += _task_frames(session, plan, others)
-        frame = reduce(DataFrame.unionByName, branches)
+        frame = reduce(lambda one, other: one.unionByName(other), branches)
         return frame if plan.limit is None else frame.limit(plan.limit)
 
 
@@ -87,7 +87,7 @@ def _task_frames(session: SparkSession, plan: ScanPlan, tasks: Group) -> Iterato
     """
     fields = [plan.schema.field(name) for name in plan.columns]
     told = [ROW_KIND_FIELD, *fields] if plan.with_row_kinds else fields
-    keys = [field for field in fields if field.name in plan.schema.partition_keys]
+    keys = [field for field in fields if field.name in plan.schema.partition_keys and is_exact(field)]
     read = [field for field in told if field not in keys]
     cores = core_count(session)
 
@@ -99,7 +99,9 @@ def _task_frames(session: SparkSession, plan: ScanPlan, tasks: Group) -> Iterato
     alone = _large_partitions(tasks, cores) if keys and read else {}
     for partition, group in alone.items():
         constants = _constants(partition, plan.schema)
-        yield frame(group, read).select([constants.get(one.name, sf.col(in_backquotes(one.name))) for one in told])
+        yield frame(group, read).select(
+            [constants[one.name] if one in keys else sf.col(in_backquotes(one.name)) for one in told]
+        )
     others = [task for task in tasks if task.split.partition not in alone]
     if others or not alone:
         yield frame(others, told)

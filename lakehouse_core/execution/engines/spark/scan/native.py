@@ -55,7 +55,7 @@ def native_tasks(session: SparkSession, tasks: Sequence[ReadTask], fields: Seque
 def is_native(task: ReadTask, fields: Sequence[DataField]) -> bool:
     """Return whether Spark's own reader gives exactly the task's rows of these columns."""
     is_plain = task.split.raw and not task.with_row_kinds and task.store.scheme in _SCHEMES and not task.split.deletions
-    if not is_plain or not all(map(_is_exact, fields)):
+    if not is_plain or not all(map(is_exact, fields)):
         return False
     if _PATTERN.search(f"{task.store.root}/{task.split.folder}"):
         return False
@@ -73,24 +73,24 @@ def native_frame(session: SparkSession, tasks: Sequence[ReadTask], fields: Seque
     schema = first.schema
     keys = [field for field in fields if field.name in schema.partition_keys]
     marks = [] if schema.is_append else [StructField(VALUE_KIND, ByteType())]
-    options = {
+    reading = {
         "ignoreMissingFiles": "false",
         "ignoreCorruptFiles": "false",
         # Days and instants before the Gregorian calendar are stored as they are.
         "datetimeRebaseMode": "CORRECTED",
     }
     if schema.table_options.read_verify:
-        options["parquet.page.verify-checksum.enabled"] = "true"
+        reading["parquet.page.verify-checksum.enabled"] = "true"
     files = list(_files(tasks))
     threshold = _LISTING_THRESHOLD if first.store.scheme == "file" else _REMOTE_LISTING_THRESHOLD
     with settings(session, {"spark.sql.sources.parallelPartitionDiscovery.threshold": threshold}):
         frame: DataFrame | None = None
         if keys:
             stored = StructType([*spark_schema(field for field in fields if field not in keys), *marks])
-            frame = partitioned_frame(session, files, schema, stored, keys, options=options)
+            frame = partitioned_frame(session, files, schema, stored, keys, options=reading)
         if frame is None:
             reader = session.read.schema(StructType([*spark_schema(fields), *marks]))
-            frame = reader.options(recursiveFileLookup="true", **options).parquet(*(file.address for file in files))
+            frame = reader.options(recursiveFileLookup="true", **reading).parquet(*(file.address for file in files))
     # A file without a delete count may have delete records.
     return frame.where(f"{VALUE_KIND} in (0, 2)") if marks else frame
 
@@ -111,7 +111,7 @@ def _files(tasks: Iterable[ReadTask]) -> Iterator[LocatedFile]:
             yield LocatedFile(store.uri(key), task.split.partition)
 
 
-def _is_exact(field: DataField) -> bool:
+def is_exact(field: DataField) -> bool:
     """Return whether Spark reads all values of the type without loss."""
     roots = atomic_parts(field.type)
     return all(part.root not in TIMESTAMP_ROOTS or (part.precision or 0) <= _FINEST_PRECISION for part in roots)

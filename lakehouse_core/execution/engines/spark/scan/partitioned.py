@@ -58,7 +58,10 @@ def partitioned_frame(
     values = session.createDataFrame(_values(list(rows), schema, keys), spark_schema(keys))
     try:
         relation = _relation(session, [file.address for file in files], places, values, stored, options=options)
-        return DataFrame(session._jsparkSession.baseRelationToDataFrame(relation), session)
+        frame = DataFrame(session._jsparkSession.baseRelationToDataFrame(relation), session)
+        # The index leaves out, without a word, files that it does not find and folders that it writes in another way.
+        found = frame._jdf.queryExecution().sparkPlan().selectedPartitions().totalNumberOfFiles()
+        return frame if found == len(files) else None
     except (Py4JError, PySparkException, TypeError) as error:
         _LOG.info("Spark %s is told no partitions of files: %s", session.version, error)
         return None
