@@ -24,10 +24,10 @@ def condition(predicate: Predicate, types: Mapping[str, DataType]) -> Column:
     """Return a column that is true for the rows that satisfy `predicate`, which is bound to columns of `types`."""
     match predicate:
         case Compare(column, comparison, value):
-            return _comparison(column, comparison, value, _atomic(types, column))
+            return _comparison(column, comparison, value, atomic(types[column]))
         case In(column, values):
-            kind = _atomic(types, column)
-            options = [_literal(value, kind) for value in values if not _is_nan(value)]
+            kind = atomic(types[column])
+            options = [constant(value, kind) for value in values if not _is_nan(value)]
             return sf.col(in_backquotes(column)).isin(options) if options else _unless_null(column, False)
         case IsNull(column):
             return sf.col(in_backquotes(column)).isNull()
@@ -47,7 +47,7 @@ def _comparison(name: str, comparison: Comparison, value: Any, kind: AtomicType)
     column = sf.col(in_backquotes(name))
     if _is_nan(value):
         return _unless_null(name, comparison is Comparison.NOT_EQUAL)
-    literal = _literal(value, kind)
+    literal = constant(value, kind)
     match comparison:
         case Comparison.EQUAL:
             return column == literal
@@ -74,8 +74,10 @@ def _is_nan(value: Any) -> bool:
     return isinstance(value, float) and math.isnan(value)
 
 
-def _literal(value: Any, kind: AtomicType) -> Column:
+def constant(value: Any, kind: AtomicType) -> Column:
     """Return a comparable value as a constant of the column's Spark type, which Spark folds before it reads."""
+    if value is None:
+        return sf.lit(None).cast(spark_type(kind))
     match kind.root:
         case TypeRoot.DATE:
             return sf.date_from_unix_date(sf.lit(value))
@@ -98,7 +100,7 @@ def _micros(value: tuple[int, int]) -> int:
     return millis * 1000 + nanos // 1000
 
 
-def _atomic(types: Mapping[str, DataType], column: str) -> AtomicType:
-    kind = types[column]
-    assert isinstance(kind, AtomicType), column
+def atomic(kind: DataType) -> AtomicType:
+    """Return the type. REQUIRES: that of a column which conditions or partitions may name, so one without parts."""
+    assert isinstance(kind, AtomicType), kind
     return kind

@@ -1,40 +1,46 @@
 """A scan as one DataFrame: Spark's own reader reads splits that need no merge, Python tasks read the others.
 
 Nothing is read before Spark runs the frame; each run reads again. Columns and condition are applied in both branches,
-because a filter above them would reach only Spark's reader. Only Python tasks read changes.
+because a filter above them would reach only Spark's reader; of Python tasks it may leave out those of whole partitions.
+Only Python tasks read changes.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import partial, reduce
 from itertools import chain
 from typing import Any, Final, Protocol, TypeAlias
 
 import pyarrow as pa
 from pyspark.serializers import CPickleSerializer
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as sf
 
 from lakehouse_core.errors import CorruptTable
 from lakehouse_core.execution.context import reading_context
 from lakehouse_core.execution.engines.spark.batches import exchanged
 from lakehouse_core.execution.engines.spark.failures import translated
 from lakehouse_core.execution.engines.spark.runtime import worker_runtime
-from lakehouse_core.execution.engines.spark.scan.conditions import condition
-from lakehouse_core.execution.engines.spark.scan.native import native_frame, native_tasks
+from lakehouse_core.execution.engines.spark.scan.conditions import atomic, condition, constant
+from lakehouse_core.execution.engines.spark.scan.native import is_exact, native_frame, native_tasks
 from lakehouse_core.execution.engines.spark.session import core_count
 from lakehouse_core.execution.engines.spark.types import exchange_schema, spark_schema
 from lakehouse_core.execution.read.incremental_scan import IncrementalPlan, task_changes
 from lakehouse_core.execution.read.scan import ScanPlan, read_tasks
 from lakehouse_core.execution.tasks.changelogs.binlog import binlog_batches, by_bucket
 from lakehouse_core.execution.tasks.read import ROW_KIND_COLUMN, ReadTask, read_split
+from lakehouse_core.format.binary_row import deserialize_row
 from lakehouse_core.format.data_types import UNASSIGNED, ArrayType, DataField, in_backquotes, parse_type
 from lakehouse_core.planning.read.packing import pack
 from lakehouse_core.table.predicate import columns_of
+from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.split import Split
 
 # The bound on the row ids of the frame, which tasks count through in milliseconds. Spark never broadcasts more rows
 # anyway.
 _MOST_COUNTED_ROWS: Final = 20_000_000
+# Each takes Spark tens of milliseconds to make; what they leave out is at least a task of each.
+_MOST_FRAMES: Final = 64
 ROW_KIND_FIELD: Final = DataField(UNASSIGNED, ROW_KIND_COLUMN, parse_type("STRING"))
 
 # The splits that one Spark task reads.
@@ -69,13 +75,60 @@ def read_frame(session: SparkSession, plan: ScanPlan) -> DataFrame:
                 frame = frame.where(condition(predicate, {field.name: field.type for field in needed}))
             branches.append(frame.select(*map(in_backquotes, plan.columns)))
         if others or not native:
-            told = [ROW_KIND_FIELD, *fields] if plan.with_row_kinds else fields
-            groups = packed_groups([[task] for task in largest_first(others)], core_count(session))
-            branches.append(
-                task_frame(session, groups, told, partial(group_rows, table=plan.table, snapshot_id=plan.snapshot_id))
-            )
-        frame = branches[0] if len(branches) == 1 else branches[0].unionByName(branches[1])
+            branches += _task_frames(session, plan, others)
+        frame = reduce(lambda one, other: one.unionByName(other), branches)
         return frame if plan.limit is None else frame.limit(plan.limit)
+
+
+def _task_frames(session: SparkSession, plan: ScanPlan, tasks: Group) -> Iterator[DataFrame]:
+    """Yield the rows of the tasks as frames of the same columns: one for each partition that fills a Spark task by
+    itself, in which its values are constants, and one for the others. Where a filter excludes the constants, Spark
+    leaves out the frame.
+    """
+    fields = [plan.schema.field(name) for name in plan.columns]
+    told = [ROW_KIND_FIELD, *fields] if plan.with_row_kinds else fields
+    keys = [field for field in fields if field.name in plan.schema.partition_keys and is_exact(field)]
+    read = [field for field in told if field not in keys]
+    cores = core_count(session)
+
+    def frame(group: Group, columns: Sequence[DataField]) -> DataFrame:
+        groups = packed_groups([[task] for task in largest_first(group)], cores)
+        rows = partial(group_rows, table=plan.table, snapshot_id=plan.snapshot_id)
+        return task_frame(session, groups, columns, rows)
+
+    alone = _large_partitions(tasks, cores) if keys and read else {}
+    for partition, group in alone.items():
+        constants = _constants(partition, plan.schema)
+        yield frame(group, read).select(
+            [constants[one.name] if one in keys else sf.col(in_backquotes(one.name)) for one in told]
+        )
+    others = [task for task in tasks if task.split.partition not in alone]
+    if others or not alone:
+        yield frame(others, told)
+
+
+def _constants(partition: bytes, schema: TableSchema) -> dict[str, Column]:
+    """Return the values of a partition as columns that may be null, as columns of a read are."""
+    fields = schema.partition_fields
+    values = deserialize_row(partition, [field.type for field in fields])
+    always = sf.lit(0) == sf.lit(0)
+    return {
+        field.name: sf.when(always, constant(value, atomic(field.type))).alias(field.name)
+        for field, value in zip(fields, values, strict=True)
+    }
+
+
+def _large_partitions(tasks: Group, cores: int) -> dict[bytes, list[ReadTask]]:
+    """Return the tasks of the largest partitions, at most 64, of those that fill a Spark task by themselves."""
+    of_partition: dict[bytes, list[ReadTask]] = {}
+    for task in tasks:
+        of_partition.setdefault(task.split.partition, []).append(task)
+    sizes = {partition: sum(one.split.size_bytes for one in own) for partition, own in of_partition.items()}
+    target = _target_bytes([[task] for task in tasks], cores) if tasks else 0
+    large = [
+        partition for partition in sorted(sizes, key=sizes.__getitem__, reverse=True) if sizes[partition] >= target
+    ]
+    return {partition: of_partition[partition] for partition in large[:_MOST_FRAMES]}
 
 
 def changes_frame(session: SparkSession, plan: IncrementalPlan) -> DataFrame:
@@ -114,7 +167,8 @@ def task_frame(
     """Return the rows of groups of tasks, each group read by one Spark task with `rows`."""
     declared, exchange = spark_schema(fields), exchange_schema(fields)
     if not groups:
-        return session.createDataFrame([], declared)
+        # Of an empty list Spark would not know the size.
+        return session.createDataFrame(exchange.empty_table(), declared)
     # As in `run`: a task unpickles its own splits only.
     packed = [CPickleSerializer().dumps(group) for group in groups]
     # Spark estimates the size of the result by the number of input rows, and would broadcast a large table that a few
@@ -169,9 +223,15 @@ def packed_groups(groups: Sequence[Group], cores: int) -> list[Group]:
     """
     if not groups:
         return []
-    options = groups[0][0].schema.table_options
     sizes = [sum(task.split.size_bytes for task in group) for group in groups]
-    total = sum(max(size, options.split_open_cost_bytes) for size in sizes)
-    target = min(options.split_target_bytes, max(options.split_open_cost_bytes, total // cores))
-    bins = pack(groups, sizes, target_bytes=target, open_cost_bytes=options.split_open_cost_bytes)
+    open_cost = groups[0][0].schema.table_options.split_open_cost_bytes
+    bins = pack(groups, sizes, target_bytes=_target_bytes(groups, cores), open_cost_bytes=open_cost)
     return [list(chain.from_iterable(one)) for one in bins]
+
+
+def _target_bytes(groups: Sequence[Group], cores: int) -> int:
+    """Return how many bytes of files fill a Spark task. REQUIRES: a group."""
+    options = groups[0][0].schema.table_options
+    sizes = (sum(task.split.size_bytes for task in group) for group in groups)
+    total = sum(max(size, options.split_open_cost_bytes) for size in sizes)
+    return min(options.split_target_bytes, max(options.split_open_cost_bytes, total // cores))

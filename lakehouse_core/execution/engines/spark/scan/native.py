@@ -10,11 +10,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import ByteType, StructField
+from pyspark.sql.types import ByteType, StructField, StructType
 
 from lakehouse_core.data_files.parquet.reader import ParquetFileReader
 from lakehouse_core.execution.engines.spark.runtime import driver_runtime
 from lakehouse_core.execution.engines.spark.scan.connector import reaches, spark_path
+from lakehouse_core.execution.engines.spark.scan.partitioned import LocatedFile, partitioned_frame
 from lakehouse_core.execution.engines.spark.session import settings
 from lakehouse_core.execution.engines.spark.types import spark_schema
 from lakehouse_core.execution.tasks.read import ReadTask
@@ -54,7 +55,7 @@ def native_tasks(session: SparkSession, tasks: Sequence[ReadTask], fields: Seque
 def is_native(task: ReadTask, fields: Sequence[DataField]) -> bool:
     """Return whether Spark's own reader gives exactly the task's rows of these columns."""
     is_plain = task.split.raw and not task.with_row_kinds and task.store.scheme in _SCHEMES and not task.split.deletions
-    if not is_plain or not all(map(_is_exact, fields)):
+    if not is_plain or not all(map(is_exact, fields)):
         return False
     if _PATTERN.search(f"{task.store.root}/{task.split.folder}"):
         return False
@@ -63,33 +64,38 @@ def is_native(task: ReadTask, fields: Sequence[DataField]) -> bool:
 
 
 def native_frame(session: SparkSession, tasks: Sequence[ReadTask], fields: Sequence[DataField]) -> DataFrame:
-    """Return the rows of native tasks as a frame. Raises CorruptTable for a missing file or a damaged footer on a disk.
+    """Return the columns of native tasks' rows as a frame, in any order; filters on partition columns skip files.
 
-    Corrupt files are never skipped, whatever the session's settings are.
+    Raises CorruptTable for a missing file or a damaged footer on a disk. Corrupt files are never skipped, whatever the
+    session's settings are.
     """
     first = tasks[0]
-    columns = spark_schema(fields)
-    if not first.schema.is_append:
-        columns = columns.add(StructField(VALUE_KIND, ByteType()))
-    reader = session.read.schema(columns).options(
-        recursiveFileLookup="true",
-        ignoreMissingFiles="false",
-        ignoreCorruptFiles="false",
+    schema = first.schema
+    keys = [field for field in fields if field.name in schema.partition_keys]
+    marks = [] if schema.is_append else [StructField(VALUE_KIND, ByteType())]
+    reading = {
+        "ignoreMissingFiles": "false",
+        "ignoreCorruptFiles": "false",
         # Days and instants before the Gregorian calendar are stored as they are.
-        datetimeRebaseMode="CORRECTED",
-    )
-    if first.schema.table_options.read_verify:
-        reader = reader.option("parquet.page.verify-checksum.enabled", "true")
+        "datetimeRebaseMode": "CORRECTED",
+    }
+    if schema.table_options.read_verify:
+        reading["parquet.page.verify-checksum.enabled"] = "true"
+    files = list(_files(tasks))
     threshold = _LISTING_THRESHOLD if first.store.scheme == "file" else _REMOTE_LISTING_THRESHOLD
     with settings(session, {"spark.sql.sources.parallelPartitionDiscovery.threshold": threshold}):
-        frame = reader.parquet(*_paths(tasks))
-    if not first.schema.is_append:
-        # A file without a delete count may have delete records.
-        frame = frame.where(f"{VALUE_KIND} in (0, 2)")
-    return frame
+        frame: DataFrame | None = None
+        if keys:
+            stored = StructType([*spark_schema(field for field in fields if field not in keys), *marks])
+            frame = partitioned_frame(session, files, schema, stored, keys, options=reading)
+        if frame is None:
+            reader = session.read.schema(StructType([*spark_schema(fields), *marks]))
+            frame = reader.options(recursiveFileLookup="true", **reading).parquet(*(file.address for file in files))
+    # A file without a delete count may have delete records.
+    return frame.where(f"{VALUE_KIND} in (0, 2)") if marks else frame
 
 
-def _paths(tasks: Iterable[ReadTask]) -> Iterator[str]:
+def _files(tasks: Iterable[ReadTask]) -> Iterator[LocatedFile]:
     open_store = driver_runtime().open_store
     for task in tasks:
         store = open_store(task.store)
@@ -97,15 +103,15 @@ def _paths(tasks: Iterable[ReadTask]) -> Iterator[str]:
             key = f"{task.split.folder}/{file.file_name}"
             if task.store.scheme != "file":
                 # The store keeps checksums, and a footer a request.
-                yield spark_path(task.store, key)
+                yield LocatedFile(spark_path(task.store, key), task.split.partition)
                 continue
             schema = {task.schema.id: task.schema, **task.file_schemas}[file.schema_id]
             # Spark trusts the footer, so it is checked here.
             ParquetFileReader(store, key, file, schema, verify=task.schema.table_options.read_verify).close()
-            yield store.uri(key)
+            yield LocatedFile(store.uri(key), task.split.partition)
 
 
-def _is_exact(field: DataField) -> bool:
+def is_exact(field: DataField) -> bool:
     """Return whether Spark reads all values of the type without loss."""
     roots = atomic_parts(field.type)
     return all(part.root not in TIMESTAMP_ROOTS or (part.precision or 0) <= _FINEST_PRECISION for part in roots)
