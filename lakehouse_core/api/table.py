@@ -22,7 +22,7 @@ from lakehouse_core.api import (
     table_row_changes,
     table_writes,
 )
-from lakehouse_core.api.arguments import CallOptions, Condition, GivenRows, checks_flags
+from lakehouse_core.api.arguments import CallOptions, Condition, GivenRows, check_only_where, checks_flags
 from lakehouse_core.api.health.facts import HealthFacts, health_facts
 from lakehouse_core.api.local_engine import local_engine
 from lakehouse_core.api.lookups import Lookups
@@ -285,21 +285,31 @@ class Table:
         self,
         data: object,
         *,
+        where: Condition = None,
         partition: Mapping[str, Any] | None = None,
         dynamic: bool | None = None,
+        isolation: Isolation = "snapshot",
+        dry_run: bool = False,
         properties: Mapping[str, str] | None = None,
         missing: Missing = "null",
         progress: Listener | None = None,
     ) -> reports.CommitReport:
         """Replace rows by `data` and commit.
 
-        With `partition`, the rows of that partition are replaced; some of its columns are enough. With `dynamic=True`,
-        the rows of each partition in `data` are replaced. With `dynamic=False`, all rows are replaced. With neither,
-        the option of a partitioned table decides, which is dynamic by default. Raises the errors of `write`, and
-        CommitConflict when another commit added rows to the replaced partitions.
+        With `where`, the rows for which this condition is true are replaced by rows for which it is true as well; the
+        report is a RowChangeReport, and `isolation`, `dry_run` and the errors are those of `delete`. With `partition`,
+        the rows of that partition are replaced; some of its columns are enough. With `dynamic=True`, the rows of each
+        partition in `data` are replaced. With `dynamic=False`, all rows are replaced. With none of them, the option of
+        a partitioned table decides, which is dynamic by default. Raises the errors of `write`, and CommitConflict when
+        another commit added rows to the replaced partitions.
         """
-        rows, call = GivenRows(data, missing=missing), CallOptions(properties, progress)
-        return table_writes.overwrite(self._context, rows, call, partition=partition, dynamic=dynamic)
+        rows, call = GivenRows(data, missing=missing), CallOptions(properties, progress, dry_run)
+        if where is None:
+            return table_writes.overwrite(
+                self._context, rows, call, partition=partition, dynamic=dynamic, isolation=isolation
+            )
+        check_only_where(partition, dynamic)
+        return table_row_changes.overwrite_where(self._context, rows, where, call, isolation=isolation)
 
     def delete(
         self,
