@@ -405,19 +405,27 @@ class Table:
         pattern: str | None = None,
         formatter: str | None = None,
         at_most: int | None = None,
+        strategy: str | None = None,
         dry_run: bool = False,
         properties: Mapping[str, str] | None = None,
         progress: Listener | None = None,
     ) -> reports.PartitionExpiryReport:
-        """Delete the rows of the partitions whose values are a time before now minus `older_than`, in one commit.
+        """Delete the rows of the partitions whose time is before now minus `older_than`, in one commit.
 
+        `strategy`: with `values-time` the values of a partition are its time; with `update-time` its newest file is.
         `pattern` and `formatter` say which part of the values is the time and how it is written, `at_most` how many
         partitions go. An argument that is not given is that of the table's options (`partition.expiration-time`, …).
         A partition whose values are not a time stays. Raises the errors of `delete`.
         """
         call = CallOptions(properties, progress, dry_run)
         return table_partitions.expire_partitions(
-            self._context, call, older_than=older_than, pattern=pattern, formatter=formatter, at_most=at_most
+            self._context,
+            call,
+            older_than=older_than,
+            pattern=pattern,
+            formatter=formatter,
+            at_most=at_most,
+            strategy=strategy,
         )
 
     def mark_partitions_done(

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from lakehouse_core.errors import CommitConflict
+from lakehouse_core.errors import CommitConflict, CorruptTable, NotFound
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.format.avro_columns import Flags
 from lakehouse_core.planning.read.scope import ScanScope
@@ -110,8 +110,20 @@ def change_base(
             method = replacement_method(schema, condition)
     empty = ChangeBase(schema=schema, statement=statement, method=method, snapshot=None)
     if fixed is not None:
-        return empty if fixed.snapshot is None else _base_at(table, empty, fixed.snapshot)
+        return empty if fixed.snapshot is None else _fixed_base(table, empty, fixed.snapshot)
     return table.snapshots.of_latest(lambda latest: empty if latest is None else _base_at(table, empty, latest), look)
+
+
+def _fixed_base(table: TableContext, empty: ChangeBase, snapshot: Snapshot) -> ChangeBase:
+    try:
+        return _base_at(table, empty, snapshot)
+    except (CorruptTable, NotFound) as error:
+        if not table.snapshots.has_expired(snapshot):
+            raise
+        raise CommitConflict(
+            f"The {empty.statement.operation} began with snapshot {snapshot.id}, which expired meanwhile. Nothing was "
+            "applied: run it again, or expire less."
+        ) from error
 
 
 def _base_at(table: TableContext, empty: ChangeBase, snapshot: Snapshot) -> ChangeBase:

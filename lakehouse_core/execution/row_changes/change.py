@@ -19,7 +19,7 @@ from lakehouse_core.execution.commit.loop import commit_or_discard
 from lakehouse_core.execution.commit.outcome import CommitResult
 from lakehouse_core.execution.commit.staged_files import discard
 from lakehouse_core.execution.context import TableContext
-from lakehouse_core.execution.row_changes.base import ChangeBase, change_base
+from lakehouse_core.execution.row_changes.base import ChangeBase, FixedAt, change_base
 from lakehouse_core.execution.tasks.change_rows.task import run_change
 from lakehouse_core.execution.tasks.change_rows.values import Changed, ChangeTask, changed_from_text
 from lakehouse_core.execution.write.compact_after_commit import WriteCompaction, compact_written
@@ -72,8 +72,10 @@ def change_rows(
     dry_run: bool,
     properties: Mapping[str, str],
     watch: Watch,
+    at: Callable[[], FixedAt] | None = None,
 ) -> RowChangeResult:
-    """Carry out the statement that `make` binds to the table's schema; with `dry_run`, count its rows only.
+    """Carry out the statement that `make` binds to the table's schema; with `dry_run`, count its rows only. `at`,
+    called in each run, gives the snapshot to begin with; None: the latest.
 
     Raises CommitConflict if others changed what it had read in each of its runs, InvalidRequest, UnsupportedFeature,
     CommitTimeout, CommitOutcomeUnknown, CorruptTable, TaskFailed.
@@ -82,7 +84,7 @@ def change_rows(
     def run(base: ChangeBase) -> RowChangeResult:
         return _run(table, base, isolation=isolation, dry_run=dry_run, properties=properties, watch=watch)
 
-    return until_committed(table, lambda: change_base(table, make), run)
+    return until_committed(table, lambda: change_base(table, make, fixed=None if at is None else at()), run)
 
 
 def until_committed(
