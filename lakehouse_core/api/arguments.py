@@ -221,6 +221,15 @@ def overwrite_mode(partition: Mapping[str, Any] | None, dynamic: bool | None, sc
     return DynamicOverwrite() if dynamic else StaticOverwrite()
 
 
+def check_only_where(partition: Mapping[str, Any] | None, dynamic: bool | None) -> None:
+    """Raise InvalidRequest if an overwrite by a condition is also told its partitions in another way."""
+    for name, value in (("partition", partition), ("dynamic", dynamic)):
+        if value is not None:
+            raise InvalidRequest(
+                f"overwrite: where and {name} are both given, expected at most one. Put the partition into where."
+            )
+
+
 def cache_directory(cache: str | PurePath | None) -> str | None:
     """Return the directory of local lookup files; None means the directory of this process."""
     if cache is None:

@@ -46,6 +46,11 @@ class Scan(ArrowRows):
             return self._asked
         return {**self._asked, "snapshot_id": plan.snapshot_id, "splits": plan.facts()["splits"]}
 
+    @property
+    def is_of_latest(self) -> bool:
+        """Whether the request names no snapshot, tag or time, so that the rows are those of the latest snapshot."""
+        return self._asked.get("at") is None and not self._asked.get("options")
+
     @cached_property
     def _plan(self) -> ScanPlan:
         return self._make_plan()

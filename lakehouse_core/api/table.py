@@ -22,7 +22,7 @@ from lakehouse_core.api import (
     table_row_changes,
     table_writes,
 )
-from lakehouse_core.api.arguments import CallOptions, Condition, GivenRows, checks_flags
+from lakehouse_core.api.arguments import CallOptions, Condition, GivenRows, check_only_where, checks_flags
 from lakehouse_core.api.health.facts import HealthFacts, health_facts
 from lakehouse_core.api.local_engine import local_engine
 from lakehouse_core.api.lookups import Lookups
@@ -285,21 +285,31 @@ class Table:
         self,
         data: object,
         *,
+        where: Condition = None,
         partition: Mapping[str, Any] | None = None,
         dynamic: bool | None = None,
+        isolation: Isolation = "snapshot",
+        dry_run: bool = False,
         properties: Mapping[str, str] | None = None,
         missing: Missing = "null",
         progress: Listener | None = None,
     ) -> reports.CommitReport:
         """Replace rows by `data` and commit.
 
-        With `partition`, the rows of that partition are replaced; some of its columns are enough. With `dynamic=True`,
-        the rows of each partition in `data` are replaced. With `dynamic=False`, all rows are replaced. With neither,
-        the option of a partitioned table decides, which is dynamic by default. Raises the errors of `write`, and
-        CommitConflict when another commit added rows to the replaced partitions.
+        With `where`, the rows for which this condition is true are replaced by rows for which it is true as well; the
+        report is a RowChangeReport, and `isolation`, `dry_run` and the errors are those of `delete`. With `partition`,
+        the rows of that partition are replaced; some of its columns are enough. With `dynamic=True`, the rows of each
+        partition in `data` are replaced. With `dynamic=False`, all rows are replaced. With none of them, the option of
+        a partitioned table decides, which is dynamic by default. Raises the errors of `write`, and CommitConflict when
+        another commit added rows to the replaced partitions.
         """
-        rows, call = GivenRows(data, missing=missing), CallOptions(properties, progress)
-        return table_writes.overwrite(self._context, rows, call, partition=partition, dynamic=dynamic)
+        rows, call = GivenRows(data, missing=missing), CallOptions(properties, progress, dry_run)
+        if where is None:
+            return table_writes.overwrite(
+                self._context, rows, call, partition=partition, dynamic=dynamic, isolation=isolation
+            )
+        check_only_where(partition, dynamic)
+        return table_row_changes.overwrite_where(self._context, rows, where, call, isolation=isolation)
 
     def delete(
         self,
@@ -395,19 +405,27 @@ class Table:
         pattern: str | None = None,
         formatter: str | None = None,
         at_most: int | None = None,
+        strategy: str | None = None,
         dry_run: bool = False,
         properties: Mapping[str, str] | None = None,
         progress: Listener | None = None,
     ) -> reports.PartitionExpiryReport:
-        """Delete the rows of the partitions whose values are a time before now minus `older_than`, in one commit.
+        """Delete the rows of the partitions whose time is before now minus `older_than`, in one commit.
 
+        `strategy`: with `values-time` the values of a partition are its time; with `update-time` its newest file is.
         `pattern` and `formatter` say which part of the values is the time and how it is written, `at_most` how many
         partitions go. An argument that is not given is that of the table's options (`partition.expiration-time`, …).
         A partition whose values are not a time stays. Raises the errors of `delete`.
         """
         call = CallOptions(properties, progress, dry_run)
         return table_partitions.expire_partitions(
-            self._context, call, older_than=older_than, pattern=pattern, formatter=formatter, at_most=at_most
+            self._context,
+            call,
+            older_than=older_than,
+            pattern=pattern,
+            formatter=formatter,
+            at_most=at_most,
+            strategy=strategy,
         )
 
     def mark_partitions_done(

@@ -30,6 +30,7 @@ def expire_partitions(
     pattern: str | None,
     formatter: str | None,
     at_most: int | None,
+    strategy: str | None,
 ) -> PartitionExpiryReport:
     if older_than is not None and (not isinstance(older_than, timedelta) or older_than < timedelta()):
         raise InvalidRequest(f"older_than={shown(older_than)}: expected a timedelta of 0 or more.")
@@ -38,11 +39,14 @@ def expire_partitions(
     for name, text in (("pattern", pattern), ("formatter", formatter)):
         if text is not None and not isinstance(text, str):
             raise InvalidRequest(f"{name}={shown(text)}: expected a text.")
+    if strategy not in (None, "values-time", "update-time"):
+        raise InvalidRequest(f"strategy={shown(strategy)}: expected 'values-time' or 'update-time'.")
     asked = AskedExpiry(
         age_millis=None if older_than is None else older_than // timedelta(milliseconds=1),
         pattern=pattern,
         formatter=formatter,
         at_most=at_most,
+        by_update=None if strategy is None else strategy == "update-time",
     )
     found, result = drop_expired(
         table,

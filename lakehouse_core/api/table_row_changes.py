@@ -1,4 +1,4 @@
-"""Row changes of `Table`: delete, update, merge, truncate, drop_partitions.
+"""Row changes of `Table`: delete, update, merge, truncate, drop_partitions, overwrite by a condition.
 
 Rule: a wrong argument is refused before the verb reads a row.
 """
@@ -11,19 +11,23 @@ from typing import TYPE_CHECKING, Any
 from lakehouse_core.api.arguments import (
     CallOptions,
     Condition,
+    GivenRows,
     bound_condition,
     checked_isolation,
+    checked_missing,
     mapping_of,
     partition_list,
 )
 from lakehouse_core.api.error_context import names_table
 from lakehouse_core.api.report_building import row_change_report
 from lakehouse_core.api.reports import RowChangeReport, timed
-from lakehouse_core.errors import InvalidRequest, shown
+from lakehouse_core.api.scan import Scan
+from lakehouse_core.errors import CommitConflict, InvalidRequest, shown
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.execution.row_changes.base import ReadAt
 from lakehouse_core.execution.row_changes.change import change_rows
-from lakehouse_core.execution.tasks.write.input import source_rows
+from lakehouse_core.execution.row_changes.replace import Given, replace_rows
+from lakehouse_core.execution.tasks.write.input import can_be_read_again, source_rows
 from lakehouse_core.planning.partitions import partition_condition
 from lakehouse_core.planning.row_changes.assignments import checked_assignments
 from lakehouse_core.planning.row_changes.merge_clauses import (
@@ -34,7 +38,9 @@ from lakehouse_core.planning.row_changes.merge_clauses import (
 )
 from lakehouse_core.planning.row_changes.statements import Delete, Isolation, Statement, Update
 from lakehouse_core.progress import Watch
-from lakehouse_core.table.predicate import Or
+from lakehouse_core.row_files.files import RowFiles
+from lakehouse_core.table.commit_message import Missing
+from lakehouse_core.table.predicate import Or, Predicate
 from lakehouse_core.table.schema import TableSchema
 
 if TYPE_CHECKING:
@@ -92,6 +98,67 @@ def drop_partitions(
         return Delete(condition=conditions[0] if len(conditions) == 1 else Or(conditions))
 
     return _change(table, make, call, call.watch("drop_partitions", table.name))
+
+
+@names_table
+@timed
+def overwrite_where(
+    table: TableContext, rows: GivenRows, where: Condition, call: CallOptions, *, isolation: Isolation
+) -> RowChangeReport:
+    missing, runs = checked_missing(rows.missing), 0
+    data = rows.data
+
+    def read() -> Given:
+        nonlocal runs
+        runs += 1
+        reads_itself = isinstance(data, Scan) and data.name == table.name and data.is_of_latest
+        is_fixed = reads_itself or (not isinstance(data, RowFiles | Scan) and not can_be_read_again(data))
+        if runs > 1 and is_fixed:
+            raise CommitConflict(
+                "Other commits changed rows that the overwrite replaces, and the given rows can be read only once. "
+                "Nothing was applied: call it again with rows that are read anew."
+            )
+        if isinstance(data, RowFiles):
+            return Given(data.rows(table.schemas.latest().fields, rowkind_column=None, missing=missing))
+        return Given(data, ReadAt(data.plan().snapshot_id) if isinstance(data, Scan) and reads_itself else None)
+
+    return _replace(table, bound_condition(where), read, call, missing=missing, isolation=isolation)
+
+
+@names_table
+@timed
+def overwrite_by(
+    table: TableContext,
+    condition: Callable[[TableSchema], Predicate | None],
+    read: Callable[[], Given],
+    call: CallOptions,
+    *,
+    isolation: Isolation,
+) -> RowChangeReport:
+    """Replace the rows that satisfy the condition by those that `read` gives, in each run anew."""
+    return _replace(table, condition, read, call, missing="null", isolation=isolation)
+
+
+def _replace(
+    table: TableContext,
+    condition: Callable[[TableSchema], Predicate | None],
+    read: Callable[[], Given],
+    call: CallOptions,
+    *,
+    missing: Missing,
+    isolation: Isolation,
+) -> RowChangeReport:
+    result = replace_rows(
+        table,
+        condition,
+        read,
+        missing=missing,
+        isolation=checked_isolation(isolation),
+        dry_run=call.dry_run,
+        properties=call.checked_properties(),
+        watch=call.watch("overwrite", table.name),
+    )
+    return row_change_report(result, dry_run=call.dry_run)
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from lakehouse_core.api.error_context import names_table
 from lakehouse_core.api.records import PendingRecord
 from lakehouse_core.api.reports import CommitReport, SchemaReport, timed
 from lakehouse_core.api.scan import Scan
-from lakehouse_core.errors import CommitConflict, InvalidRequest
+from lakehouse_core.errors import CommitConflict, InvalidRequest, shown
 from lakehouse_core.execution.alter import alter as alter_schema
 from lakehouse_core.execution.branches.former import former_branch
 from lakehouse_core.execution.commit.check import refusals
@@ -42,6 +42,7 @@ from lakehouse_core.planning.alter.schema_change import SchemaChange
 from lakehouse_core.planning.append_numbers import numbered
 from lakehouse_core.planning.commit.checks import check_commit
 from lakehouse_core.planning.commit.together import check_replayed, joined
+from lakehouse_core.planning.row_changes.statements import Isolation
 from lakehouse_core.progress import Watch, log_outcome
 from lakehouse_core.retry import Retry
 from lakehouse_core.row_files.files import RowFiles
@@ -68,7 +69,13 @@ def overwrite(
     *,
     partition: Mapping[str, Any] | None,
     dynamic: bool | None,
+    isolation: Isolation,
 ) -> CommitReport:
+    if call.dry_run or isolation != "snapshot":
+        name = f"isolation={shown(isolation)}" if not call.dry_run else "dry_run=True"
+        raise InvalidRequest(
+            f"overwrite({name}): that is for an overwrite by a condition. Give where, or leave it out."
+        )
     watch = call.watch("overwrite", table.name)
     mode = overwrite_mode(partition, dynamic, table.schemas.latest())
     return _write(table, rows, mode, call, watch)

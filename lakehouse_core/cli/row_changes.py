@@ -117,6 +117,11 @@ def drop_partitions(context: click.Context, *, table: str, partitions: tuple[str
 @click.option("--pattern", metavar="TEXT", help="The parts of the time, as in '$day $hour:00:00'.")
 @click.option("--formatter", metavar="TEXT", help="The format of the time in Java's letters, as in yyyyMMdd.")
 @click.option("--at-most", type=int, metavar="N", help="How many partitions are dropped at most.")
+@click.option(
+    "--strategy",
+    type=click.Choice(["values-time", "update-time"]),
+    help="What the time of a partition is: its values, or its newest file. Default: the table's option.",
+)
 @_DRY_RUN
 @json_option
 @click.pass_context
@@ -128,11 +133,12 @@ def expire_partitions(
     pattern: str | None,
     formatter: str | None,
     at_most: int | None,
+    strategy: str | None,
     dry_run: bool,
 ) -> None:
-    """Delete the rows of partitions of TABLE whose values are a time that is too long ago, in one commit."""
+    """Delete the rows of partitions of TABLE whose time is too long ago, in one commit."""
     report = open_table(context, table).expire_partitions(
-        older_than, pattern=pattern, formatter=formatter, at_most=at_most, dry_run=dry_run
+        older_than, pattern=pattern, formatter=formatter, at_most=at_most, strategy=strategy, dry_run=dry_run
     )
     print_report(report, as_json=is_json(context))
 

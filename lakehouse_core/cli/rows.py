@@ -54,6 +54,12 @@ _MOST_ROWS: Final = (1 << 63) - 1
     help="With --overwrite: replace this partition. Repeat for each partition column.",
 )
 @click.option(
+    "--where",
+    metavar="SQL",
+    help='With --overwrite: replace the rows for which this is true, as in "id > 7", by rows for which it is true.',
+)
+@click.option("--dry-run", is_flag=True, help="With --where: check and count the rows and change nothing.")
+@click.option(
     "--missing",
     type=click.Choice(["null", "error"]),
     default="null",
@@ -72,6 +78,8 @@ def write(
     rowkind_column: str | None,
     overwrite: bool,
     partition: tuple[str, ...],
+    where: str | None,
+    dry_run: bool,
     missing: Missing,
 ) -> None:
     """Write FILES to TABLE in one commit; - is standard input.
@@ -80,8 +88,11 @@ def write(
     .arrow; text formats also with .gz. Columns are matched by name. In CSV an empty field is null and "" is an empty
     text. In text formats binaries are base64.
     """
-    if partition and not overwrite:
-        raise InvalidRequest("--partition is given without --overwrite. Add --overwrite, or leave --partition out.")
+    for option, value in (("--partition", partition), ("--where", where)):
+        if value and not overwrite:
+            raise InvalidRequest(f"{option} is given without --overwrite. Add --overwrite, or leave {option} out.")
+    if dry_run and where is None:
+        raise InvalidRequest("--dry-run is given without --where. Add --where, or leave --dry-run out.")
     if overwrite and rowkind_column is not None:
         raise InvalidRequest("--overwrite and --rowkind-column are both given, expected one of them. Leave one out.")
     opened = open_table(context, table)
@@ -89,7 +100,9 @@ def write(
     data = read_files(files, opened.schema.fields, form, rowkind_column=rowkind_column, missing=missing)
     with progress_bar(context, row_count=known_row_count(files, form)) as progress:
         if overwrite:
-            report = opened.overwrite(data, partition=parse_assignments(partition), progress=progress)
+            report = opened.overwrite(
+                data, where=where, partition=parse_assignments(partition), dry_run=dry_run, progress=progress
+            )
         else:
             report = opened.write(data, rowkind_column=rowkind_column, progress=progress)
     print_report(report, as_json=is_json(context))

@@ -10,7 +10,7 @@ from lakehouse_core.options.known import KNOWN, OptionKey, Treatment
 WRITABLE: Final[Mapping[str, frozenset[str]]] = {
     "type": frozenset({"table"}),
     "file.format": frozenset({"parquet", "orc", "avro"}),
-    "partition.expiration-strategy": frozenset({"values-time"}),
+    "partition.expiration-strategy": frozenset({"values-time", "update-time"}),
     "spill-compression": frozenset({"zstd", "lz4", "none"}),
     "manifest.format": frozenset({"avro"}),
     "manifest.compression": frozenset({"zstd", "zstandard", "snappy", "deflate", "null"}),

@@ -14,7 +14,8 @@ class PartitionTimeOptions:
 
     One run drops `most_expired` partitions at most. `done_actions`: what marks a partition as done.
     `pattern` combines values, as in `$day $hour`; without a pattern the first value is the time. `is_strict`: a write
-    to a partition without a time is refused. `compaction_skips`: expired partitions are not compacted.
+    to a partition without a time is refused. `compaction_skips`: expired partitions are not compacted. With
+    `expires_by_update` the time of a partition is not in its values: it is that of its newest file.
     """
 
     age_millis: int | None = None
@@ -24,6 +25,7 @@ class PartitionTimeOptions:
     formatter: str | None = None
     is_strict: bool = False
     compaction_skips: bool = False
+    expires_by_update: bool = False
 
 
 def partition_time_options(source: Source) -> PartitionTimeOptions:
@@ -35,4 +37,5 @@ def partition_time_options(source: Source) -> PartitionTimeOptions:
         formatter=source.text("partition.timestamp-formatter"),
         is_strict=source.flag("partition.timestamp-format.strict"),
         compaction_skips=source.flag("compaction.skip-expired-partitions"),
+        expires_by_update=source.text("partition.expiration-strategy") == "update-time",
     )

@@ -86,6 +86,16 @@ class PartitionExpiry:
         return time is not None and time < self.deadline_nanos
 
 
+@dataclass(frozen=True, slots=True)
+class UpdateExpiry:
+    """Partitions whose newest file was created before `deadline_millis` have expired; a file without a time is new."""
+
+    deadline_millis: int
+
+    def is_expired(self, creation_times_millis: Iterable[int | None]) -> bool:
+        return all(time is not None and time < self.deadline_millis for time in creation_times_millis)
+
+
 def partition_times(
     schema: TableSchema, *, pattern: str | None = None, formatter: str | None = None
 ) -> PartitionTimes | None:
@@ -110,9 +120,10 @@ def expired_before(times: PartitionTimes, *, local_now_millis: int, age_millis: 
 
 
 def skipped_by_compaction(schema: TableSchema, *, local_now_millis: int) -> PartitionExpiry | None:
-    """Return which partitions a compaction skips because they have expired; None if it skips none."""
+    """Return which partitions a compaction skips because they have expired by their values; None if it skips none."""
     times, options = partition_times(schema), schema.table_options.partition_times
-    if times is None or options.age_millis is None or not options.compaction_skips:
+    skips = options.compaction_skips and not options.expires_by_update
+    if times is None or options.age_millis is None or not skips:
         return None
     return expired_before(times, local_now_millis=local_now_millis, age_millis=options.age_millis)
 

@@ -1,5 +1,6 @@
 """The partitions that expire: Java drops the same ones, and reads the marks of those that are done."""
 
+import time
 from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
@@ -53,3 +54,26 @@ def test_java_drops_the_same_partitions(
 
     assert left[0] == left[1]
     assert len(left[0]) < len(values) + 1 or options.get(PATTERN) or type_ == "DATE"
+
+
+def test_java_drops_the_same_partitions_by_update_time(judge: Judge, tmp_path: Path) -> None:
+    fields = [{"name": name, "type": text} for name, text in {"dt": "STRING", "v": "INT"}.items()]
+    age = {"partition.expiration-time": "5 s", "partition.expiration-strategy": "update-time"}
+    sides: dict[str, dict[str, Any]] = {
+        side: {"table": "db.t", "warehouse": str(tmp_path / side)} for side in ("java", "ours")
+    }
+    for java in sides.values():
+        judge.call("create", **java, fields=fields, partitionKeys=["dt"], options=age)
+        judge.call("write", **java, rows=[{"dt": value, "v": 1} for value in ("a", "b", "c")])
+    time.sleep(6)
+    new = [{"dt": "b", "v": 2}]
+    checked = {"end-input.check-partition-expire": "true"}
+    judge.call("write", **sides["java"], rows=new, mode="batch", options=checked)
+    ours = lc.connect(str(tmp_path / "ours")).table("db.t")
+    ours.write(new)
+    ours.expire_partitions()
+
+    for side, java in sides.items():
+        table = lc.connect(str(tmp_path / side)).table("db.t")
+        assert [each.partition for each in table.partitions()] == [{"dt": "b"}], side
+        assert sorted((row["dt"], row["v"]) for row in judge.call("read", **java)["rows"]) == [("b", 1), ("b", 2)]

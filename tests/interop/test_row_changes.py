@@ -82,9 +82,13 @@ def test_java_reads_what_our_row_changes_leave_and_goes_on(judge: Judge, tmp_pat
     java("write", rows=[{"k": 3, "p": 1, "a": 7, "v": "java"}, {"k": 40, "p": 0, "a": 7, "v": "java"}])
     table.delete("v = 'java' AND k = 40")
     java("compact", strategy="full")
+    if kind != "first-row":
+        new = [{"k": 6, "p": 0, "a": 9, "v": "y"}, {"k": 60, "p": 1, "a": 9, "v": "y"}]
+        assert table.overwrite(new, where="v = 'y'").rows_inserted == 2
     table.delete("k = 22")
     if partitions:
         table.drop_partitions({"p": 1})
+        table.overwrite([{"k": 2, "p": 0, "a": 5, "v": "part"}], where="p = 0")
     else:
         table.delete("k > 9")
 

@@ -284,6 +284,10 @@ def _merge(table: lc.Table) -> object:
     )
 
 
+def _replace(table: lc.Table) -> object:
+    return table.overwrite([{"k": 1, "v": "b"}, {"k": 7, "v": "b"}], where="v = 'b'")
+
+
 def _outdate(table: lc.Table) -> None:
     """Leave files that old snapshots alone need."""
     table.delete_tag("kept")
@@ -331,6 +335,13 @@ FILE_VERBS = {
     "merge, dynamic buckets": _on_table(_merge, options=DYNAMIC),
     "merge, marked": _on_table(_merge, options={"bucket": "-1", **VECTORS}, keys=()),
     "merge, files": _on_table(_merge, options={"bucket": "-1"}, keys=()),
+    "replace": _on_table(_replace),
+    "replace, dynamic buckets": _on_table(_replace, options=DYNAMIC),
+    "replace, buckets": _on_table(_replace, options={"sequence.field": "v"}),
+    "replace, marked": _on_table(_replace, options={"bucket": "-1", **VECTORS}, keys=()),
+    "replace, files": _on_table(_replace, options={"bucket": "-1"}, keys=()),
+    "replace, partitions": _on_table(_replace, keys=("k", "v"), partitions=("v",)),
+    "replace, partitions, dynamic buckets": _on_table(_replace, options=DYNAMIC, keys=("k", "v"), partitions=("v",)),
 }
 ALL_VERBS = {**VERBS, **FILE_VERBS}
 UNKNOWN = (lc.WriteOutcomeUnknown, lc.CommitOutcomeUnknown, ProcessDied)

@@ -97,7 +97,7 @@ def test_an_option_is_carried_out_or_harmless_or_refused(key: OptionKey) -> None
         ("file-index.hilbert.columns", "id"),
         ("manifest.compression", "none"),
         ("local-merge-buffer-size", "64 mb"),
-        ("partition.expiration-strategy", "update-time"),
+        ("partition.expiration-strategy", "custom"),
         ("tag.automatic-creation", "batch"),
         ("sequence.snapshot-ordering", "true"),
         ("sink.savepoint.auto-tag", "true"),

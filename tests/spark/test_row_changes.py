@@ -3,7 +3,7 @@
 import pytest
 
 import lakehouse_core as lc
-from tests.catalog.statements.test_row_changes import CASES, catalogs_in, check, check_merges
+from tests.catalog.statements.test_row_changes import CASES, REPLACEMENTS, catalogs_in, check, check_merges
 from tests.execution.row_changes.layouts import BATCHES, COLUMNS, LAYOUTS, in_order
 from tests.pairs import each_with_one
 
@@ -29,11 +29,23 @@ def changed(folder, session, layout):
         counts.append(table.update({"n": "COALESCE(n, 0) + 1", "v": "'new'"}, "k < 5").rows_updated)
         with pytest.raises(lc.InvalidRequest, match=r"[Cc]olumn .n."):
             table.update({"n": "n * 2000000000"}, "k > 5")
+    given = [{"k": 9, "p": 0, "s": 1, "v": "b", "n": 1}, {"k": 80, "p": 2, "s": 1, "v": "b", "n": 2}]
+    if layout is not LAYOUTS["first-row"]:
+        data = given if session is None else session.createDataFrame(given, "k int, p int, s int, v string, n int")
+        with pytest.raises(lc.InvalidRequest, match="condition of the overwrite is not true"):
+            table.overwrite(data, where="k = 80")
+        for dry_run in (True, False):
+            report = table.overwrite(data, where="v = 'b'", dry_run=dry_run)
+            counts += [report.rows_deleted, report.rows_inserted]
     return counts, in_order(table.scan().to_arrow().to_pylist())
 
 
 def test_a_statement_of_sql_leaves_the_same_rows_on_spark(spark, tmp_path):
-    check(catalogs_in(tmp_path, spark=spark), "key", [CASES[number] for number in (1, 2, 13, 15, 17)])
+    check(
+        catalogs_in(tmp_path, spark=spark),
+        "key",
+        [*(CASES[number] for number in (1, 2, 13, 15, 17)), *REPLACEMENTS[:2]],
+    )
 
 
 def merged(folder, session, layout):

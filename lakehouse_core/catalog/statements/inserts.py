@@ -3,23 +3,28 @@
 Rule: columns are matched by position, as in Spark, or by name where the statement says so; OVERWRITE is static.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain, count
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakehouse_core.api import table_row_changes
 from lakehouse_core.api.answer import Answer, answer_of
+from lakehouse_core.api.arguments import CallOptions, bound_condition
 from lakehouse_core.api.reports import CommitReport
 from lakehouse_core.api.table import Table
 from lakehouse_core.catalog.statements.names import StatementCall
-from lakehouse_core.catalog.statements.queries import engine_query, plan_query, session_of
+from lakehouse_core.catalog.statements.queries import PlannedQuery, engine_query, plan_query, read_at, session_of
+from lakehouse_core.catalog.statements.row_changes import condition_of
 from lakehouse_core.display import count_text
 from lakehouse_core.errors import LakehouseError, near_hint, shown
+from lakehouse_core.execution.row_changes.replace import Given
 from lakehouse_core.format.data_types import AtomicType, DataField, TypeRoot, arrow_type, to_internal
 from lakehouse_core.interchange.arrow_rows import ArrowRows
 from lakehouse_core.planning.sql.expressions import without_case
-from lakehouse_core.planning.sql.statement import Insert
+from lakehouse_core.planning.sql.statement import Insert, Part
 from lakehouse_core.table.predicate import scalar
 
 _MODE = "spark.sql.sources.partitionOverwriteMode"
@@ -33,7 +38,8 @@ def insert(call: StatementCall, statement: Insert) -> Answer:
         table = call.catalog.table(full)
     except LakehouseError as error:
         raise call.at(statement.table, error) from None
-    found = engine_query(plan_query(call, statement.query), call)
+    planned = plan_query(call, statement.query)
+    found = engine_query(planned, call)
     fixed = {_column(call, statement, table, name): value for name, value in statement.partition.items()}
     for name in [*statement.partition, *statement.dynamic]:
         if _column(call, statement, table, name) not in table.schema.partition_keys:
@@ -41,9 +47,37 @@ def insert(call: StatementCall, statement: Insert) -> Answer:
                 statement.table.start, f"PARTITION names {name}, which is not a partition column of {full}"
             )
     targets = _targets(call, statement, table, found.schema.names, fixed)
-    data = renamed_rows(call, found, targets, {table.schema.field(name): value for name, value in fixed.items()})
-    report = _write(call, statement, table, data, fixed)
+    constants = {table.schema.field(name): value for name, value in fixed.items()}
+    data = renamed_rows(call, found, targets, constants)
+    if statement.replaced is not None:
+        report = _replaced(call, statement, table, planned, lambda query: renamed_rows(call, query, targets, constants))
+    else:
+        report = _write(call, statement, table, data, fixed)
     return answer_of(call.sql.text, pa.table({}), [report])
+
+
+def _replaced(
+    call: StatementCall, statement: Insert, table: Table, planned: PlannedQuery, rows: Callable[[Any], Any]
+) -> CommitReport:
+    """Carry out REPLACE WHERE. A query that reads the table itself is planned anew in each run."""
+    assert statement.replaced is not None
+    tables = {statement.table.parts[-1]: table.schema.column_names}
+    condition = condition_of(call, statement.replaced, tables, table, "INSERT")
+    if isinstance(condition, Part):
+        raise call.sql.unsupported(
+            statement.replaced.start,
+            "REPLACE WHERE takes conditions that compare columns with literals, by =, <, IN, IS NULL and the like. "
+            "Delete the rows with DELETE, and insert the new ones",
+        )
+
+    def given(planned: PlannedQuery) -> Given:
+        return Given(rows(engine_query(planned, call)), read_at(planned, table.name))
+
+    plans = chain([planned], (plan_query(call, statement.query) for _ in count()))
+    bound = bound_condition(condition)
+    return table_row_changes.overwrite_by(
+        call.context(table.name), bound, lambda: given(next(plans)), CallOptions(), isolation="snapshot"
+    )
 
 
 def renamed_rows(

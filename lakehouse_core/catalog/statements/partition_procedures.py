@@ -22,16 +22,13 @@ from lakehouse_core.catalog.statements.tag_procedures import DONE, Procedure
 from lakehouse_core.errors import UnsupportedFeature, shown
 from lakehouse_core.table.bucketing import total_buckets
 
-_VALUES_TIME: Final = "values-time"
-
 
 def _expire_partitions(call: StatementCall, table: Table, arguments: Mapping[str, Any]) -> Answer:
     refuse("expire_partitions", arguments, ("options",))
-    strategy = arguments.get("expire_strategy", _VALUES_TIME)
-    if strategy != _VALUES_TIME:
+    strategy = arguments.get("expire_strategy")
+    if strategy not in (None, "values-time", "update-time"):
         raise UnsupportedFeature(
-            f"sys.expire_partitions: expire_strategy is {shown(strategy)}, only '{_VALUES_TIME}' is carried out. Leave "
-            "it out."
+            f"sys.expire_partitions: expire_strategy is {shown(strategy)}, expected 'values-time' or 'update-time'."
         )
 
     def text(name: str) -> str | None:
@@ -42,6 +39,7 @@ def _expire_partitions(call: StatementCall, table: Table, arguments: Mapping[str
         formatter=text("timestamp_formatter"),
         pattern=text("timestamp_pattern"),
         at_most=whole_of("expire_partitions", "max_expires", arguments, "a number of partitions"),
+        strategy=strategy,
     )
     names = [
         ", ".join(f"{name}={'null' if value is None else value}" for name, value in partition.items())

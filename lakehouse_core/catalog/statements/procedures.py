@@ -74,6 +74,7 @@ _ARGUMENTS: Final[Mapping[str, tuple[str, ...]]] = {
         "options",
     ),
     "mark_partition_done": ("table", "partitions"),
+    "materialize_deletion_vectors": ("table", "partitions", "options", "where"),
     "rescale": ("table", "bucket_num", "partitions", "where"),
     "reset_consumer": ("table", "consumerId", "nextSnapshotId"),
     "clear_consumers": ("table", "includingConsumers", "excludingConsumers"),
@@ -86,11 +87,13 @@ _REFUSED: Final[Mapping[str, str]] = {
         (
             *("trigger_tag_automatic_creation", "remove_unexisting_files"),
             "merge_branch",
-            *("rewrite_file_index", "materialize_deletion_vectors"),
+            "rewrite_file_index",
         ),
         _NO_VERB,
     ),
-    **dict.fromkeys(("repair", "repair_earliest_snapshot", "migrate_table", "migrate_database"), _OTHER_STORES),
+    "repair": "is for metastores of Hive, which may lack tables that the warehouse has; a catalog here lists the "
+    "tables itself. What of a table is damaged says `lakehouse verify`",
+    **dict.fromkeys(("repair_earliest_snapshot", "migrate_table", "migrate_database"), _OTHER_STORES),
     "copy": "is Catalog.copy_table here, and `lakehouse copy`",
     "purge_files": "deletes the files of a table. Drop the table and create it again, or write INSERT OVERWRITE",
     **dict.fromkeys(
@@ -173,19 +176,35 @@ def _compact(call: StatementCall, table: Table, arguments: Mapping[str, Any]) ->
     strategy = arguments.get("compact_strategy", "full")
     if strategy not in ("full", "minor"):
         raise InvalidRequest(f"sys.compact: compact_strategy is {shown(strategy)}, expected 'full' or 'minor'.")
-    partitions: list[dict[str, Any] | None] = [None]
-    if "partitions" in arguments and "where" in arguments:
-        raise InvalidRequest("sys.compact: partitions and where are both given. Give one of them.")
-    if "partitions" in arguments:
-        partitions = [*partitions_of("compact", arguments)]
-    elif "where" in arguments:
-        partitions = [_equalities(table, text_of("compact", "where", arguments))]
+    partitions = _partitions("compact", table, arguments)
     idle = duration_of("compact", "partition_idle_time", arguments)
     reports = [table.compact(full=strategy == "full", partition=one, partition_idle=idle) for one in partitions]
     return answer_of(call.sql.text, DONE, reports)
 
 
-def _equalities(table: Table, text: str) -> dict[str, Any]:
+def _materialize_vectors(call: StatementCall, table: Table, arguments: Mapping[str, Any]) -> Answer:
+    procedure = "materialize_deletion_vectors"
+    refuse(procedure, arguments, ("options",))
+    if not table.schema.table_options.deletion_vectors.enabled:
+        raise InvalidRequest(
+            f"sys.{procedure}: {table.name} has no deletion vectors: deletion-vectors.enabled is not set. Call "
+            "sys.compact to merge its files."
+        )
+    partitions = _partitions(procedure, table, arguments)
+    # A full compaction rewrites each file with marked rows.
+    return answer_of(call.sql.text, DONE, [table.compact(full=True, partition=one) for one in partitions])
+
+
+def _partitions(procedure: str, table: Table, arguments: Mapping[str, Any]) -> list[dict[str, Any] | None]:
+    """Return the partitions that the arguments name; None stands for all."""
+    if "partitions" in arguments and "where" in arguments:
+        raise InvalidRequest(f"sys.{procedure}: partitions and where are both given. Give one of them.")
+    if "partitions" in arguments:
+        return [*partitions_of(procedure, arguments)]
+    return [_equalities(procedure, table, text_of(procedure, "where", arguments))] if "where" in arguments else [None]
+
+
+def _equalities(procedure: str, table: Table, text: str) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for part in conjuncts(parse_where(text)):
         match part:
@@ -193,7 +212,7 @@ def _equalities(table: Table, text: str) -> dict[str, Any]:
                 values[column] = value
             case _:
                 raise UnsupportedFeature(
-                    f"sys.compact: where is {shown(text)}, expected partition columns = literals, joined by AND."
+                    f"sys.{procedure}: where is {shown(text)}, expected partition columns = literals, joined by AND."
                 )
     return values
 
@@ -287,6 +306,7 @@ def _orphans_answer(call: StatementCall, reports: Sequence[OrphanReport]) -> Ans
 _VERBS: Final[Mapping[str, Callable[[StatementCall, Table, Mapping[str, Any]], Answer]]] = {
     "compact": _compact,
     "compact_manifest": _compact_manifest,
+    "materialize_deletion_vectors": _materialize_vectors,
     "expire_snapshots": _expire,
     "remove_orphan_files": _remove_orphans,
     **TAG_PROCEDURES,

@@ -13,6 +13,7 @@ from lakehouse_core.catalog.names import is_system_name
 from lakehouse_core.catalog.statements.names import StatementCall
 from lakehouse_core.errors import InvalidRequest, LakehouseError, shown
 from lakehouse_core.execution.read.scan import ScanPlan
+from lakehouse_core.execution.row_changes.base import ReadAt
 from lakehouse_core.execution.sql.pinning import PinnedTable, pin
 from lakehouse_core.execution.sql.relation import Relation
 from lakehouse_core.format.data_types import DataField, field_from_arrow
@@ -111,6 +112,16 @@ def engine_query(planned: PlannedQuery, call: StatementCall) -> Any:
     from lakehouse_core.execution.engines.duckdb.query import DuckdbQuery  # noqa: PLC0415
 
     return DuckdbQuery(planned.text, relations, planned.analysed.names)
+
+
+def read_at(planned: PlannedQuery, table: str) -> ReadAt | None:
+    """Return the snapshot at which the query reads the latest rows of the table, None if it does not read them."""
+    own = {
+        relation.plan.snapshot_id
+        for start, relation in planned.relations.items()
+        if relation.plan is not None and relation.title == table and planned.references[start].point is None
+    }
+    return ReadAt(own.pop()) if own else None
 
 
 def rows_at_once(planned: PlannedQuery) -> ArrowRows:

@@ -19,9 +19,15 @@ from lakehouse_core.api.reports import RowChangeReport
 from lakehouse_core.api.table import Table
 from lakehouse_core.catalog.names import is_system_name
 from lakehouse_core.catalog.statements.names import StatementCall
-from lakehouse_core.catalog.statements.queries import engine_query, is_in_utc, plan_query, rows_at_once, session_of
+from lakehouse_core.catalog.statements.queries import (
+    engine_query,
+    is_in_utc,
+    plan_query,
+    read_at,
+    rows_at_once,
+    session_of,
+)
 from lakehouse_core.errors import InvalidRequest, LakehouseError
-from lakehouse_core.execution.row_changes.base import ReadAt
 from lakehouse_core.planning.row_changes.expression_text import expression_of
 from lakehouse_core.planning.row_changes.expressions import Default, Expression
 from lakehouse_core.planning.row_changes.merge_clauses import (
@@ -145,12 +151,7 @@ def _source(call: StatementCall, table: Table) -> table_row_changes.MergeSource:
         rows: Any = rows_at_once(query)
     else:
         rows = engine_query(query, call).frame
-    own = {
-        relation.plan.snapshot_id
-        for start, relation in query.relations.items()
-        if relation.plan is not None and relation.title == table.name and query.references[start].point is None
-    }
-    return table_row_changes.MergeSource(rows, ReadAt(own.pop()) if own else None)
+    return table_row_changes.MergeSource(rows, read_at(query, table.name))
 
 
 def _clause(call: StatementCall, statement: MergeRows, branch: MergeBranch, table: Table) -> Clause:
@@ -213,9 +214,16 @@ def _condition(
 ) -> Predicate | Part | None:
     """Return the condition, None for all rows, its text if only an engine can test it."""
     part = statement.condition
-    if part is None:
-        return None
-    tree = parse_part(part, _tables(statement, table), call.parameters, statement=word)
+    return None if part is None else condition_of(call, part, _tables(statement, table), table, word)
+
+
+def condition_of(
+    call: StatementCall, part: Part, tables: Mapping[str, tuple[str, ...]], table: Table, word: str
+) -> Predicate | Part | None:
+    """Return the condition, None if it is TRUE, its text if only an engine can test it. `tables`: by name, their
+    columns; `word`: the statement.
+    """
+    tree = parse_part(part, tables, call.parameters, statement=word)
     while isinstance(tree, exp.Paren):
         tree = tree.this
     match tree:

@@ -54,8 +54,8 @@ class StepReader:
                 self._order = CommitOrder(table, step.staged, step.parts)
             else:
                 self._later = _LaterChanges(table, step.reads, base_of(step.staged))
-            # A statement that brings no keys leaves the indexes as they are.
-            if step.reads is None or any(map(claims_of, step.staged.messages)):
+            # A statement that brings no keys leaves the indexes as they are; one of whole partitions has its own.
+            if step.reads is None or (not step.reads.whole_partitions and any(map(claims_of, step.staged.messages))):
                 self._indexes_of = HashIndexes(table, step.staged)
 
     def renumbered(

@@ -10,13 +10,20 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from lakehouse_core.errors import CommitConflict, CorruptTable, NotFound
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.format.avro_columns import Flags
 from lakehouse_core.planning.read.scope import ScanScope
 from lakehouse_core.planning.read.splits import plan_splits
 from lakehouse_core.planning.readable import deletion_files
-from lakehouse_core.planning.row_changes.methods import Method, delete_method, merge_method, update_method
-from lakehouse_core.planning.row_changes.statements import Delete, SourceMerge, Statement, Update
+from lakehouse_core.planning.row_changes.methods import (
+    Method,
+    delete_method,
+    merge_method,
+    replacement_method,
+    update_method,
+)
+from lakehouse_core.planning.row_changes.statements import Delete, Replacement, SourceMerge, Statement, Update
 from lakehouse_core.table.data_layout import DataLayout
 from lakehouse_core.table.manifest import EntryColumns, IndexManifestEntry, ManifestEntry, bucket_rows, live_rows
 from lakehouse_core.table.predicate import Predicate, without_columns
@@ -62,6 +69,24 @@ class FixedAt:
     snapshot: Snapshot | None
 
 
+def fixed_at(table: TableContext, read_at: ReadAt | None, operation: str) -> FixedAt | None:
+    """Return the snapshot that a statement begins with if its source was read from the table itself, else None.
+
+    Raises CommitConflict if it expired meanwhile.
+    """
+    if read_at is None:
+        return None
+    if read_at.snapshot_id is None:
+        return FixedAt(None)
+    snapshot = table.snapshots.found(read_at.snapshot_id)
+    if snapshot is None:
+        raise CommitConflict(
+            f"The {operation} read snapshot {read_at.snapshot_id} as its source, which expired meanwhile. Nothing was "
+            "applied: run it again, or expire less."
+        )
+    return FixedAt(snapshot)
+
+
 def change_base(
     table: TableContext, make: Callable[[TableSchema], Statement], *, fixed: FixedAt | None = None
 ) -> ChangeBase:
@@ -81,10 +106,24 @@ def change_base(
             method = update_method(schema, assignments)
         case SourceMerge():
             method = merge_method(schema)
+        case Replacement(condition=condition):
+            method = replacement_method(schema, condition)
     empty = ChangeBase(schema=schema, statement=statement, method=method, snapshot=None)
     if fixed is not None:
-        return empty if fixed.snapshot is None else _base_at(table, empty, fixed.snapshot)
+        return empty if fixed.snapshot is None else _fixed_base(table, empty, fixed.snapshot)
     return table.snapshots.of_latest(lambda latest: empty if latest is None else _base_at(table, empty, latest), look)
+
+
+def _fixed_base(table: TableContext, empty: ChangeBase, snapshot: Snapshot) -> ChangeBase:
+    try:
+        return _base_at(table, empty, snapshot)
+    except (CorruptTable, NotFound) as error:
+        if not table.snapshots.has_expired(snapshot):
+            raise
+        raise CommitConflict(
+            f"The {empty.statement.operation} began with snapshot {snapshot.id}, which expired meanwhile. Nothing was "
+            "applied: run it again, or expire less."
+        ) from error
 
 
 def _base_at(table: TableContext, empty: ChangeBase, snapshot: Snapshot) -> ChangeBase:

@@ -19,7 +19,7 @@ from lakehouse_core.execution.commit.loop import commit_or_discard
 from lakehouse_core.execution.commit.outcome import CommitResult
 from lakehouse_core.execution.commit.staged_files import discard
 from lakehouse_core.execution.context import TableContext
-from lakehouse_core.execution.row_changes.base import ChangeBase, change_base
+from lakehouse_core.execution.row_changes.base import ChangeBase, FixedAt, change_base
 from lakehouse_core.execution.tasks.change_rows.task import run_change
 from lakehouse_core.execution.tasks.change_rows.values import Changed, ChangeTask, changed_from_text
 from lakehouse_core.execution.write.compact_after_commit import WriteCompaction, compact_written
@@ -72,8 +72,10 @@ def change_rows(
     dry_run: bool,
     properties: Mapping[str, str],
     watch: Watch,
+    at: Callable[[], FixedAt] | None = None,
 ) -> RowChangeResult:
-    """Carry out the statement that `make` binds to the table's schema; with `dry_run`, count its rows only.
+    """Carry out the statement that `make` binds to the table's schema; with `dry_run`, count its rows only. `at`,
+    called in each run, gives the snapshot to begin with; None: the latest.
 
     Raises CommitConflict if others changed what it had read in each of its runs, InvalidRequest, UnsupportedFeature,
     CommitTimeout, CommitOutcomeUnknown, CorruptTable, TaskFailed.
@@ -82,7 +84,7 @@ def change_rows(
     def run(base: ChangeBase) -> RowChangeResult:
         return _run(table, base, isolation=isolation, dry_run=dry_run, properties=properties, watch=watch)
 
-    return until_committed(table, lambda: change_base(table, make), run)
+    return until_committed(table, lambda: change_base(table, make, fixed=None if at is None else at()), run)
 
 
 def until_committed(
@@ -118,33 +120,25 @@ def _run(
     properties: Mapping[str, str],
     watch: Watch,
 ) -> RowChangeResult:
-    messages: Sequence[CommitMessage] = ()
-    rows_read = files_touched = 0
-    rows_matched: int | None = 0
-    if base.method is Method.PARTITIONS:
-        messages, rows_matched = _removals(base), _row_count(base)
-        files_touched = len(base.files)
-    else:
-        messages, changed = _changed(table, base, only_counts=dry_run, watch=watch)
-        rows_matched = sum(each.rows_matched for each in changed)
-        rows_read = sum(each.rows_read for each in changed)
-        files_touched = sum(each.files_touched for each in changed)
+    messages: list[CommitMessage] = []
+    with discarded_on_failure(table, base, messages):
+        found = change_matching(table, base, messages, only_counts=dry_run, watch=watch)
     reads = ReadScope(
         operation=base.statement.operation,
         schema=base.schema,
         condition=base.statement.condition,
         sees_appends=isolation == "serializable",
-        whole_buckets=base.method is Method.BUCKETS or _removes_indexes(base),
+        whole_buckets=_replaces_buckets(base),
     )
     updates = isinstance(base.statement, Update)
     done = committed(table, base, () if dry_run else messages, reads, properties=properties, watch=watch)
     return replace(
         done,
-        rows_matched=rows_matched,
-        rows_updated=rows_matched if updates else 0,
-        rows_deleted=0 if updates else rows_matched,
-        rows_read=rows_read,
-        files_touched=files_touched,
+        rows_matched=found.rows_matched,
+        rows_updated=found.rows_matched if updates else 0,
+        rows_deleted=0 if updates else found.rows_matched,
+        rows_read=found.rows_read,
+        files_touched=found.files_touched,
     )
 
 
@@ -178,19 +172,40 @@ def committed(
     return RowChangeResult(base=base, staged=staged, commit=result, compaction=compaction, rows_matched=0)
 
 
-def _changed(
-    table: TableContext, base: ChangeBase, *, only_counts: bool, watch: Watch
-) -> tuple[Sequence[CommitMessage], Sequence[Changed]]:
-    """Run the tasks; return their messages with those of index files, and their results. If one fails, delete the files
-    of all.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """The rows that satisfy a condition, in numbers; `rows_matched` None: their files were removed unread."""
+
+    rows_matched: int | None
+    rows_read: int = 0
+    files_touched: int = 0
+
+
+def change_matching(
+    table: TableContext, base: ChangeBase, messages: list[CommitMessage], *, only_counts: bool, watch: Watch
+) -> Found:
+    """Change or delete the rows that satisfy the condition of the statement; add the messages, with those of index
+    files, to `messages` as they are made.
     """
-    tasks = _tasks(table, base, only_counts=only_counts)
-    messages: list[CommitMessage] = []
-    with discarded_on_failure(table, base, messages):
-        results = run_changes(table, tasks, messages, watch)
-        for message in index_messages(table, base, results):
-            messages.append(message)
-    return messages, results
+    if base.method is Method.PARTITIONS:
+        messages += _removals(base)
+        return Found(rows_matched=_row_count(base), files_touched=len(base.files))
+    results = run_changes(table, _tasks(table, base, only_counts=only_counts), messages, watch)
+    for message in index_messages(table, base, results):
+        messages.append(message)
+    return Found(
+        rows_matched=sum(each.rows_matched for each in results),
+        rows_read=sum(each.rows_read for each in results),
+        files_touched=sum(each.files_touched for each in results),
+    )
+
+
+def _replaces_buckets(base: ChangeBase) -> bool:
+    """Return whether no other commit may have changed a bucket that the statement changes: it replaces all of its
+    files, or removes its hash index, by which other writers meanwhile place their keys.
+    """
+    removes_indexes = base.method is Method.PARTITIONS and has_hash_index(base.schema.bucketing)
+    return base.method is Method.BUCKETS or removes_indexes
 
 
 @contextmanager
@@ -303,11 +318,6 @@ def _removals(base: ChangeBase) -> Sequence[CommitMessage]:
         for (partition, bucket), found in indexes.items()
     ]
     return messages
-
-
-def _removes_indexes(base: ChangeBase) -> bool:
-    """Return whether the statement removes hash indexes, by which other writers meanwhile place their keys."""
-    return base.method is Method.PARTITIONS and has_hash_index(base.schema.bucketing)
 
 
 def _row_count(base: ChangeBase) -> int | None:

@@ -15,9 +15,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse_core.errors import CommitConflict, InvalidRequest, shown
+from lakehouse_core.errors import InvalidRequest, shown
 from lakehouse_core.execution.context import TableContext
-from lakehouse_core.execution.row_changes.base import ChangeBase, FixedAt, ReadAt, change_base
+from lakehouse_core.execution.row_changes.base import ChangeBase, FixedAt, ReadAt, change_base, fixed_at
 from lakehouse_core.execution.row_changes.bounds import arrow_bounds, ranged_columns, ranged_pairs, within
 from lakehouse_core.execution.row_changes.change import RowChangeResult, committed, until_committed
 from lakehouse_core.execution.row_changes.clause_rows import ClauseRows, clause_rows
@@ -102,27 +102,13 @@ def merge_rows(
             condition = all_of([part for part in parts if part is not None])
             return SourceMerge(condition=condition, operation=request.operation)
 
-        return change_base(table, make, fixed=_fixed(table, side.read_at))
+        return change_base(table, make, fixed=fixed_at(table, side.read_at, request.operation))
 
     def run(base: ChangeBase) -> RowChangeResult:
         merge = _Merge(table, base, *plans[-1], request.parameters)
         return merge.run(isolation=isolation, dry_run=dry_run, properties=properties, watch=watch)
 
     return until_committed(table, begin, run)
-
-
-def _fixed(table: TableContext, read_at: ReadAt | None) -> FixedAt | None:
-    if read_at is None:
-        return None
-    if read_at.snapshot_id is None:
-        return FixedAt(None)
-    snapshot = table.snapshots.found(read_at.snapshot_id)
-    if snapshot is None:
-        raise CommitConflict(
-            f"The MERGE read snapshot {read_at.snapshot_id} as its source, which expired meanwhile. Nothing was "
-            "applied: run it again, or expire less."
-        )
-    return FixedAt(snapshot)
 
 
 def _matchable(plan: MergePlan, schema: TableSchema, side: MergeSide) -> Predicate | None:

@@ -13,14 +13,10 @@ from lakehouse_core.execution.context import TableContext
 from lakehouse_core.execution.row_changes.base import ChangeBase
 from lakehouse_core.execution.row_changes.change import discarded_on_failure, index_messages, run_changes
 from lakehouse_core.execution.row_changes.clause_rows import ClauseRows
+from lakehouse_core.execution.row_changes.new_rows import new_rows, written_rows
 from lakehouse_core.execution.tasks.change_rows.values import Changed, ChangeTask
-from lakehouse_core.execution.tasks.write.bucket_index import KeyIndex
-from lakehouse_core.execution.tasks.write.task import WriteTask
-from lakehouse_core.execution.write.stage import check_bucket_counts, check_partition_times, has_order
 from lakehouse_core.format.deletion_vector import Positions
-from lakehouse_core.planning.commit.hash_indexes import known_indexes
 from lakehouse_core.planning.row_changes.methods import Method
-from lakehouse_core.planning.write_base import NOTHING_WRITTEN, write_base
 from lakehouse_core.progress import Watch
 from lakehouse_core.table.commit_message import CommitMessage
 from lakehouse_core.table.schema import RESERVED_PREFIX
@@ -87,25 +83,17 @@ def _new_rows(
     given = [part for part in parts if part.rows.num_rows and not (schema.is_append and part.clause.action == "delete")]
     if not given:
         return
-    written, key_index = NOTHING_WRITTEN, KeyIndex()
-    if base.snapshot is not None and has_order(schema):
-        written = write_base(table.manifests.columns(table.manifests.of(base.snapshot)))
-        key_index = KeyIndex(known_indexes(base.indexes, (), schema))
     rows = [
         part.rows
         if schema.is_append
         else part.rows.append_column(_KIND, pa.repeat(pa.scalar(_KINDS[part.clause.action]), part.rows.num_rows))
         for part in given
     ]
+    settings = new_rows(table, base, before)
     # Defaults are filled in, and a null that a clause says stays one.
-    task = WriteTask(
-        store=table.store.spec,
+    task = replace(
+        settings.task,
         schema=replace(schema, fields=tuple(replace(each, default_value=None) for each in schema.fields)),
-        next_sequence_numbers=written.after(before).next_numbers,
         rowkind_column=None if schema.is_append else _KIND,
-        key_index=key_index,
     )
-    new = list(table.engine().write(task, pa.concat_tables(rows), watch))
-    yield from new
-    check_bucket_counts(table.name, schema, written.bucket_counts, new)
-    check_partition_times(schema, new)
+    yield from written_rows(table, base, replace(settings, task=task), pa.concat_tables(rows), watch)

@@ -29,7 +29,7 @@ from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.sorted_run import KeyedFile, keyed_files
 
 # The statements that read rows before they write, as the field `operation` of a snapshot names them.
-READING: Final = frozenset({"DELETE", "UPDATE", "MERGE", "TRUNCATE"})
+READING: Final = frozenset({"DELETE", "UPDATE", "MERGE", "TRUNCATE", "OVERWRITE"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +39,7 @@ class ReadScope:
     `operation` names the statement in its snapshot. `condition`, bound to `schema`: the rows that it read; None: all.
     `sees_appends`: rows that a write added since then, and that satisfy the condition, are a conflict too.
     `sees_removals`: so are rows that were removed, because the statement does something else without them.
-    `whole_buckets`: the statement replaces whole buckets.
+    `whole_buckets`: the statement replaces whole buckets. `whole_partitions`: it replaces all rows of its partitions.
     """
 
     operation: str
@@ -48,6 +48,7 @@ class ReadScope:
     sees_appends: bool = False
     sees_removals: bool = False
     whole_buckets: bool = False
+    whole_partitions: bool = False
 
     @property
     def sees_marks(self) -> bool:
@@ -84,6 +85,7 @@ def unseen_changes(
     if scope.whole_buckets:
         replaced = {(entry.partition, entry.bucket) for entry in changes.entries}
         replaced |= {(entry.partition, entry.bucket) for entry in changes.indexes}
+    partitions = changes.partitions if scope.whole_partitions else frozenset()
     rows = _ScopeRows(scope, file_schemas)
     found = []
     for each in later:
@@ -93,7 +95,9 @@ def unseen_changes(
         for entry in each.entries:
             place = (entry.partition, entry.bucket)
             is_new = entry.kind is EntryKind.ADD
-            if place in replaced:
+            if entry.partition in partitions:
+                found.append(_conflict(entry, "the whole partition is replaced"))
+            elif place in replaced:
                 found.append(_conflict(entry, "the whole bucket is replaced"))
             elif place in added and _meets(keyed_files([entry.file], types), added[place]):
                 found.append(_conflict(entry, "it has keys in the range of the changed rows"))

@@ -100,6 +100,29 @@ def merge_method(schema: TableSchema) -> Method:
     return _append_method(schema) if schema.is_append else Method.RECORDS
 
 
+def replacement_method(schema: TableSchema, condition: Predicate | None) -> Method:
+    """Return how the rows that satisfy the bound condition (None: all) make way for others that satisfy it.
+
+    Raises UnsupportedFeature for tables whose readers would see neither until a compaction.
+    """
+    if without_columns(condition, schema.partition_keys) is None:
+        return Method.PARTITIONS
+    _check_placed(schema, "overwrite with a condition on rows")
+    if schema.is_append:
+        return _append_method(schema)
+    options = schema.table_options
+    # Elsewhere a delete may win over the new row of its key, or hand it old values.
+    if options.merge_engine is MergeEngine.DEDUPLICATE and not options.sequence_fields and not options.ignore_delete:
+        return Method.RECORDS
+    if options.skips_level_0:
+        raise UnsupportedFeature(
+            "overwrite with a condition on rows: readers of the table see new rows after a compaction, and until then "
+            "they would see neither the old rows nor the new ones. Give a condition on partition columns only, or "
+            "delete the rows and write the new ones."
+        )
+    return Method.BUCKETS
+
+
 def _check_placed(schema: TableSchema, what: str) -> None:
     """Raise UnsupportedFeature for a table whose newest rows a statement could not see."""
     if may_wait(schema.bucketing):

@@ -40,4 +40,12 @@ class SourceMerge:
     operation: MergeName = "MERGE"
 
 
-Statement: TypeAlias = Delete | Update | SourceMerge
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replacement:
+    """Delete the rows that satisfy the bound condition, and add given ones, which satisfy it too; None: all rows."""
+
+    condition: Predicate | None
+    operation: Literal["OVERWRITE"] = "OVERWRITE"
+
+
+Statement: TypeAlias = Delete | Update | SourceMerge | Replacement

@@ -14,6 +14,7 @@ from lakehouse_core.planning.sql.clauses import (
     QUERIES,
     is_query,
     read_key,
+    read_part,
     read_query,
 )
 from lakehouse_core.planning.sql.definitions import read_alter, read_create, read_drop
@@ -134,6 +135,12 @@ def _insert(cursor: TokenCursor, start: int, parameters: dict[str, Any]) -> Stat
             raise cursor.sql.invalid(cursor.start, "BY NAME and a list of columns are both given. Give one of them")
         columns = tuple(cursor.names("a column"))
     by_name = by_name or cursor.takes("BY", "NAME")
+    replaced = None
+    if way == "INTO" and not (fixed or dynamic) and cursor.takes("REPLACE", "WHERE"):
+        replaced = read_part(cursor, "a condition", "SELECT", "WITH", "VALUES", "FROM")
+    if cursor.is_at("REPLACE", "WHERE"):
+        other = "OVERWRITE" if way == "OVERWRITE" else "PARTITION (…)"
+        raise cursor.sql.invalid(cursor.start, f"{other} and REPLACE WHERE are both given. Give one of them")
     if cursor.is_at("REPLACE") or cursor.is_at("WITH", "SCHEMA"):
         raise cursor.sql.unsupported(cursor.start, f"INSERT … {cursor.found()} is not carried out")
     return Insert(
@@ -144,6 +151,7 @@ def _insert(cursor: TokenCursor, start: int, parameters: dict[str, Any]) -> Stat
         by_name=by_name,
         partition=fixed,
         dynamic=tuple(dynamic),
+        replaced=replaced,
     )
 
 

@@ -48,7 +48,7 @@ class Explain:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Insert:
     """INSERT. `columns` None: those of the table, in order. `partition`: the values of PARTITION (…); a column without
-    one is in `dynamic`.
+    one is in `dynamic`. `replaced`: the condition of REPLACE WHERE.
     """
 
     table: Name
@@ -58,6 +58,7 @@ class Insert:
     by_name: bool = False
     partition: Mapping[str, Any] = field(default_factory=dict)
     dynamic: tuple[str, ...] = ()
+    replaced: Part | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

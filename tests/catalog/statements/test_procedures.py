@@ -172,3 +172,39 @@ def test_branches_are_created_renamed_and_deleted(table, call):
     assert names() == []
     with pytest.raises(lc.InvalidRequest, match="A name is used once"):
         call("create_branch('t', 'trial', 'eod')")
+
+
+VECTORS = {"deletion-vectors.enabled": "true"}
+
+
+@pytest.mark.parametrize(
+    ("keys", "options"),
+    [
+        ([], VECTORS),
+        ([], {**VECTORS, "bucket": "2", "bucket-key": "k"}),
+        (["p", "k"], {**VECTORS, "bucket": "1"}),
+        (["p", "k"], {**VECTORS, "bucket": "-1"}),
+    ],
+)
+def test_no_deletion_vector_stays_when_they_are_materialized(empty, keys, options):
+    columns = {"p": "INT NOT NULL", "k": "INT NOT NULL", "v": "STRING"}
+    table = empty.create_table("s.m", columns, primary_keys=keys, partition_keys=["p"], options=options)
+    table.write([{"p": p, "k": k, "v": "a"} for p in (1, 2) for k in range(20)])
+    table.compact(full=True)
+    table.delete("k IN (3, 4)")
+    rows = sorted(map(repr, table.scan().to_arrow().to_pylist()))
+
+    assert marked(table) == {1, 2}
+    empty.sql("CALL sys.materialize_deletion_vectors(table => 's.m', where => 'p = 1')")
+    assert marked(table) == {2}
+    assert empty.sql("CALL sys.materialize_deletion_vectors('s.m')").to_arrow().to_pylist() == [{"result": True}]
+
+    assert marked(table) == set()
+    assert sorted(map(repr, table.scan().to_arrow().to_pylist())) == rows
+    assert table.verify(data=True).findings == ()
+    assert empty.sql("CALL sys.materialize_deletion_vectors('s.m')").report.noop_reason is not None
+
+
+def marked(table):
+    """Return the partitions that have files with deletion vectors."""
+    return {p for p in (1, 2) if any(split.deletions for split in table.scan(where=f"p = {p}").plan().splits)}

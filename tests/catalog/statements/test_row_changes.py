@@ -56,6 +56,30 @@ CASES: list[tuple[str, dict[str, Any], dict[int, dict[str, Any]]]] = [
         {key: {"status": f"{KEPT[key]['status']}-", "amount": 7} if key < 3 else {} for key in KEPT},
     ),
 ]
+# REPLACE WHERE: the statement, and the rows that it leaves in which they differ from before.
+REPLACEMENTS: list[tuple[str, dict[str, Any], dict[int, dict[str, Any]]]] = [
+    (
+        "INSERT INTO s.t REPLACE WHERE status = 'a' SELECT id + 10, day, status, 1 FROM s.t WHERE status = 'a'",
+        {},
+        {
+            **{key: {} for key in KEPT if KEPT[key]["status"] != "a"},
+            **{key + 10: {**row, "id": key + 10, "amount": 1} for key, row in KEPT.items() if row["status"] == "a"},
+        },
+    ),
+    (
+        "insert into T by name replace where Day = :d values (DATE '2013-01-02', 9, 'z')".replace(
+            "values (DATE '2013-01-02', 9, 'z')", "select CAST(9 AS BIGINT) AS id, DATE '2013-01-02' AS day"
+        ),
+        {"d": date(2013, 1, 2)},
+        {2: {}, 4: {}, 6: {}, 9: {"id": 9, "day": date(2013, 1, 2), "status": None, "amount": 7}},
+    ),
+    ("INSERT INTO s.t REPLACE WHERE (id > 1 OR amount IS NULL) SELECT * FROM s.t WHERE id = 3", {}, {1: {}, 3: {}}),
+    (
+        "INSERT INTO s.t REPLACE WHERE TRUE VALUES (5, DATE '2013-01-02', 'b', 50)",
+        {},
+        {5: {"status": "b"}},
+    ),
+]
 
 
 @pytest.fixture(params=["key", "append", "vectors"])
@@ -87,7 +111,7 @@ def check(catalogs: Iterator[lc.Catalog], kind: str, cases: list[tuple[str, dict
 
         report = catalog.sql(text, parameters, database="s").report
 
-        assert rows_of(table) == {key: KEPT[key] | values for key, values in changed.items()}, text
+        assert rows_of(table) == {key: KEPT.get(key, {}) | values for key, values in changed.items()}, text
         assert isinstance(report, lc.RowChangeReport)
         assert (report.noop_reason is None) == (rows_of(table) != KEPT), text
 
@@ -101,6 +125,10 @@ def catalogs_in(folder: Path, **arguments: Any) -> Iterator[lc.Catalog]:
 
 def test_a_statement_leaves_the_rows_that_it_says(tmp_path, kind):
     check(catalogs_in(tmp_path), kind, CASES)
+
+
+def test_replace_where_leaves_the_rows_that_it_says(tmp_path, kind):
+    check(catalogs_in(tmp_path), kind, REPLACEMENTS)
 
 
 def test_the_name_of_the_statement_is_in_its_snapshot(tmp_path):

@@ -198,3 +198,47 @@ def test_other_actions_are_refused() -> None:
 
     with pytest.raises(lc.UnsupportedFeature, match="only success-file is carried out"):
         place.table.mark_partitions_done({"dt": "2013-01-28"})
+
+
+def test_partitions_that_got_no_file_for_too_long_are_dropped_by_update_time() -> None:
+    place = Place(**{"partition.expiration-time": "2 d", "partition.expiration-strategy": "update-time"})
+    assert place.table.expire_partitions().noop_reason == "no partition has expired"
+    place.clock.advance(3 * 86_400)
+    place.table.write([{"dt": "2013-01-28", "k": 2}])
+    place.table.create_branch("b")
+
+    plan = place.table.expire_partitions(dry_run=True)
+    report = place.table.expire_partitions()
+
+    assert plan.partitions_expired == report.partitions_expired
+    assert [one["dt"] for one in report.partitions_expired] == DAYS[1:]
+    assert place.days() == [DAYS[0], DAYS[0]]
+    before = place.table.scan(at=lc.AtSnapshot(report.snapshot_id_before))
+    assert before.count() == len(DAYS) + 1
+    assert place.table.verify(data=True).findings == ()
+
+
+def test_a_partition_that_gets_a_row_meanwhile_has_not_expired_by_update_time() -> None:
+    place = Place()
+    place.clock.advance(3 * 86_400)
+    acted: list[str] = []
+
+    def act(call: Any) -> None:
+        if call.writes and not acted:
+            acted.append(call.key)
+            place.table.write([{"dt": DAYS[1], "k": 9}])
+
+    catalog = Catalog(FaultyStore(place.store, on_call=act), clock=place.clock)
+    report = catalog.table("db.t").expire_partitions(timedelta(days=2), strategy="update-time")
+
+    assert [one["dt"] for one in report.partitions_expired] == [day for day in DAYS if day != DAYS[1]]
+    assert place.days() == [DAYS[1], DAYS[1]]
+
+
+def test_wrong_arguments_of_update_time_are_refused() -> None:
+    table = Place().table
+
+    with pytest.raises(lc.InvalidRequest, match="Leave pattern out"):
+        table.expire_partitions(timedelta(1), pattern="$dt", strategy="update-time")
+    with pytest.raises(lc.InvalidRequest, match="strategy='custom'"):
+        table.expire_partitions(timedelta(1), strategy="custom")

@@ -12,9 +12,9 @@ import lakehouse_core as lc
 from lakehouse_core.storage import FaultyStore, MemoryStore
 from lakehouse_core.storage.faulty import Call
 from tests.execution.row_changes import test_merge
-from tests.execution.row_changes.layouts import LAYOUTS, Row, catalog_over, in_order, made, rows_of
+from tests.execution.row_changes.layouts import BATCHES, LAYOUTS, Row, catalog_over, in_order, made, rows_of
 from tests.execution.row_changes.test_model import CONDITIONS, UPDATES, sound
-from tests.oracle.row_changes import deleted, updated
+from tests.oracle.row_changes import deleted, is_hit, updated
 
 Left = list[Row] | type[lc.LakehouseError]
 Step = tuple[str, Callable[[lc.Table], object], Callable[[list[Row]], Left]]
@@ -29,6 +29,9 @@ def drawn(name: str, generator: random.Random, schema: Any, number: int) -> Step
         {"k": 1_000 + 2 * number + each, "p": each, "s": 5, "v": "new", "n": generator.choice((None, 4, -3))}
         for each in (0, 1)
     ]
+    # Where the condition is on the key alone, every row of a given key is replaced, whatever the merge engine.
+    old = [{**BATCHES[0][4], "v": "old"}] if where.startswith("k ") else []
+    fitting = [row for row in [*new, *old] if is_hit(row, where, schema)]
     data, on, clauses = test_merge.said(seed)
     steps: list[Step] = [
         *[
@@ -40,6 +43,11 @@ def drawn(name: str, generator: random.Random, schema: Any, number: int) -> Step
         ]
         * 4,
         (f"delete {where}", lambda table: table.delete(where), lambda rows: deleted(rows, where, schema)),
+        (
+            f"replace {where}",
+            lambda table: table.overwrite(fitting, where=where),
+            lambda rows: lc.UnsupportedFeature if name == "first-row" else [*deleted(rows, where, schema), *fitting],
+        ),
         ("write", lambda table: table.write(new), lambda rows: [*rows, *new]),
         ("compact", lambda table: table.compact(full=True), lambda rows: rows),
         ("expire", lambda table: table.expire_snapshots(retain_max=1), lambda rows: rows),

@@ -50,6 +50,8 @@ STATEMENTS: Mapping[str, Statement] = {
     "drop": lambda table: table.delete("p = 2"),
     "truncate": lambda table: table.truncate(),
     "merge": merge,
+    "replace": lambda table: table.overwrite([{**CHANGED, "v": "b"}, NEW], where="v = 'b'"),
+    "replace all": lambda table: table.overwrite([CHANGED, {**NEW, "p": 2}], where="p = 2"),
 }
 OTHERS: Mapping[str, Statement] = {
     **STATEMENTS,
@@ -130,6 +132,8 @@ def check_pair(layout: str, first: str, second: str, *, step: int = 1) -> None:
 
 
 def allowed(layout: str, name: str) -> bool:
+    if name == "replace" and layout == "first-row":
+        return False
     updates = name in ("update one", "swap", "back")
     return LAYOUTS[layout].updates is not None or not updates
 
@@ -154,6 +158,9 @@ FEW = [
     ("append", "merge", "merge"),
     ("append, vectors", "merge", "delete one"),
     ("deduplicate", "merge", "write"),
+    ("append, vectors", "replace", "replace"),
+    ("deduplicate, partitions", "replace all", "write"),
+    ("partial-update", "replace", "swap"),
 ]
 
 

@@ -15,9 +15,9 @@ import pyarrow as pa
 from lakehouse_core.data_files.parquet.writer import Encoding
 from lakehouse_core.data_files.reader import DataFileReader
 from lakehouse_core.data_files.writer import DataFileWriter, FileNames, FileOutput, FileSettings
-from lakehouse_core.execution.tasks.change_rows.matching import matching_rows
 from lakehouse_core.execution.tasks.change_rows.new_values import with_new_values
 from lakehouse_core.execution.tasks.change_rows.values import Changed, ChangeTask, writing_schema
+from lakehouse_core.execution.tasks.matching import matching_rows
 from lakehouse_core.execution.tasks.merge_scan import (
     CHUNK_BYTES,
     CHUNK_ROWS,

@@ -13,9 +13,9 @@ import pyarrow as pa
 from lakehouse_core.data_files.parquet.writer import Encoding
 from lakehouse_core.data_files.writer import DataFileWriter, FileNames, FileOutput, FileSettings
 from lakehouse_core.execution.tasks.change_rows.effects import check_effect
-from lakehouse_core.execution.tasks.change_rows.matching import matching_rows
 from lakehouse_core.execution.tasks.change_rows.new_values import with_new_values
 from lakehouse_core.execution.tasks.change_rows.values import Changed, ChangeTask, writing_schema
+from lakehouse_core.execution.tasks.matching import matching_rows
 from lakehouse_core.execution.tasks.merge_scan import merged_records, objects_of, split_files
 from lakehouse_core.execution.tasks.read import ReadTask, read_split
 from lakehouse_core.execution.tasks.runtime import TaskRuntime

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from lakehouse_core.execution.tasks.change_rows.matching import matching_rows
+from lakehouse_core.execution.tasks.matching import matching_rows
 from lakehouse_core.execution.tasks.merge_scan import (
     CHUNK_BYTES,
     CHUNK_ROWS,

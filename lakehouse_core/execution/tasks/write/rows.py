@@ -14,7 +14,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse_core.errors import InvalidRequest
+from lakehouse_core.errors import InvalidRequest, shown
+from lakehouse_core.execution.tasks.matching import matching_rows
 from lakehouse_core.format.data_types import (
     BINARY_ROOTS,
     STRING_ROOTS,
@@ -30,7 +31,7 @@ from lakehouse_core.format.data_types import (
     type_to_sql,
 )
 from lakehouse_core.merge.deduplicate import is_add
-from lakehouse_core.table.predicate import scalar
+from lakehouse_core.table.predicate import Predicate, columns_of, scalar
 from lakehouse_core.table.schema import TableSchema
 
 # The index of a text is the number that the column `_VALUE_KIND` stores. Never renumber.
@@ -81,6 +82,24 @@ def checked_rows(
         values = pa.RecordBatch.from_arrays(columns, list(schema.column_names))
         yield without_ignored(InputRows(values, kinds), schema, first_row)
         first_row += batch.num_rows
+
+
+def satisfying(rows: Iterable[InputRows], condition: Predicate | None, schema: TableSchema) -> Iterator[InputRows]:
+    """Yield the rows as they are. `condition` is bound to `schema`; raises InvalidRequest for a row for which it is not
+    true.
+    """
+    for each in rows:
+        if condition is not None:
+            fitting = matching_rows(each.values, condition, schema.fields)
+            if len(fitting) < each.values.num_rows:
+                others = np.setdiff1d(np.arange(each.values.num_rows), fitting, assume_unique=True)
+                wrong = each.values.slice(int(others[0]), 1).to_pylist()[0]
+                told = ", ".join(f"{name} = {shown(wrong[name])}" for name in sorted(columns_of(condition)))
+                raise InvalidRequest(
+                    f"The condition of the overwrite is not true for a given row, which has {told}: it would be added "
+                    "to rows that are not replaced. Leave such rows out, or give a condition that includes them."
+                )
+        yield each
 
 
 def _defaults(schema: TableSchema) -> dict[str, pa.Scalar]:

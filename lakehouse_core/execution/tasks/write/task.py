@@ -4,6 +4,7 @@ Source: docs/semantics/writing.md#write-path.
 """
 
 from collections.abc import Iterable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from itertools import count
 from typing import assert_never
@@ -17,12 +18,14 @@ from lakehouse_core.execution.tasks.runtime import TaskRuntime
 from lakehouse_core.execution.tasks.write.append_writer import AppendWriter
 from lakehouse_core.execution.tasks.write.bucket_index import BucketIndex, KeyBuckets, KeyIndex, OneBucket
 from lakehouse_core.execution.tasks.write.key_writer import KeyWriter
-from lakehouse_core.execution.tasks.write.rows import checked_rows
+from lakehouse_core.execution.tasks.write.rows import checked_rows, satisfying
 from lakehouse_core.execution.tasks.write.waiting_writer import WaitingWriter
+from lakehouse_core.storage.nowhere import Nowhere
 from lakehouse_core.storage.object_store import StoreReader, StoreSpec
 from lakehouse_core.storage.overlap import closing_behind
 from lakehouse_core.table.bucketing import Dynamic, Fixed, Postpone, Unaware
 from lakehouse_core.table.commit_message import CommitMessage, Missing
+from lakehouse_core.table.predicate import Predicate
 from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.waiting_files import WriterId
 
@@ -36,7 +39,8 @@ class WriteTask:
     `missing`: how to treat a column that the input lacks.
     `emits_changelog`: write a changelog, as the producer `input` does; False for an overwrite.
     `key_index`: the buckets of known keys, where buckets are dynamic. `commit_user` and `number`: the writer, whose
-    rows keep their order where they wait for their buckets.
+    rows keep their order where they wait for their buckets. `condition`, bound to `schema`: what each row must satisfy,
+    None: nothing. `only_counts`: store nothing; the messages tell what files would be there.
     """
 
     store: StoreSpec
@@ -48,6 +52,8 @@ class WriteTask:
     key_index: KeyIndex = field(default_factory=KeyIndex)
     commit_user: str = ""
     number: int = 0
+    condition: Predicate | None = None
+    only_counts: bool = False
 
 
 def write_batches(task: WriteTask, batches: Iterable[pa.RecordBatch], runtime: TaskRuntime) -> list[CommitMessage]:
@@ -60,11 +66,13 @@ def write_batches(task: WriteTask, batches: Iterable[pa.RecordBatch], runtime: T
     keep_freed_memory()
     clock = runtime.clock
     opened = runtime.open_store(task.store)
-    with closing_behind(opened) as store:
+    with nullcontext(Nowhere()) if task.only_counts else closing_behind(opened) as store:
         output = FileOutput(store=store, encoding=Encoding(task.schema), names=FileNames(clock.uuid()), clock=clock)
         writer = _writer(task, output, opened, runtime.spill_folder)
         try:
-            for rows in checked_rows(batches, task.schema, task.rowkind_column):
+            for rows in satisfying(
+                checked_rows(batches, task.schema, task.rowkind_column), task.condition, task.schema
+            ):
                 if rows.values.num_rows:
                     writer.write(rows)
             writer.finish()

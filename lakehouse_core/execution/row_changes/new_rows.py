@@ -1,0 +1,61 @@
+"""New rows of a statement: written as those of a write are, behind the rows of the statement's base.
+
+Rule: the caller deletes the files of the yielded messages if the statement fails.
+Source: docs/semantics/writing.md#sequence-numbers.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from lakehouse_core.execution.context import TableContext
+from lakehouse_core.execution.row_changes.base import ChangeBase
+from lakehouse_core.execution.tasks.write.bucket_index import KeyIndex
+from lakehouse_core.execution.tasks.write.task import WriteTask
+from lakehouse_core.execution.write.stage import check_bucket_counts, check_partition_times, has_order
+from lakehouse_core.planning.commit.hash_indexes import known_indexes
+from lakehouse_core.planning.write_base import NOTHING_WRITTEN, WriteBase, write_base
+from lakehouse_core.progress import Watch
+from lakehouse_core.table.commit_message import CommitMessage
+
+
+@dataclass(frozen=True, slots=True)
+class RowsToWrite:
+    """How new rows are written. `before`: the base, and what the statement has written itself."""
+
+    task: WriteTask
+    before: WriteBase
+
+
+def new_rows(
+    table: TableContext, base: ChangeBase, written: Sequence[CommitMessage], *, places_anew: bool = False
+) -> RowsToWrite:
+    """Return how rows are written that are newer than those of the base and of the messages `written`.
+
+    `places_anew`: where buckets are dynamic, known keys get new ones.
+    """
+    schema = base.schema
+    before, key_index = NOTHING_WRITTEN, KeyIndex()
+    if base.snapshot is not None and has_order(schema):
+        before = write_base(table.manifests.columns(table.manifests.of(base.snapshot)))
+        if not places_anew:
+            key_index = KeyIndex(known_indexes(base.indexes, (), schema))
+    task = WriteTask(
+        store=table.store.spec,
+        schema=schema,
+        next_sequence_numbers=before.after(written).next_numbers,
+        key_index=key_index,
+        commit_user=table.clock.uuid(),
+    )
+    return RowsToWrite(task, before)
+
+
+def written_rows(
+    table: TableContext, base: ChangeBase, rows: RowsToWrite, data: object, watch: Watch
+) -> Iterator[CommitMessage]:
+    """Write the rows of `data` and yield their messages. Raises as a write does, also after the last message."""
+    new = []
+    for message in table.engine().write(rows.task, data, watch):
+        new.append(message)
+        yield message
+    check_bucket_counts(table.name, base.schema, rows.before.bucket_counts, new)
+    check_partition_times(base.schema, new)
