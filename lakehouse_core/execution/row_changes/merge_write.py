@@ -10,6 +10,7 @@ from typing import Final
 import pyarrow as pa
 
 from lakehouse_core.execution.context import TableContext
+from lakehouse_core.execution.key_places import key_places
 from lakehouse_core.execution.row_changes.base import ChangeBase
 from lakehouse_core.execution.row_changes.change import discarded_on_failure, index_messages, run_changes
 from lakehouse_core.execution.row_changes.clause_rows import ClauseRows
@@ -91,6 +92,7 @@ def _new_rows(
     if base.snapshot is not None and has_order(schema):
         written = write_base(table.manifests.columns(table.manifests.of(base.snapshot)))
         key_index = KeyIndex(known_indexes(base.indexes, (), schema))
+    key_index = replace(key_index, places=key_places(table, schema, base.snapshot))
     rows = [
         part.rows
         if schema.is_append

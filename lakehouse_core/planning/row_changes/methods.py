@@ -4,7 +4,7 @@ Rule: a change whose rows would have no effect in the table is refused, never wr
 Source: docs/semantics/row-changes.md#methods.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from enum import StrEnum
 from typing import assert_never
 
@@ -73,6 +73,11 @@ def update_method(schema: TableSchema, assigned: Collection[str]) -> Method:
             f"Column {shown(keys[0])} is part of the primary key, which cannot be updated. Delete the rows, and write "
             "them with the new key."
         )
+    if moved := partition_columns(schema, assigned):
+        raise UnsupportedFeature(
+            f"Column {shown(moved[0])} is a partition column, and an update leaves a row in its partition. "
+            f"{how_to_move(schema)}"
+        )
     engine = schema.table_options.merge_engine
     match engine:
         case MergeEngine.DEDUPLICATE:
@@ -92,6 +97,18 @@ def update_method(schema: TableSchema, assigned: Collection[str]) -> Method:
             )
         case _:
             assert_never(engine)
+
+
+def partition_columns(schema: TableSchema, assigned: Collection[str]) -> Sequence[str]:
+    """Return the assigned partition columns of a key table, which its primary key lacks."""
+    return () if schema.is_append else [name for name in schema.partition_keys if name in assigned]
+
+
+def how_to_move(schema: TableSchema) -> str:
+    """Return the advice for bringing rows of a key table to another partition."""
+    if schema.table_options.merge_engine is MergeEngine.DEDUPLICATE:
+        return "Write the rows with their new partition, or update them by a MERGE."
+    return "Delete the rows, and write them with their new partition."
 
 
 def merge_method(schema: TableSchema) -> Method:
