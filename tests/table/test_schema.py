@@ -269,7 +269,17 @@ REFUSED = [
     (orders, {"primary_keys": ["dt", "tags"]}, "cannot be part of the primary key"),
     (appended, {"partition_keys": ["tags"]}, "cannot be part of the partition key"),
     (appended, {"columns": {"p": "BYTES"}, "partition_keys": ["p"]}, "no stable name"),
-    (orders, {"primary_keys": ["id"]}, "lacks a partition column"),
+    (orders, {"primary_keys": ["id"], "options": {"bucket": "2"}}, "lacks a partition column"),
+    (
+        orders,
+        {"primary_keys": ["id"], "options": {"ignore-delete": "true"}},
+        "ignore-delete is true, and keys move between partitions",
+    ),
+    (
+        orders,
+        {"primary_keys": ["id"], "options": {"changelog-producer": "input"}},
+        "changelog-producer is input, and keys move between partitions",
+    ),
     (orders, {"options": {"primary-key": "id"}}, "give it once"),
     (orders, {"options": {"bucket": "0"}}, "expected 1 or more"),
     (orders, {"options": {"bucket-key": "dt"}}, "a partition column"),
