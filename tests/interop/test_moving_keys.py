@@ -1,4 +1,4 @@
-"""Tables whose keys move between partitions: Java and we write them in turn, and each knows where the other put a key."""
+"""Tables whose keys move between partitions: Java and we write them in turn, and each finds what the other placed."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path

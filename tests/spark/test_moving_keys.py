@@ -11,8 +11,10 @@ from tests.execution.write.moving_keys import ENGINES, History, rows_of, table_o
 
 pytestmark = pytest.mark.spark
 
+OTHERS = [engine for engine in ENGINES if engine != "deduplicate"]
 
-@pytest.mark.parametrize("engine", ENGINES)
+
+@pytest.mark.parametrize("engine", ["deduplicate", *(pytest.param(each, marks=pytest.mark.long) for each in OTHERS)])
 @pytest.mark.parametrize("assigners", [None, pytest.param("3", marks=pytest.mark.long)])
 def test_both_engines_write_one_table_in_turn(spark: Any, tmp_path: Path, engine: str, assigners: str | None) -> None:
     options = {} if assigners is None else {"dynamic_bucket__initial_buckets": assigners}
@@ -39,6 +41,7 @@ def test_both_engines_write_one_table_in_turn(spark: Any, tmp_path: Path, engine
     assert table.verify(data=True).findings == ()
 
 
+@pytest.mark.long
 def test_a_history_on_spark_is_that_in_process(spark: Any, tmp_path: Path) -> None:
     catalog = lc.connect(str(tmp_path), spark=spark)
 
