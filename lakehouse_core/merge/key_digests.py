@@ -64,7 +64,7 @@ def joined_digests(parts: Sequence[Digests]) -> Digests:
 def key_digests(columns: Sequence[pa.Array], seed: int = 0) -> Digests:
     """Return the digest of each row. The columns have no nulls. Only digests of one `seed` are compared.
 
-    A number that nobody can guess keeps others from choosing keys with equal digests.
+    With a seed that others cannot guess, they cannot choose keys that have equal digests.
     """
     columns = [_plain(column) for column in columns]
     words: list[Words] = []

@@ -59,7 +59,7 @@ def opened_buckets(
     count: int, counts: Mapping[int, int], options: DynamicBucketOptions, assigners: Assigners, assigner: int = 0
 ) -> Buckets:
     """Return, rising by the order in which they are filled, the buckets that `count` new keys of an assigner get. As in
-    Java, `dynamic-bucket.max-buckets` is no bound where keys move between partitions.
+    Java, `dynamic-bucket.max-buckets` has no effect where keys move between partitions.
 
     `counts`: as for `assigned_buckets`. Raises InvalidRequest if no bucket is left.
     """
