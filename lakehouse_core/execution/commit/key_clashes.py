@@ -29,6 +29,7 @@ from lakehouse_core.table.data_layout import DataLayout
 from lakehouse_core.table.manifest import EntryKind
 from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.snapshot import Snapshot
+from lakehouse_core.table.sorted_run import keyed_files
 from lakehouse_core.table.staged_commit import StagedCommit
 
 
@@ -128,6 +129,9 @@ class KeyClashes:
             without=CommitKind.COMPACT,
         )
         folders = DataLayout(schema)
+        types = [field.type for field in schema.key_fields]
+        own = keyed_files((file for part in self._parts for each in part.messages for file in each.new_files), types)
+        lowest, highest = min(file.min_key for file in own), max(file.max_key for file in own)
         new = [
             PlacedFiles(
                 partition=entry.partition,
@@ -138,6 +142,8 @@ class KeyClashes:
             for _, entries in deltas
             for entry in entries
             if entry.kind is EntryKind.ADD
+            for file in keyed_files([entry.file], types)
+            if file.min_key <= highest and lowest <= file.max_key
         ]
         try:
             yield from ((place, keys) for place, keys, is_end in self._stored(new, schema) if is_end)

@@ -191,16 +191,17 @@ class _Placer:
             columns = take_all([values.column(each.name) for each in fields], rows)
             of_each = assigners.of(hash_rows(columns, [each.type for each in fields]))
         found: Places = np.full(len(rows), NOWHERE, np.int32)
-        for partition in np.unique(partitions).tolist():
-            for assigner in np.unique(of_each[partitions == partition]).tolist():
-                which = np.flatnonzero((partitions == partition) & (of_each == assigner))
-                counts = self._places.counts(partition)
-                buckets = opened_buckets(len(which), counts, self._options, assigners, assigner)
-                for bucket in np.unique(buckets).tolist():
-                    is_here = buckets == bucket
-                    place = self._places.number_in(partition, bucket)
-                    found[which[is_here]] = place
-                    self._places.count(place, int(np.count_nonzero(is_here)))
+        groups = partitions * assigners.count + of_each
+        order = np.argsort(groups, kind="stable")
+        starts = np.flatnonzero(np.diff(groups[order], prepend=-1))
+        for which in np.split(order, starts[1:]) if len(rows) else ():
+            partition, assigner = divmod(int(groups[which[0]]), assigners.count)
+            counts = self._places.counts(partition)
+            buckets = opened_buckets(len(which), counts, self._options, assigners, assigner)
+            for bucket in np.unique(buckets).tolist():
+                place, is_here = self._places.number_in(partition, bucket), buckets == bucket
+                found[which[is_here]] = place
+                self._places.count(place, int(np.count_nonzero(is_here)))
         return found
 
     def _output(

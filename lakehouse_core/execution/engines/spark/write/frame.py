@@ -53,7 +53,8 @@ def write_frame(task: WriteTask, frame: DataFrame) -> Iterator[CommitMessage]:
         check_columns(task, frame.schema)
 
         count = assigners_of(session, task.schema).count if places_keys(task.schema.bucketing) else 1
-        if task.key_index.places is not None and task.key_index.places.replaces:
+        places = task.key_index.places
+        if places is not None and places.replaces and places.source.splits:
             # Which partitions an overwrite replaces, one task alone can tell.
             count = 1
         with_assigners = _with_assigners(task, Assigners(count))
