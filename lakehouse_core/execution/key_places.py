@@ -12,12 +12,12 @@ import numpy as np
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.execution.tasks.live_keys import KeySource, PlacedFiles
 from lakehouse_core.execution.tasks.write.key_placer import KeyPlaces
-from lakehouse_core.planning.commit.overwrites import overwritten
+from lakehouse_core.planning.commit.overwrites import overwritten, static_scope
 from lakehouse_core.planning.read.scope import ScanScope
 from lakehouse_core.planning.read.splits import plan_splits
 from lakehouse_core.planning.readable import deletion_files
 from lakehouse_core.table.bucketing import moves_keys
-from lakehouse_core.table.commit_message import Append, CommitMessage, StaticOverwrite
+from lakehouse_core.table.commit_message import Append, CommitMessage, StaticOverwrite, WriteMode
 from lakehouse_core.table.data_layout import DataLayout
 from lakehouse_core.table.manifest import live_rows
 from lakehouse_core.table.schema import TableSchema
@@ -31,18 +31,18 @@ def key_places(
     table: TableContext,
     schema: TableSchema,
     base: Snapshot | None,
-    staged: StagedCommit | None = None,
+    mode: WriteMode,
     behind: Sequence[StagedCommit] = (),
 ) -> KeyPlaces | None:
-    """Return what a write at `base` knows of the places of keys, None if it need not know any. `staged`: the commit
-    that it stages, still without files; None: one that adds rows. `behind`: staged commits that come before it.
+    """Return what a write at `base` knows of the places of keys, None if it need not know any. `behind`: staged commits
+    that come before it.
 
     Raises CorruptTable, UnsupportedFeature.
     """
     if not moves_keys(schema.bucketing):
         return None
-    replaces = staged is not None and not isinstance(staged.mode, Append)
-    covers = overwritten(staged, schema) if staged is not None and isinstance(staged.mode, StaticOverwrite) else None
+    replaces = not isinstance(mode, Append)
+    covers = static_scope(mode.partition, schema) if isinstance(mode, StaticOverwrite) else None
     seed = UUID(table.clock.uuid()).int & _ALL_BITS
     source = key_source(table, schema, base, without=covers, behind=() if replaces else behind)
     return KeyPlaces(source=source, seed=seed, replaces=replaces)

@@ -23,7 +23,7 @@ from lakehouse_core.planning.commit.hash_indexes import known_indexes
 from lakehouse_core.planning.row_changes.methods import Method
 from lakehouse_core.planning.write_base import NOTHING_WRITTEN, write_base
 from lakehouse_core.progress import Watch
-from lakehouse_core.table.commit_message import CommitMessage
+from lakehouse_core.table.commit_message import Append, CommitMessage
 from lakehouse_core.table.schema import RESERVED_PREFIX
 
 _KIND: Final = f"{RESERVED_PREFIX}ROW_KIND"
@@ -92,7 +92,7 @@ def _new_rows(
     if base.snapshot is not None and has_order(schema):
         written = write_base(table.manifests.columns(table.manifests.of(base.snapshot)))
         key_index = KeyIndex(known_indexes(base.indexes, (), schema))
-    key_index = replace(key_index, places=key_places(table, schema, base.snapshot))
+    key_index = replace(key_index, places=key_places(table, schema, base.snapshot, Append()))
     rows = [
         part.rows
         if schema.is_append

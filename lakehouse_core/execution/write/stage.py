@@ -28,7 +28,6 @@ from lakehouse_core.progress import NOBODY, Watch
 from lakehouse_core.storage.outcomes import named_by_nobody
 from lakehouse_core.table.bucketing import Dynamic, Fixed, Postpone, Unaware, places_keys
 from lakehouse_core.table.commit_message import BATCH_IDENTIFIER, Append, CommitMessage, Missing, WriteMode
-from lakehouse_core.table.manifest import IndexManifestEntry
 from lakehouse_core.table.partition_time import check_partition_time
 from lakehouse_core.table.schema import TableSchema, write_supported
 from lakehouse_core.table.snapshot import Snapshot
@@ -115,13 +114,17 @@ def open_stage(
     # An overwrite replaces all earlier rows; without buckets or keys rows have no order.
     continues_sequence = isinstance(mode, Append) and has_order(schema)
 
-    def read(base: Snapshot | None) -> tuple[Snapshot | None, WriteBase, Sequence[IndexManifestEntry]]:
+    def read(base: Snapshot | None) -> tuple[Snapshot | None, WriteBase, KeyIndex]:
+        places = key_places(table, schema, base, mode, behind)
         if base is None or not continues_sequence:
-            return base, NOTHING_WRITTEN, ()
+            # An overwrite gives its keys new buckets.
+            known = known_indexes((), behind, schema) if continues_sequence else {}
+            return base, NOTHING_WRITTEN, KeyIndex(known, places=places)
         written = write_base(table.manifests.columns(table.manifests.of(base)))
-        return base, written, table.manifests.index_entries(base)
+        known = known_indexes(table.manifests.index_entries(base), behind, schema)
+        return base, written, KeyIndex(known, places=places)
 
-    base, written, indexes = table.snapshots.of_latest(read, look)
+    base, written, key_index = table.snapshots.of_latest(read, look)
     staged = StagedCommit(
         table=table.name,
         commit_user=commit_user,
@@ -139,7 +142,6 @@ def open_stage(
         # The commit recognises the replay by itself; no snapshot would ever name files written for it.
         return OpenStage(staged=staged, base=base, task=None)
     _check_rowkind_column(table.name, schema, rowkind_column)
-    places = key_places(table, schema, base, staged, behind)
     task = WriteTask(
         store=table.store.spec,
         schema=schema,
@@ -148,8 +150,7 @@ def open_stage(
         missing=missing,
         # An overwrite has no changelog. Java writes one and never commits it.
         emits_changelog=isinstance(mode, Append),
-        # An overwrite gives its keys new buckets.
-        key_index=KeyIndex(known_indexes(indexes, behind, schema) if continues_sequence else {}, places=places),
+        key_index=key_index,
         commit_user=commit_user,
     )
     return OpenStage(staged=staged, base=base, task=task, bucket_counts=written.bucket_counts)

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from copy import deepcopy
 from pathlib import Path
 from random import Random
+from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 import lakehouse_core as lc
@@ -248,3 +249,14 @@ def run(folder: Path, seed: int, engine: str, *, steps: int, spark: Any = None, 
             error.add_note("\n".join([*history.done, f"seed {seed}, {engine}, {options}"]))
             raise
     assert history.table.verify(data=True).findings == ()
+
+
+def search(seed: int) -> None:
+    """Run a longer history of a random kind."""
+    random = Random(seed)
+    engine = random.choice(list(ENGINES))
+    choices = [{}, {"changelog_producer": "lookup"}]
+    if engine == "deduplicate":
+        choices.append({"deletion_vectors__enabled": "true"})
+    with TemporaryDirectory(prefix="moving-") as folder:
+        run(Path(folder), seed, engine, steps=25, **random.choice(choices))
