@@ -46,11 +46,11 @@ from lakehouse_core.planning.row_changes.statements import Isolation
 from lakehouse_core.progress import Watch, log_outcome
 from lakehouse_core.retry import Retry
 from lakehouse_core.row_files.files import RowFiles
-from lakehouse_core.table.bucketing import has_hash_index
+from lakehouse_core.table.bucketing import places_keys
 from lakehouse_core.table.commit_message import BATCH_IDENTIFIER, Append, CommitMessage, WriteMode
 from lakehouse_core.table.staged_commit import StagedCommit
 
-# Each further attempt means that another commit brought one of the keys to another dynamic bucket meanwhile.
+# Each further attempt means that another commit brought one of the keys to another bucket or partition meanwhile.
 _CLASHES: Final = Retry(10)
 
 
@@ -225,12 +225,12 @@ def _write(table: TableContext, rows: GivenRows, mode: WriteMode, call: CallOpti
 
 
 def _may_stage_again(table: TableContext, mode: WriteMode, data: object) -> bool:
-    """Return whether a write that has a conflict may put its rows into other buckets: those of keys that other commits
-    brought meanwhile.
+    """Return whether a write that has a conflict may put its rows elsewhere: where other commits brought their keys
+    meanwhile.
     """
     schema = table.schemas.known
-    is_dynamic = schema is not None and has_hash_index(schema.bucketing)
-    return is_dynamic and isinstance(mode, Append) and (isinstance(data, RowFiles | Scan) or can_be_read_again(data))
+    has_places = schema is not None and places_keys(schema.bucketing)
+    return has_places and isinstance(mode, Append) and (isinstance(data, RowFiles | Scan) or can_be_read_again(data))
 
 
 def _stage(

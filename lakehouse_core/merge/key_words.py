@@ -82,6 +82,20 @@ def _column_words(column: pa.Array) -> list[Words]:
     return _string_words(column)
 
 
+def fixed_words(column: pa.Array) -> list[Words] | None:
+    """Return the words of values of a fixed width, which do not depend on other rows; None for texts and bytes."""
+    kind = column.type
+    has_bytes = pa.types.is_string(kind) or pa.types.is_binary(kind)
+    is_text = has_bytes or pa.types.is_large_string(kind) or pa.types.is_large_binary(kind)
+    return None if is_text else _column_words(column)
+
+
+def value_lengths(column: pa.Array) -> Words:
+    """Return the number of bytes of each text or binary value."""
+    lengths: Words = np.diff(_offsets(column)).astype(np.uint64)
+    return lengths
+
+
 def word_at(column: pa.Array, position: int) -> Words:
     """Return the eight bytes from `position` on of each text or binary value, big-endian, zero behind its end."""
     if not len(column):

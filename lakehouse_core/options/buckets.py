@@ -25,11 +25,14 @@ class DynamicBucketOptions:
     own.
 
     `assigner_count`: how many tasks may share the new keys of a partition at most; None: as many as there are.
+    `key_ttl_millis`: after this time since its last write, a key that moves between partitions is taken for a new one;
+    None: never.
     """
 
     target_row_count: int = 2_000_000
     max_buckets: int | None = None
     assigner_count: int | None = None
+    key_ttl_millis: int | None = None
 
 
 def dynamic_bucket_options(source: Source) -> DynamicBucketOptions:
@@ -43,6 +46,7 @@ def dynamic_bucket_options(source: Source) -> DynamicBucketOptions:
         target_row_count=source.whole("dynamic-bucket.target-row-num"),
         max_buckets=max_buckets if max_buckets > 0 else None,
         assigner_count=min(counts, default=None),
+        key_ttl_millis=source.millis_if_set("cross-partition-upsert.index-ttl"),
     )
 
 

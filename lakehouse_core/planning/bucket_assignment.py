@@ -4,7 +4,7 @@ Rule: the result depends on sets of hashes only, not on the order of rows, so th
 Source: docs/semantics/tables.md#dynamic-buckets.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
@@ -55,30 +55,61 @@ def assigned_buckets(
     return buckets
 
 
+def opened_buckets(
+    count: int, counts: Mapping[int, int], options: DynamicBucketOptions, assigners: Assigners, assigner: int = 0
+) -> Buckets:
+    """Return, rising by the order in which they are filled, the buckets that `count` new keys of an assigner get. As in
+    Java, `dynamic-bucket.max-buckets` has no effect where keys move between partitions.
+
+    `counts`: as for `assigned_buckets`. Raises InvalidRequest if no bucket is left.
+    """
+    buckets: Buckets = np.empty(count, np.int32)
+    own, unused = _own(counts, _BUCKET_COUNT, assigners.count, assigner)
+    start = _fill_all(buckets, counts, options.target_row_count, own, unused)
+    if start < count:
+        raise _no_bucket(_BUCKET_COUNT, options)
+    return buckets
+
+
 def _filled(
     new: Hashes, counts: Mapping[int, int], options: DynamicBucketOptions, assigner_count: int, assigner: int
 ) -> Buckets:
     end = options.max_buckets or _BUCKET_COUNT
-    own = sorted(bucket for bucket in counts if bucket % assigner_count == assigner)
-    unused = (bucket for bucket in range(assigner, end, assigner_count) if bucket not in counts)
     buckets: Buckets = np.empty(len(new), np.int32)
+    own, unused = _own(counts, end, assigner_count, assigner)
+    start = _fill_all(buckets, counts, options.target_row_count, own, unused)
+    if start < len(new):
+        if options.max_buckets is None or not own:
+            raise _no_bucket(end, options)
+        buckets[start:] = np.array(own, np.int32)[np.abs(np.fmod(new[start:].astype(np.int64), len(own)))]
+    return buckets
+
+
+def _own(counts: Mapping[int, int], end: int, assigner_count: int, assigner: int) -> tuple[list[int], Iterator[int]]:
+    """Return the buckets of the assigner that are there, rising, and the unused ones below `end`."""
+    own = sorted(bucket for bucket in counts if bucket % assigner_count == assigner)
+    return own, (bucket for bucket in range(assigner, end, assigner_count) if bucket not in counts)
+
+
+def _fill_all(buckets: Buckets, counts: Mapping[int, int], target: int, own: list[int], unused: Iterator[int]) -> int:
+    """Fill the buckets `own`, then `unused` ones, which become own; return how many of `buckets` are set."""
     start = 0
     for bucket in own:
-        start = _fill(buckets, start, bucket, options.target_row_count - counts[bucket])
-    while start < len(new):
+        start = _fill(buckets, start, bucket, target - counts[bucket])
+    while start < len(buckets):
         opened = next(unused, None)
         if opened is None:
             break
         own.append(opened)
-        start = _fill(buckets, start, opened, options.target_row_count)
-    if start < len(new):
-        if options.max_buckets is None or not own:
-            raise InvalidRequest(
-                f"A partition needs more than {end} buckets of {options.target_row_count} keys: raise "
-                "dynamic-bucket.target-row-num or dynamic-bucket.max-buckets."
-            )
-        buckets[start:] = np.array(own, np.int32)[np.abs(np.fmod(new[start:].astype(np.int64), len(own)))]
-    return buckets
+        start = _fill(buckets, start, opened, target)
+    return start
+
+
+def _no_bucket(end: int, options: DynamicBucketOptions) -> InvalidRequest:
+    return InvalidRequest(
+        f"A partition needs more than {end} buckets of {options.target_row_count} keys: raise "
+        "dynamic-bucket.target-row-num or dynamic-bucket.max-buckets."
+    )
 
 
 def _fill(buckets: Buckets, start: int, bucket: int, room: int) -> int:

@@ -240,6 +240,19 @@ def doubled_keys(key: str, folder: str, other: str, count: int) -> Finding:
     )
 
 
+def keys_in_two_partitions(key: str, folder: str, other: str, count: int) -> Finding:
+    """Return the finding for keys that are in two places, though they move between partitions."""
+    return Finding(
+        promise=Invariant.DISJOINT_LEVELS,
+        object=f"{key}, {folder}",
+        found=f"{count} of its keys are in {other} too",
+        expected="each key in one partition of the table",
+        advice="Two writers of another engine ran at the same time, or cross-partition-upsert.index-ttl let a key be "
+        "forgotten. Reads return both rows of such a key, and a write of the key is refused: delete one of the two by "
+        "a condition on key and partition.",
+    )
+
+
 def row_count_findings(
     key: str, snapshot: Snapshot, *, total: int, delta: int, changelog: int | None
 ) -> Iterator[Finding]:

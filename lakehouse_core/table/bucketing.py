@@ -78,6 +78,16 @@ def has_hash_index(bucketing: Bucketing) -> bool:
     return isinstance(bucketing, Dynamic) and not bucketing.crosses_partitions
 
 
+def moves_keys(bucketing: Bucketing) -> bool:
+    """Return whether a key may move from one partition to another, so that a write reads where its keys are."""
+    return isinstance(bucketing, Dynamic) and bucketing.crosses_partitions
+
+
+def places_keys(bucketing: Bucketing) -> bool:
+    """Return whether a write finds where its keys are, so that another commit may put them elsewhere meanwhile."""
+    return isinstance(bucketing, Dynamic)
+
+
 def total_buckets(bucketing: Bucketing) -> int:
     """Return the bucket count of a partition as manifest entries of new files record it."""
     match bucketing:

@@ -25,6 +25,8 @@ from lakehouse_core.table.schema import TableSchema
 KEY_PREFIX: Final = "_KEY_"
 SEQUENCE_NUMBER: Final = "_SEQUENCE_NUMBER"
 VALUE_KIND: Final = "_VALUE_KIND"
+# The index of a text is the number that the column `_VALUE_KIND` stores. Never renumber.
+ROW_KINDS: Final = ("+I", "-U", "+U", "-D")
 _KEY_ID_BASE: Final = 1073741823
 _SEQUENCE_NUMBER_FIELD: Final = DataField(2147483646, SEQUENCE_NUMBER, AtomicType(TypeRoot.BIGINT, False))
 _VALUE_KIND_FIELD: Final = DataField(2147483645, VALUE_KIND, AtomicType(TypeRoot.TINYINT, False))

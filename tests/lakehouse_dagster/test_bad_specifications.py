@@ -37,7 +37,11 @@ CASES = [
     (BASE + "options: {buckett: 1}\n", 11, r"Option buckett is not known: did you mean bucket\?"),
     (BASE + "options: {bucket: many}\n", 11, "Option bucket is 'many': expected a whole number."),
     (BASE + "options: {bucket: -2}\n", 11, "Option bucket is -2, and the table has no primary key: .*"),
-    (KEYED + "partition_by: [dt]\n", 11, r"The primary key \(id\) lacks a partition column of \(dt\).*"),
+    (
+        KEYED + "options: {bucket: 1}\npartition_by: [dt]\n",
+        12,
+        r"The primary key \(id\) lacks a partition column of \(dt\).*",
+    ),
     (KEYED.replace("[id]", "[idd]"), 11, r"primary_key names 'idd', which is not a column; did you mean 'id'\?"),
     (
         BASE.replace("name: orders", "name: orders$branch_test"),

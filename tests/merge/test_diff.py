@@ -7,8 +7,8 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakehouse_core.execution.tasks.write.rows import ROW_KINDS
 from lakehouse_core.merge.diff import differences
+from lakehouse_core.table.file_columns import ROW_KINDS
 from tests.oracle.difference import Record, difference
 
 SCHEMA = pa.schema(

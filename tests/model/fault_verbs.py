@@ -25,6 +25,7 @@ Rows = tuple[tuple[Any, ...], ...]
 OPTIONS = {"bucket": "1", "lakehouse.read.grace": "0 s", "snapshot.num-retained.min": "1"}
 WAITING = {"lakehouse.read.grace": "1 h"}
 DYNAMIC = {"bucket": "-1", "dynamic-bucket.target-row-num": "3", "write-only": "true"}
+MOVING = {"keys": ("k",), "partitions": ("v",), "options": DYNAMIC}
 POSTPONED = {"bucket": "-2", "postpone.default-bucket-num": "2"}
 CHANGELOGS = {"changelog-producer": "input", "changelog.num-retained.max": "100", "changelog.time-retained": "100 d"}
 
@@ -81,6 +82,14 @@ def _overtaken_by_new_keys(table: lc.Table) -> None:
     staged = table.stage([{"k": 1, "v": "late"}, {"k": 8, "v": "late"}], commit_user="late", commit_identifier=1)
     table.keep_pending(staged)
     table.write([{"k": 1, "v": "early"}, {"k": 9, "v": "early"}])
+
+
+def _overtaken_beside(table: lc.Table) -> None:
+    """Others bring another key, and delete one that the staged rows move."""
+    staged = table.stage([{"k": 1, "v": "late"}, {"k": 8, "v": "late"}], commit_user="late", commit_identifier=1)
+    table.keep_pending(staged)
+    table.write([{"k": 9, "v": "early"}])
+    table.delete("k = 1")
 
 
 def _late_commit(table: lc.Table) -> object:
@@ -181,6 +190,8 @@ VERBS = {
     ),
     "commit, overtaken, dynamic buckets": _on_table(_late_commit, prepare=_overtaken_by_new_keys, options=DYNAMIC),
     "overwrite, dynamic buckets": _on_table(lambda table: table.overwrite([{"k": 9, "v": "z"}]), options=DYNAMIC),
+    "write, moving keys": _on_table(lambda table: table.write([{"k": 1, "v": "c"}, {"k": 3, "v": "a"}]), **MOVING),
+    "commit, overtaken, moving keys": _on_table(_late_commit, prepare=_overtaken_beside, **MOVING),
     "write, postponed buckets": _on_table(lambda table: table.write([{"k": 3, "v": "c"}]), options=POSTPONED),
     "compact, postponed buckets": _on_table(
         lambda table: table.compact(full=True), options=POSTPONED, prepare=_compact_and_append

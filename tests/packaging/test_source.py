@@ -66,7 +66,6 @@ def test_a_bucket_is_tested_by_its_number_in_few_modules() -> None:
         "table/bucketing",
         "table/schema/bucket_rules",
         "table/schema/merge_rules",
-        "table/schema/support",
     }
 
 
@@ -75,7 +74,6 @@ def test_the_option_bucket_is_read_in_few_modules() -> None:
         "table/schema/bucket_rules",
         "table/schema/merge_rules",
         "table/schema/record",
-        "table/schema/support",
     }
 
 

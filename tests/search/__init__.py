@@ -13,6 +13,7 @@ CAMPAIGNS: Final = {
     "damage": "tests.search.damage",
     "interchange": "tests.search.interchange",
     "laws": "tests.search.laws",
+    "moving_keys": "tests.execution.write.moving_keys",
     "race": "tests.search.race",
     "s3": "tests.model.s3_faults",
     "staged_ahead": "tests.search.staged_ahead",

@@ -269,7 +269,7 @@ REFUSED = [
     (orders, {"primary_keys": ["dt", "tags"]}, "cannot be part of the primary key"),
     (appended, {"partition_keys": ["tags"]}, "cannot be part of the partition key"),
     (appended, {"columns": {"p": "BYTES"}, "partition_keys": ["p"]}, "no stable name"),
-    (orders, {"primary_keys": ["id"]}, "lacks a partition column"),
+    (orders, {"primary_keys": ["id"], "options": {"bucket": "2"}}, "lacks a partition column"),
     (orders, {"options": {"primary-key": "id"}}, "give it once"),
     (orders, {"options": {"bucket": "0"}}, "expected 1 or more"),
     (orders, {"options": {"bucket-key": "dt"}}, "a partition column"),
@@ -344,6 +344,16 @@ def test_what_no_table_may_be_is_refused(make: Any, declared: dict[str, Any], sa
 
 UNSUPPORTED = [
     (orders, {"options": {"sequence.snapshot-ordering": "true"}}, "sequence.snapshot-ordering = true"),
+    (
+        orders,
+        {"primary_keys": ["id"], "options": {"bucket": "-1", "ignore-delete": "true"}},
+        "ignore-delete is true, and keys move between partitions",
+    ),
+    (
+        orders,
+        {"primary_keys": ["id"], "options": {"bucket": "-1", "changelog-producer": "input"}},
+        "changelog-producer is input, and keys move between partitions",
+    ),
     (orders, {"options": {"row-tracking.enabled": "true"}}, "row-tracking.enabled = true"),
     (appended, {"options": {"file.format": "csv"}}, "file.format = csv"),
     (appended, {"columns": {"a": "VARIANT"}}, "Column a: the type VARIANT"),

@@ -7,15 +7,16 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from itertools import chain
 
-from lakehouse_core.errors import LakehouseError
+from lakehouse_core.errors import CommitConflict, LakehouseError
 from lakehouse_core.execution.commit.hash_indexes import HashIndexes
+from lakehouse_core.execution.commit.key_clashes import KeyClashes
 from lakehouse_core.execution.commit.live_files import live_in
 from lakehouse_core.execution.commit.staged_files import check_new_files
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.planning.commit.checks import check_schema, check_staged
 from lakehouse_core.planning.commit.conflicts import bucket_counts, conflict_error, needs_live_files
 from lakehouse_core.planning.commit.file_changes import FileChanges, append_changes, new_files
-from lakehouse_core.table.bucketing import has_hash_index
+from lakehouse_core.table.bucketing import places_keys
 from lakehouse_core.table.commit_message import Append
 from lakehouse_core.table.data_layout import DataLayout
 from lakehouse_core.table.manifest import ManifestEntry
@@ -37,7 +38,7 @@ def refusals(table: TableContext, staged: Sequence[StagedCommit]) -> list[str | 
     infos = table.store.infos(file.key for each in changes for file in new_files(each, folders))
     added = [changed for each, changed in zip(staged, changes, strict=True) if isinstance(each.mode, Append)]
     live = _live_by_partition(table, schema, added)
-    latest = table.snapshots.latest() if has_hash_index(schema.bucketing) else None
+    latest = table.snapshots.latest() if places_keys(schema.bucketing) else None
     indexes = () if latest is None else table.manifests.index_entries(latest)
 
     def why_not(each: StagedCommit, changed: FileChanges) -> str | None:
@@ -54,7 +55,13 @@ def refusals(table: TableContext, staged: Sequence[StagedCommit]) -> list[str | 
         if conflicts:
             return str(conflict_error(conflicts, schema))
         clash = HashIndexes(table, each).clash_at(latest, indexes, schema)
-        return None if clash is None else str(clash)
+        if clash is not None:
+            return str(clash)
+        try:
+            KeyClashes(table, each).check_at(latest, schema)
+        except CommitConflict as error:
+            return str(error)
+        return None
 
     return [why_not(each, changed) for each, changed in zip(staged, changes, strict=True)]
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from lakehouse_core.errors import CorruptTable, NotFound, SnapshotExpired
 from lakehouse_core.execution.commit.hash_indexes import HashIndexes
+from lakehouse_core.execution.commit.key_clashes import KeyClashes
 from lakehouse_core.execution.commit.live_files import live_in
 from lakehouse_core.execution.commit.order import CommitOrder
 from lakehouse_core.execution.context import TableContext
@@ -46,9 +47,14 @@ class StepReader:
         self._live = _LiveFiles(table)
         self._order: CommitOrder | None = None
         self._indexes_of: HashIndexes | None = None
+        self._clashes: KeyClashes | None = None
         self._later: _LaterChanges | None = None
         self._messages = step.staged.messages
+        if isinstance(step, OverwriteStep):
+            self._clashes = KeyClashes(table, step.staged)
         if isinstance(step, AppendStep):
+            if step.reads is None:
+                self._clashes = KeyClashes(table, step.staged, step.parts)
             # What a statement read tells that no other commit wrote its keys, so its rows need no higher numbers.
             if step.reads is None:
                 self._order = CommitOrder(table, step.staged, step.parts)
@@ -68,6 +74,8 @@ class StepReader:
         REQUIRES: the step returned by an earlier call certainly was not applied. Raises as `CommitOrder` and
         `HashIndexes` do.
         """
+        if self._clashes is not None:
+            self._clashes.check_at(latest, schema)
         if isinstance(self._step, AppendStep):
             messages = self._messages
             if self._order is not None:

@@ -5,9 +5,10 @@ Source: docs/semantics/writing.md#sequence-numbers.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lakehouse_core.execution.context import TableContext
+from lakehouse_core.execution.key_places import key_places
 from lakehouse_core.execution.row_changes.base import ChangeBase
 from lakehouse_core.execution.tasks.write.bucket_index import KeyIndex
 from lakehouse_core.execution.tasks.write.task import WriteTask
@@ -15,7 +16,7 @@ from lakehouse_core.execution.write.stage import check_bucket_counts, check_part
 from lakehouse_core.planning.commit.hash_indexes import known_indexes
 from lakehouse_core.planning.write_base import NOTHING_WRITTEN, WriteBase, write_base
 from lakehouse_core.progress import Watch
-from lakehouse_core.table.commit_message import CommitMessage
+from lakehouse_core.table.commit_message import Append, CommitMessage
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,7 @@ def new_rows(
         before = write_base(table.manifests.columns(table.manifests.of(base.snapshot)))
         if not places_anew:
             key_index = KeyIndex(known_indexes(base.indexes, (), schema))
+    key_index = replace(key_index, places=key_places(table, schema, base.snapshot, Append()))
     task = WriteTask(
         store=table.store.spec,
         schema=schema,

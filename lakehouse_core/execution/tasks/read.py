@@ -26,7 +26,6 @@ from lakehouse_core.execution.tasks.merge_scan import (
 )
 from lakehouse_core.execution.tasks.runtime import TaskRuntime
 from lakehouse_core.execution.tasks.small_buckets import BucketRuns, BucketsMerge
-from lakehouse_core.execution.tasks.write.rows import ROW_KINDS
 from lakehouse_core.format.data_types import DataField, arrow_type
 from lakehouse_core.merge.deduplicate import is_add
 from lakehouse_core.merge.diff import differences
@@ -34,7 +33,7 @@ from lakehouse_core.merge.key_words import fixed_values
 from lakehouse_core.storage.object_store import FileOpener, StoreSpec
 from lakehouse_core.storage.overlap import reading_ahead
 from lakehouse_core.table.data_file import DataFile
-from lakehouse_core.table.file_columns import VALUE_KIND
+from lakehouse_core.table.file_columns import ROW_KINDS, VALUE_KIND
 from lakehouse_core.table.predicate import Predicate, columns_of, only_columns, to_expression
 from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.sections import sections

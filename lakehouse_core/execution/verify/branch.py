@@ -6,6 +6,7 @@ from functools import partial
 
 from lakehouse_core.execution.verify.inspection import Inspection, Rooted
 from lakehouse_core.execution.verify.key_buckets import check_key_buckets
+from lakehouse_core.execution.verify.moved_keys import check_moved_keys
 from lakehouse_core.format.data_types import DataType
 from lakehouse_core.planning.findings import (
     Finding,
@@ -115,9 +116,8 @@ class _BranchCheck:
             before = [*base, *delta]
             self._step(rooted, live, changes, is_first=is_first)
             if rooted is self._branch.snapshots[-1]:
-                check_key_buckets(
-                    self._inspection, rooted, live.entries.values(), self._branch.schemas, self._branch.schema
-                )
+                for check in (check_key_buckets, check_moved_keys):
+                    check(self._inspection, rooted, live.entries.values(), self._branch.schemas, self._branch.schema)
 
     def _base(
         self,

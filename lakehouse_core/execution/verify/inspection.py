@@ -15,7 +15,6 @@ from lakehouse_core.data_files.file_index import check_indexes
 from lakehouse_core.errors import CorruptTable, InvalidRequest, NotFound, UnsupportedFeature
 from lakehouse_core.execution.tasks.merge_scan import BucketFiles, objects_of
 from lakehouse_core.metadata.manifest_reader import ManifestReader
-from lakehouse_core.planning.commit.hash_indexes import live_indexes
 from lakehouse_core.planning.findings import Finding, Invariant, manifest_findings, unreadable, vector_findings
 from lakehouse_core.planning.readable import READABLE_FORMATS
 from lakehouse_core.progress import NOBODY, Watch
@@ -24,7 +23,6 @@ from lakehouse_core.storage.overlap import reading_ahead
 from lakehouse_core.table.data_file import DataFile
 from lakehouse_core.table.file_index import index_file_name
 from lakehouse_core.table.file_refs import FileRef
-from lakehouse_core.table.index_file import IndexFile
 from lakehouse_core.table.joined_changelog import segment_of
 from lakehouse_core.table.layout import MAIN, TableLayout
 from lakehouse_core.table.manifest import (
@@ -216,15 +214,15 @@ class Inspection:
             rooted.root.key,
         )
 
-    def hash_indexes(self, rooted: Rooted) -> Mapping[tuple[bytes, int], IndexFile]:
-        """Return the hash index of each bucket at a root; none if they cannot be read: `index_entries` reports it."""
+    def state_indexes(self, rooted: Rooted) -> Sequence[IndexManifestEntry]:
+        """Return the index files at a root; none if they cannot be read: `index_entries` reports it."""
         name = rooted.root.index_manifest
         if name is None:
-            return {}
+            return ()
         try:
-            return live_indexes(self._manifests.listed_index_files(name, rooted.checksums.get(name)))
+            return self._manifests.listed_index_files(name, rooted.checksums.get(name))
         except _UNREADABLE:
-            return {}
+            return ()
 
     def vectors(
         self, key: str, index: IndexManifestEntry, row_counts: Callable[[], Mapping[str, int]], root_key: str

@@ -15,6 +15,7 @@ from lakehouse_core.execution.tasks.key_hashes import key_hashes
 from lakehouse_core.execution.tasks.merge_scan import BucketFiles
 from lakehouse_core.execution.verify.inspection import Inspection, Rooted
 from lakehouse_core.format.hash_index import Hashes
+from lakehouse_core.planning.commit.hash_indexes import live_indexes
 from lakehouse_core.planning.findings import Invariant, doubled_keys, keys_without_index
 from lakehouse_core.planning.readable import READABLE_FORMATS
 from lakehouse_core.storage.object_store import StoreReader
@@ -38,7 +39,7 @@ def check_key_buckets(
     if not inspection.reads_data or not has_hash_index(schema.bucketing):
         return
     folders, key = DataLayout(schema), rooted.root.key
-    indexes = inspection.hash_indexes(rooted)
+    indexes = live_indexes(inspection.state_indexes(rooted))
     files: defaultdict[bytes, defaultdict[int, list[DataFile]]] = defaultdict(lambda: defaultdict(list))
     for entry in live:
         files[entry.partition][entry.bucket].append(entry.file)

@@ -13,6 +13,7 @@ from lakehouse_core.execution.commit.replay import applied_snapshot_ids
 from lakehouse_core.execution.commit.staged_files import discard
 from lakehouse_core.execution.compaction.precommit import with_joined_changelog, with_packed_files
 from lakehouse_core.execution.context import TableContext
+from lakehouse_core.execution.key_places import key_places
 from lakehouse_core.execution.tasks.write.bucket_index import KeyIndex
 from lakehouse_core.execution.tasks.write.task import WriteTask
 from lakehouse_core.format.binary_row import deserialize_row
@@ -25,9 +26,8 @@ from lakehouse_core.planning.partitions import partition_name
 from lakehouse_core.planning.write_base import NOTHING_WRITTEN, WriteBase, write_base
 from lakehouse_core.progress import NOBODY, Watch
 from lakehouse_core.storage.outcomes import named_by_nobody
-from lakehouse_core.table.bucketing import Dynamic, Fixed, Postpone, Unaware, has_hash_index
+from lakehouse_core.table.bucketing import Dynamic, Fixed, Postpone, Unaware, places_keys
 from lakehouse_core.table.commit_message import BATCH_IDENTIFIER, Append, CommitMessage, Missing, WriteMode
-from lakehouse_core.table.manifest import IndexManifestEntry
 from lakehouse_core.table.partition_time import check_partition_time
 from lakehouse_core.table.schema import TableSchema, write_supported
 from lakehouse_core.table.snapshot import Snapshot
@@ -67,7 +67,7 @@ def stage(
     theirs. `missing`: whether a column that the data lacks is null or an error. If this user has committed this
     identifier already, nothing is written and `data` is not read: the commit returns its earlier result.
     Raises InvalidRequest for data and partitions that do not fit, UnsupportedFeature, StorageFull, StaleCommit;
-    CommitConflict when the key indexes of dynamic buckets expired during the write.
+    CommitConflict when the files that tell where known keys are expired during the write.
     """
     opened = open_stage(
         table,
@@ -85,10 +85,10 @@ def stage(
     try:
         return _written(table, opened.task, data, opened, watch=watch)
     except CorruptTable as error:
-        if base is None or not has_hash_index(opened.task.schema.bucketing) or not table.snapshots.has_expired(base):
+        if base is None or not places_keys(opened.task.schema.bucketing) or not table.snapshots.has_expired(base):
             raise
         raise CommitConflict(
-            f"{error} The index gives known keys their bucket, and other commits replaced it meanwhile. Nothing was "
+            f"{error} The file tells where known keys are, and other commits replaced it meanwhile. Nothing was "
             "applied: stage the data again."
         ) from error
 
@@ -114,13 +114,17 @@ def open_stage(
     # An overwrite replaces all earlier rows; without buckets or keys rows have no order.
     continues_sequence = isinstance(mode, Append) and has_order(schema)
 
-    def read(base: Snapshot | None) -> tuple[Snapshot | None, WriteBase, Sequence[IndexManifestEntry]]:
+    def read(base: Snapshot | None) -> tuple[Snapshot | None, WriteBase, KeyIndex]:
+        places = key_places(table, schema, base, mode, behind)
         if base is None or not continues_sequence:
-            return base, NOTHING_WRITTEN, ()
+            # An overwrite gives its keys new buckets.
+            known = known_indexes((), behind, schema) if continues_sequence else {}
+            return base, NOTHING_WRITTEN, KeyIndex(known, places=places)
         written = write_base(table.manifests.columns(table.manifests.of(base)))
-        return base, written, table.manifests.index_entries(base)
+        known = known_indexes(table.manifests.index_entries(base), behind, schema)
+        return base, written, KeyIndex(known, places=places)
 
-    base, written, indexes = table.snapshots.of_latest(read, look)
+    base, written, key_index = table.snapshots.of_latest(read, look)
     staged = StagedCommit(
         table=table.name,
         commit_user=commit_user,
@@ -146,8 +150,7 @@ def open_stage(
         missing=missing,
         # An overwrite has no changelog. Java writes one and never commits it.
         emits_changelog=isinstance(mode, Append),
-        # An overwrite gives its keys new buckets.
-        key_index=KeyIndex(known_indexes(indexes, behind, schema)) if continues_sequence else KeyIndex(),
+        key_index=key_index,
         commit_user=commit_user,
     )
     return OpenStage(staged=staged, base=base, task=task, bucket_counts=written.bucket_counts)

@@ -147,7 +147,6 @@ lookup.merge-records-threshold int 1024
         "They refine a feature whose own switch is refused.",
         """
 lookup.blob-as-descriptor bool false
-cross-partition-upsert.index-ttl duration -
 cross-partition-upsert.bootstrap-parallelism int 10
 partition.expiration-check-interval duration 1h
 partition.expiration-batch-size int -

@@ -16,6 +16,7 @@ dynamic-bucket.target-row-num int 2000000 1..
 dynamic-bucket.initial-buckets int - 1..
 dynamic-bucket.max-buckets int -1 -1..32767
 dynamic-bucket.assigner-parallelism int - 1..
+cross-partition-upsert.index-ttl duration - 1ms..
 postpone.default-bucket-num int - 1..32767
 postpone.target-row-num-per-bucket int - 1..
 postpone.target-size-per-bucket size 1gb 1..

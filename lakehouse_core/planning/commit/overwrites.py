@@ -34,7 +34,7 @@ def overwritten(staged: StagedCommit, schema: TableSchema) -> Callable[[bytes], 
                 return lambda partition: True
             return new_partitions.__contains__ if new_partitions else None
         case StaticOverwrite(partition):
-            covers = _static_scope(partition, schema)
+            covers = static_scope(partition, schema)
             if not all(map(covers, new_partitions)):
                 wanted = ", ".join(f"{name}={text}" for name, text in partition.items())
                 raise InvalidRequest(
@@ -105,7 +105,8 @@ def with_upgraded_files(changes: FileChanges, schema: TableSchema) -> FileChange
     )
 
 
-def _static_scope(partition: Mapping[str, str], schema: TableSchema) -> Callable[[bytes], bool]:
+def static_scope(partition: Mapping[str, str], schema: TableSchema) -> Callable[[bytes], bool]:
+    """Return a predicate that is true for the serialized partitions with these texts. Raises InvalidRequest."""
     keys = schema.partition_keys
     if unknown := sorted(partition.keys() - set(keys)):
         raise InvalidRequest(

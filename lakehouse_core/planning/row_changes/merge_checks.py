@@ -4,7 +4,7 @@ Rule: a clause that would have no effect in the table is refused, never written.
 Source: docs/semantics/row-changes.md#merge.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 from lakehouse_core.errors import InvalidRequest, UnsupportedFeature, shown
@@ -18,6 +18,8 @@ from lakehouse_core.planning.row_changes.merge_clauses import (
     WhenNotMatched,
     WhenNotMatchedBySource,
 )
+from lakehouse_core.planning.row_changes.methods import partition_columns
+from lakehouse_core.table.bucketing import moves_keys
 from lakehouse_core.table.merge_spec import merge_spec
 from lakehouse_core.table.schema import RESERVED_PREFIX, TableSchema
 
@@ -113,6 +115,16 @@ def check_takes_updates(schema: TableSchema) -> None:
         raise UnsupportedFeature(
             f"MERGE with UPDATE: column {shown(next(iter(functions)))} has an aggregate function, so an update "
             "would be combined with the old row. Write the row instead."
+        )
+
+
+def check_leaves_partition(schema: TableSchema, assigned: Collection[str]) -> None:
+    """Raise UnsupportedFeature for a new value of a partition column in a table whose rows stay in their partition."""
+    moves = moves_keys(schema.bucketing) and schema.table_options.merge_engine is MergeEngine.DEDUPLICATE
+    if not moves and (moved := partition_columns(schema, assigned)):
+        raise UnsupportedFeature(
+            f"MERGE with UPDATE: column {shown(moved[0])} is a partition column, and an update leaves a row in its "
+            "partition. Leave the column out; or delete the rows, and write them with their new partition."
         )
 
 

@@ -15,6 +15,7 @@ from lakehouse_core.format.data_types import DataField, in_backquotes
 from lakehouse_core.planning.row_changes.expressions import Default
 from lakehouse_core.planning.row_changes.merge_checks import (
     check_clauses,
+    check_leaves_partition,
     check_source,
     check_takes_deletes,
     check_takes_updates,
@@ -224,12 +225,14 @@ class _Planner:
         check_takes_updates(schema)
         keys = () if schema.is_append else schema.primary_keys
         if clause.update == ALL:
-            names = tuple(name for name in schema.column_names if equated.get(name) != name or name not in keys)
+            kept_columns = () if schema.is_append else {*keys, *schema.partition_keys}
+            names = tuple(name for name in schema.column_names if equated.get(name) != name or name not in kept_columns)
             given = self._stars("update", names)
         else:
             given = dict(clause.update)
         self._check_key_values(clause, given, keys, equated)
         kept = {name: value for name, value in given.items() if self._spelled(name, clause) not in keys}
+        check_leaves_partition(schema, [self._spelled(name, clause) for name in kept])
         return PlannedClause(action="update", values=self._values(number, clause, kept, action))
 
     def _stars(self, what: str, names: Sequence[str]) -> dict[str, Any]:

@@ -4,13 +4,13 @@ Rule: a change whose rows would have no effect in the table is refused, never wr
 Source: docs/semantics/row-changes.md#methods.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from enum import StrEnum
 from typing import assert_never
 
 from lakehouse_core.errors import InvalidRequest, UnsupportedFeature, shown
 from lakehouse_core.options import MergeEngine
-from lakehouse_core.table.bucketing import may_wait
+from lakehouse_core.table.bucketing import may_wait, moves_keys
 from lakehouse_core.table.merge_spec import merge_spec
 from lakehouse_core.table.predicate import Predicate, without_columns
 from lakehouse_core.table.schema import TableSchema
@@ -73,6 +73,11 @@ def update_method(schema: TableSchema, assigned: Collection[str]) -> Method:
             f"Column {shown(keys[0])} is part of the primary key, which cannot be updated. Delete the rows, and write "
             "them with the new key."
         )
+    if moved := partition_columns(schema, assigned):
+        raise UnsupportedFeature(
+            f"Column {shown(moved[0])} is a partition column, and an update leaves a row in its partition. "
+            f"{how_to_move(schema)}"
+        )
     engine = schema.table_options.merge_engine
     match engine:
         case MergeEngine.DEDUPLICATE:
@@ -94,6 +99,18 @@ def update_method(schema: TableSchema, assigned: Collection[str]) -> Method:
             assert_never(engine)
 
 
+def partition_columns(schema: TableSchema, assigned: Collection[str]) -> Sequence[str]:
+    """Return the assigned partition columns of a key table, which its primary key lacks."""
+    return () if schema.is_append else [name for name in schema.partition_keys if name in assigned]
+
+
+def how_to_move(schema: TableSchema) -> str:
+    """Return the advice for bringing rows of a key table to another partition."""
+    if schema.table_options.merge_engine is MergeEngine.DEDUPLICATE:
+        return "Write the rows with their new partition, or update them by a MERGE."
+    return "Delete the rows, and write them with their new partition."
+
+
 def merge_method(schema: TableSchema) -> Method:
     """Return how the rows of a MERGE are changed. Raises UnsupportedFeature."""
     _check_placed(schema, "merge")
@@ -103,8 +120,14 @@ def merge_method(schema: TableSchema) -> Method:
 def replacement_method(schema: TableSchema, condition: Predicate | None) -> Method:
     """Return how the rows that satisfy the bound condition (None: all) make way for others that satisfy it.
 
-    Raises UnsupportedFeature for tables whose readers would see neither until a compaction.
+    Raises UnsupportedFeature for tables whose readers would see neither until a compaction, and for tables whose keys
+    move between partitions.
     """
+    if moves_keys(schema.bucketing):
+        raise UnsupportedFeature(
+            "overwrite with a condition: the keys of this table move between partitions, and a given row may have a "
+            "key in a partition that the condition leaves alone. Overwrite whole partitions, or use MERGE."
+        )
     if without_columns(condition, schema.partition_keys) is None:
         return Method.PARTITIONS
     _check_placed(schema, "overwrite with a condition on rows")

@@ -21,6 +21,7 @@ from lakehouse_core.format.data_types import (
 )
 from lakehouse_core.format.stored import check_text
 from lakehouse_core.options import check_known, current_options, parse_names
+from lakehouse_core.table.bucketing import moves_keys
 from lakehouse_core.table.schema.columns import check_columns, check_count, check_new_fields, check_no_twin
 from lakehouse_core.table.schema.record import TableSchema
 from lakehouse_core.table.schema.rules import check_schema
@@ -83,10 +84,11 @@ def new_schema(
     )
     check_schema(schema)
     check_new(schema)
-    if schema.is_cross_partition:
+    if schema.is_cross_partition and not moves_keys(schema.bucketing):
         raise InvalidRequest(
             f"The primary key ({', '.join(primary_keys)}) lacks a partition column of ({', '.join(partition_keys)}): "
-            "the same key could be in several partitions. Add the partition columns to the primary key."
+            "the same key could be in several partitions. Add the partition columns to the primary key, or set "
+            "bucket to -1."
         )
     return schema
 

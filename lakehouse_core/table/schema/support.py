@@ -9,13 +9,15 @@ from typing import Final
 from lakehouse_core.errors import UnsupportedFeature
 from lakehouse_core.format.data_types import TypeRoot, atomic_parts
 from lakehouse_core.options import (
-    DYNAMIC_BUCKET,
+    ChangelogProducer,
+    MergeEngine,
     about_option,
     check_bounds,
     check_writable,
     check_writable_indexes,
     parse_bool,
 )
+from lakehouse_core.table.bucketing import moves_keys
 from lakehouse_core.table.schema.columns import check_types
 from lakehouse_core.table.schema.file_styles import check_file_styles
 from lakehouse_core.table.schema.record import TableSchema
@@ -46,6 +48,7 @@ def check_new(schema: TableSchema) -> None:
     # package.
     check_bounds({key: value for key, value in schema.options.items() if key.startswith("lakehouse.")})
     check_writable_indexes(schema.options, about=about_option(""))
+    check_moving_keys(schema, table="")
     check_types(schema.fields)
     check_file_styles(schema, table="")
 
@@ -56,14 +59,8 @@ def write_supported(schema: TableSchema, *, table: str = "") -> None:
     The message names the feature, whether the table can be read here, and the engine that can write it. `table`: the
     start of the message, None if the caller adds the table's name.
     """
-    if _crosses_partitions(schema):
-        raise UnsupportedFeature(
-            f"{about_option(table)} bucket is -1 and the primary key lacks a partition column (keys move between "
-            "partitions: the writing engine keeps a map from keys to partitions). Such a table can be read here but "
-            "not written: write it with Apache Paimon on Spark or Flink, or create another whose primary key has the "
-            "partition columns, and copy the rows."
-        )
     try:
+        check_moving_keys(schema, table=table)
         check_writable(schema.options, table=table)
         check_writable_indexes(schema.options, about=about_option(table))
         check_types(schema.fields)
@@ -72,8 +69,25 @@ def write_supported(schema: TableSchema, *, table: str = "") -> None:
         raise UnsupportedFeature(f"{error} {_what_reads(schema)}") from error
 
 
-def _crosses_partitions(schema: TableSchema) -> bool:
-    return schema.table_options.bucket == DYNAMIC_BUCKET and schema.is_cross_partition
+def check_moving_keys(schema: TableSchema, *, table: str) -> None:
+    """Raise UnsupportedFeature for an option that would double keys, or tell wrong changes, if keys move between
+    partitions. `table`: as for `write_supported`.
+    """
+    options = schema.table_options
+    if not moves_keys(schema.bucketing) or options.merge_engine is not MergeEngine.DEDUPLICATE:
+        return
+    if options.ignore_delete:
+        raise UnsupportedFeature(
+            f"{about_option(table)} ignore-delete is true, and keys move between partitions, for the primary key lacks "
+            "a partition column: the delete of the old row would be ignored, and the key be there twice. Create "
+            "the table without the option, or with the partition columns in its primary key."
+        )
+    if options.changelog_producer is ChangelogProducer.INPUT:
+        raise UnsupportedFeature(
+            f"{about_option(table)} changelog-producer is input, and keys move between partitions, for the primary key "
+            "lacks a partition column: the rows that come do not tell the old row of a key that moves. Set lookup or "
+            "full-compaction."
+        )
 
 
 def _what_reads(schema: TableSchema) -> str:
@@ -87,8 +101,8 @@ def _what_reads(schema: TableSchema) -> str:
 def read_supported(schema: TableSchema, *, columns: Collection[str] | None = None, table: str = "") -> None:
     """Raise UnsupportedFeature, naming option or column, if a read of `columns` (None: all) could be wrong.
 
-    Some tables that only Java can write can be read here: those whose keys move between partitions, or with row
-    tracking. File formats are checked for each file (`planning/readable`).
+    Some tables that only Java can write can be read here: those with row tracking. File formats are checked for each
+    file (`planning/readable`).
     """
     # Raises InvalidRequest for an option whose value has no meaning.
     schema.table_options  # noqa: B018

@@ -141,7 +141,7 @@ def test_rows_expire_by_the_partition_column_too():
 
 
 def test_a_partition_column_that_is_no_key_is_merged_by_its_function():
-    """In tables whose keys move between partitions, which only Java writes."""
+    """In tables whose keys move between partitions, where the column is a value."""
     table = numbered(3, merge_engine="aggregation", fields__default_aggregate_function="sum")
     table.schema = replace(table.schema, primary_keys=("k",))
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from lakehouse_core.data_files.hash_index import read_hashes, write_hashes
 from lakehouse_core.errors import CorruptTable
+from lakehouse_core.execution.tasks.write.key_placer import KeyPlaces
 from lakehouse_core.execution.tasks.write.router import BucketPath
 from lakehouse_core.format.hash_index import Hashes, distinct
 from lakehouse_core.planning.bucket_assignment import Assigners, Buckets, assigned_buckets, buckets_of_rows
@@ -36,12 +37,14 @@ _UNKNOWN: Final = -1
 @dataclass(frozen=True, slots=True)
 class KeyIndex:
     """What a write task knows of the buckets of keys. `assigners`: those among which new keys are shared. `bucket`: the
-    one that has all keys already, None where they are looked for in the indexes.
+    one that has all keys already, None where they are looked for in the indexes. `places`: where keys move between
+    partitions, which have no indexes.
     """
 
     files: KnownIndexes = field(default_factory=dict)
     assigners: Assigners = field(default_factory=Assigners)
     bucket: int | None = None
+    places: KeyPlaces | None = None
 
 
 class KeyBuckets(Protocol):

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from lakehouse_core.execution.tasks.merge_scan import CHUNK_BYTES, CHUNK_ROWS, batch_rows
@@ -17,13 +18,14 @@ from lakehouse_core.table.schema import TableSchema
 
 @dataclass(frozen=True, slots=True)
 class Buffered:
-    """Rows in order of arrival as whole columns, by name; `kinds` None: all are +I."""
+    """Rows in order of arrival as whole columns, by name; `kinds` None: all are +I. `buckets`: as of `InputRows`."""
 
     columns: dict[str, pa.Array]
     kinds: Kinds | None
     row_count: int
     schema: pa.Schema
     size_bytes: int
+    buckets: npt.NDArray[np.int32] | None = None
 
     def taken(self, rows: Rows) -> "Buffered":
         """Return these rows only, in the given order."""
@@ -107,10 +109,12 @@ def joined(buffer: list[InputRows], schema: TableSchema) -> Buffered:
     kinds: Kinds | None = None
     if any(rows.kinds is not None for rows in buffer):
         kinds = np.concatenate([_kinds_of(rows) for rows in buffer])
+    given = [rows.buckets for rows in buffer if rows.buckets is not None]
+    buckets = np.concatenate(given) if given else None
     pieces = {name: [rows.values.column(name) for rows in buffer] for name in schema.column_names}
     buffer.clear()
     columns = {name: pa.concat_arrays(pieces.pop(name)) for name in schema.column_names}
-    return Buffered(columns, kinds, row_count, record_schema(schema), _size_bytes(columns))
+    return Buffered(columns, kinds, row_count, record_schema(schema), _size_bytes(columns), buckets)
 
 
 def _size_bytes(columns: Mapping[str, pa.Array]) -> int:

@@ -154,7 +154,7 @@ class KeyWriter:
         buffered = joined(self._buffer, self._schema)
         self._buffer_bytes = 0
         words = key_words([buffered.columns[name] for name in self._schema.trimmed_primary_keys])
-        for place, rows in self._router.split(buffered.columns.__getitem__, buffered.row_count):
+        for place, rows in self._router.split(buffered.columns.__getitem__, buffered.row_count, buffered.buckets):
             bucket = place.partition, place.bucket
             first_number = self._next_numbers.get(bucket, 0)
             is_cached = rows is not None and buffered.size_bytes * len(rows) <= _CACHED_BYTES * buffered.row_count

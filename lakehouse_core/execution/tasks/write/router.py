@@ -57,11 +57,13 @@ class Router:
         self._paths: list[tuple[bytes, str]] = []
         self._places: dict[int, BucketPath] = {}
 
-    def split(self, column: Callable[[str], pa.Array], row_count: int) -> Iterator[tuple[BucketPath, Rows | None]]:
+    def split(
+        self, column: Callable[[str], pa.Array], row_count: int, buckets: npt.NDArray[np.int32] | None = None
+    ) -> Iterator[tuple[BucketPath, Rows | None]]:
         """Yield each bucket path with its rows in their order; None means all rows. `column` returns a column by
-        name.
+        name. `buckets`: those of the rows, None where key or index give them.
         """
-        codes = self._codes(column, row_count)
+        codes = self._codes(column, row_count, buckets)
         if row_count and (codes == codes[0]).all():
             yield self._place(int(codes[0])), None
             return
@@ -73,28 +75,42 @@ class Router:
         for code, group in zip(found.tolist(), groups, strict=True) if row_count else ():
             yield self._place(code), group
 
-    def _codes(self, column: Callable[[str], pa.Array], row_count: int) -> Codes:
+    def partitions(self, column: Callable[[str], pa.Array], row_count: int) -> tuple[Codes, Sequence[bytes]]:
+        """Return the number of each row's partition, and the serialized partitions in the order of their numbers."""
+        codes = self._partition_codes([column(name) for name in self._schema.partition_keys])
+        return codes, [partition for partition, _ in self._paths]
+
+    def _codes(
+        self, column: Callable[[str], pa.Array], row_count: int, given: npt.NDArray[np.int32] | None = None
+    ) -> Codes:
         schema = self._schema
         codes = np.zeros(row_count, dtype=np.int64)
         if schema.partition_keys:
             codes = self._partition_codes([column(name) for name in schema.partition_keys]) * self._bucket_count
         else:
             self._partition(())
+        if given is not None:
+            return self._dynamic_codes(codes, lambda partition, rows: given[rows])
         if self._index is None and self._bucket_count == 1:
             return codes
         columns = [column(name) for name in schema.bucket_keys]
         types = [field.type for field in schema.bucket_fields]
         if self._index is not None:
-            return self._dynamic_codes(self._index, codes, hash_rows(columns, types))
+            index, hashes = self._index, hash_rows(columns, types)
+            return self._dynamic_codes(codes, lambda partition, rows: index.buckets(partition, hashes[rows]))
         return codes + buckets(columns, types, self._bucket_count, schema.table_options.bucket_function)
 
-    def _dynamic_codes(self, index: Assigns, partitions: Codes, hashes: npt.NDArray[np.int32]) -> Codes:
-        """Return a number for the dynamic bucket of each row; `partitions` are the numbers of their partitions."""
-        codes = np.empty(len(hashes), dtype=np.int64)
+    def _dynamic_codes(
+        self, partitions: Codes, buckets_of: Callable[[bytes, Rows | slice], npt.NDArray[np.int32]]
+    ) -> Codes:
+        """Return a number for the dynamic bucket of each row; `partitions` are the numbers of their partitions.
+        `buckets_of` returns the buckets of some rows of a serialized partition.
+        """
+        codes = np.empty(len(partitions), dtype=np.int64)
         is_one = len(self._paths) == 1
-        for number in (0,) if is_one and len(hashes) else np.flatnonzero(np.bincount(partitions)).tolist():
+        for number in (0,) if is_one and len(partitions) else np.flatnonzero(np.bincount(partitions)).tolist():
             rows = slice(None) if is_one else np.flatnonzero(partitions == number)
-            found = index.buckets(self._paths[number][0], hashes[rows])
+            found = buckets_of(self._paths[number][0], rows)
             if (found == found[0]).all():
                 codes[rows] = self._dynamic_code(number, int(found[0]))
                 continue

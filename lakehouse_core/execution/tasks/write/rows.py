@@ -31,11 +31,10 @@ from lakehouse_core.format.data_types import (
     type_to_sql,
 )
 from lakehouse_core.merge.deduplicate import is_add
+from lakehouse_core.table.file_columns import ROW_KINDS
 from lakehouse_core.table.predicate import Predicate, columns_of, scalar
 from lakehouse_core.table.schema import TableSchema
 
-# The index of a text is the number that the column `_VALUE_KIND` stores. Never renumber.
-ROW_KINDS: Final = ("+I", "-U", "+U", "-D")
 _UPDATE_BEFORE: Final = 1
 _LONGEST_KEY_BYTES: Final = 1 << 20
 # The type of a MULTISET's element counts.
@@ -46,10 +45,14 @@ Kinds = npt.NDArray[np.int8]
 
 @dataclass(frozen=True, slots=True)
 class InputRows:
-    """Rows of exactly the table's columns, and the kind of each; None when all are +I."""
+    """Rows of exactly the table's columns, and the kind of each; None when all are +I.
+
+    `buckets`: the bucket of each in its partition; None where key or index give it.
+    """
 
     values: pa.RecordBatch
     kinds: Kinds | None
+    buckets: npt.NDArray[np.int32] | None = None
 
 
 def checked_rows(

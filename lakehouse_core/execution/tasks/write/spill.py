@@ -6,19 +6,17 @@ process ends, however it ends.
 Source: docs/semantics/writing.md#write-buffer.
 """
 
-import errno
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import IO, Final
 
 import pyarrow as pa
 import pyarrow.ipc
 
-from lakehouse_core.errors import StorageFull, StorageUnavailable
 from lakehouse_core.execution.tasks.merge_scan import CHUNK_BYTES, CHUNK_ROWS, batch_rows
 from lakehouse_core.execution.tasks.write.router import BucketPath
+from lakehouse_core.execution.tasks.write.scratch import closed, nameless_file, on_disk
 from lakehouse_core.merge.chunk import MergeRule, merge_chunk, sort_chunk
 from lakehouse_core.merge.frontier import RunSlice, frontier_chunks
 from lakehouse_core.options import LEAST_SPILL_FILES, SpillOptions
@@ -32,8 +30,6 @@ _LEAST_BATCH_BYTES: Final = 128 << 10
 _MOST_BATCH_BYTES: Final = 1 << 20
 # The number of runs that may be open whatever their memory is: ten buffers are merged once.
 _FEW_FILES: Final = 16
-_FILE_BUFFER_BYTES: Final = 16 << 10
-_FULL: Final = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
 class Spills:
@@ -136,14 +132,14 @@ class Spills:
 
     def _read(self, run: "_Run", place: BucketPath) -> Iterator[pa.RecordBatch]:
         for number in run.parts[place]:
-            with _on_disk(self._folder):
+            with on_disk(self._folder):
                 batch = run.reader.get_batch(number)
             yield batch
 
     def _written(self, parts: Iterable[tuple[BucketPath, Iterable[pa.RecordBatch]]], *, generation: int) -> "_Run":
-        with _on_disk(self._folder), ExitStack() as failed:
-            file = _nameless_file(self._folder)
-            failed.callback(_close, file)
+        with on_disk(self._folder), ExitStack() as failed:
+            file = nameless_file(self._folder)
+            failed.callback(closed, file)
             places = {}
             count = 0
             with pa.ipc.new_file(file, self._records, options=_write_options(self._options)) as writer:
@@ -178,7 +174,7 @@ class _Run:
     generation: int
 
     def close(self) -> None:
-        _close(self.file)
+        closed(self.file)
 
 
 _READ_OPTIONS: Final = pa.ipc.IpcReadOptions(use_threads=False)
@@ -193,33 +189,3 @@ def _write_options(options: SpillOptions) -> pa.ipc.IpcWriteOptions:
         case name:
             codec = pa.Codec(name)
     return pa.ipc.IpcWriteOptions(compression=codec, use_threads=False)
-
-
-def _nameless_file(folder: str | None) -> IO[bytes]:
-    return tempfile.TemporaryFile(prefix="lakehouse-spill-", dir=folder, buffering=_FILE_BUFFER_BYTES)
-
-
-def _close(file: IO[bytes]) -> None:
-    # Bytes that a full disk refused are still in the file's buffer, and a close would write them again.
-    with suppress(OSError):
-        file.close()
-
-
-@contextmanager
-def _on_disk(folder: str | None) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        where = folder or tempfile.tempdir or "the folder for temporary files"
-        reason = error.strerror or str(error)
-        hint = (
-            "let TMPDIR (on Spark spark.local.dir) name a folder of a larger disk, or make a full write buffer "
-            "write table files at once: write-buffer-spillable = false"
-        )
-        if error.errno in _FULL:
-            raise StorageFull(
-                f"{where}: no space left for rows that wait to be merged ({reason}). Make room, {hint}."
-            ) from error
-        raise StorageUnavailable(
-            f"{where}: the disk refused rows that wait to be merged ({reason}). Repair it, {hint}."
-        ) from error

@@ -3,7 +3,7 @@
 Source: docs/semantics/writing.md#write-path.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from itertools import count
@@ -17,8 +17,9 @@ from lakehouse_core.data_files.writer import FileNames, FileOutput
 from lakehouse_core.execution.tasks.runtime import TaskRuntime
 from lakehouse_core.execution.tasks.write.append_writer import AppendWriter
 from lakehouse_core.execution.tasks.write.bucket_index import BucketIndex, KeyBuckets, KeyIndex, OneBucket
+from lakehouse_core.execution.tasks.write.key_placer import placed_rows
 from lakehouse_core.execution.tasks.write.key_writer import KeyWriter
-from lakehouse_core.execution.tasks.write.rows import checked_rows, satisfying
+from lakehouse_core.execution.tasks.write.rows import InputRows, checked_rows, satisfying
 from lakehouse_core.execution.tasks.write.waiting_writer import WaitingWriter
 from lakehouse_core.storage.nowhere import Nowhere
 from lakehouse_core.storage.object_store import StoreReader, StoreSpec
@@ -70,9 +71,7 @@ def write_batches(task: WriteTask, batches: Iterable[pa.RecordBatch], runtime: T
         output = FileOutput(store=store, encoding=Encoding(task.schema), names=FileNames(clock.uuid()), clock=clock)
         writer = _writer(task, output, opened, runtime.spill_folder)
         try:
-            for rows in satisfying(
-                checked_rows(batches, task.schema, task.rowkind_column), task.condition, task.schema
-            ):
+            for rows in _placed(task, batches, opened, runtime.spill_folder):
                 if rows.values.num_rows:
                     writer.write(rows)
             writer.finish()
@@ -81,6 +80,14 @@ def write_batches(task: WriteTask, batches: Iterable[pa.RecordBatch], runtime: T
             writer.abort(error)
             raise
     return writer.messages()
+
+
+def _placed(
+    task: WriteTask, batches: Iterable[pa.RecordBatch], store: StoreReader, spill_folder: str | None
+) -> Iterator[InputRows]:
+    rows = satisfying(checked_rows(batches, task.schema, task.rowkind_column), task.condition, task.schema)
+    places = task.key_index.places
+    return rows if places is None else placed_rows(places, rows, store, spill_folder)
 
 
 def _writer(
@@ -105,6 +112,8 @@ def _index(task: WriteTask, output: FileOutput, store: StoreReader) -> KeyBucket
         case Dynamic():
             if task.key_index.bucket is not None:
                 return OneBucket(task.key_index.bucket)
+            if task.key_index.places is not None:
+                return None
             uuid, numbers = output.clock.uuid(), count()
             return BucketIndex(
                 task.schema, task.key_index, store, output.store, lambda: f"index-{uuid}-{next(numbers)}"

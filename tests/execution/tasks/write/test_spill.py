@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from lakehouse_core.clock import VirtualClock
 from lakehouse_core.errors import InvalidRequest, StorageFull, StorageUnavailable
 from lakehouse_core.execution.tasks.runtime import local_runtime
-from lakehouse_core.execution.tasks.write import key_writer
+from lakehouse_core.execution.tasks.write import key_writer, scratch
 from lakehouse_core.execution.tasks.write import spill as spill_module
 from lakehouse_core.execution.tasks.write.input import input_batches
 from lakehouse_core.execution.tasks.write.task import WriteTask, write_batches
@@ -60,7 +60,7 @@ def spilling_to(folder: Any) -> Iterator[list[int]]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(spill_module.Spills, "_written", counted)
-        patch.setattr(spill_module.tempfile, "tempdir", None if folder is None else str(folder))
+        patch.setattr(scratch.tempfile, "tempdir", None if folder is None else str(folder))
         yield runs
 
 

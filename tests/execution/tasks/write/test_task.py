@@ -19,13 +19,13 @@ from lakehouse_core.errors import InvalidRequest, StorageUnavailable
 from lakehouse_core.execution.tasks.runtime import local_runtime
 from lakehouse_core.execution.tasks.write import arrow_input, key_writer
 from lakehouse_core.execution.tasks.write.input import input_batches
-from lakehouse_core.execution.tasks.write.rows import ROW_KINDS
 from lakehouse_core.execution.tasks.write.task import WriteTask, write_batches
 from lakehouse_core.format.binary_row import deserialize_row, serialize_row
 from lakehouse_core.format.bucket_hash import bucket_of
 from lakehouse_core.format.data_types import parse_type
 from lakehouse_core.storage import Fault, FaultKind, FaultyStore, MemoryStore
 from lakehouse_core.table.data_file import EMPTY_ROW, FileSource
+from lakehouse_core.table.file_columns import ROW_KINDS
 from lakehouse_core.table.stats import decode_stats
 from tests.execution.tasks.loose_files import LooseFiles, append_table, key_table, rows
 

@@ -11,7 +11,7 @@ from typing import Final
 
 import pyarrow as pa
 from pyspark import TaskContext
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql.types import NullType, StructType
 
 from lakehouse_core.errors import InvalidRequest
@@ -24,7 +24,8 @@ from lakehouse_core.execution.engines.spark.write.routing import assigners_of, r
 from lakehouse_core.execution.tasks.write.input import input_batches
 from lakehouse_core.execution.tasks.write.task import WriteTask, write_batches
 from lakehouse_core.format.data_types import arrow_type
-from lakehouse_core.table.bucketing import has_hash_index
+from lakehouse_core.planning.bucket_assignment import Assigners
+from lakehouse_core.table.bucketing import places_keys
 from lakehouse_core.table.commit_json import messages_from_json, messages_to_json
 from lakehouse_core.table.commit_message import CommitMessage
 
@@ -51,12 +52,17 @@ def write_frame(task: WriteTask, frame: DataFrame) -> Iterator[CommitMessage]:
             )
         check_columns(task, frame.schema)
 
-        with_assigners = _with_assigners(task, session)
+        count = assigners_of(session, task.schema).count if places_keys(task.schema.bucketing) else 1
+        places = task.key_index.places
+        if places is not None and places.replaces and places.source.splits:
+            # Which partitions an overwrite replaces, one task alone can tell.
+            count = 1
+        with_assigners = _with_assigners(task, Assigners(count))
 
         def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             yield answer(partial(written_messages, with_assigners, batches))
 
-        answers = routed(frame, task.schema).mapInArrow(write, ANSWER_SCHEMA)
+        answers = routed(frame, task.schema, assigner_count=count).mapInArrow(write, ANSWER_SCHEMA)
         is_bounded = session.conf.get(_BYTE_BOUND, None) is not None
         with settings(session, {} if is_bounded else {_BYTE_BOUND: _NO_BYTE_BOUND}):
             texts = results(answers)
@@ -64,11 +70,12 @@ def write_frame(task: WriteTask, frame: DataFrame) -> Iterator[CommitMessage]:
         yield from messages_from_json(text)
 
 
-def _with_assigners(task: WriteTask, session: SparkSession) -> WriteTask:
+def _with_assigners(task: WriteTask, assigners: Assigners) -> WriteTask:
     """Return the task with the assigners among which `routed` divides the rows."""
-    if not has_hash_index(task.schema.bucketing):
-        return task
-    return replace(task, key_index=replace(task.key_index, assigners=assigners_of(session, task.schema)))
+    places = task.key_index.places
+    if places is not None:
+        places = replace(places, assigners=assigners)
+    return replace(task, key_index=replace(task.key_index, assigners=assigners, places=places))
 
 
 def check_columns(task: WriteTask, schema: StructType) -> None:

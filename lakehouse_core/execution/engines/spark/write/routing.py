@@ -30,19 +30,19 @@ BUCKET_COLUMN: Final = f"{_PREFIX}bucket"
 _TASKS_PER_CORE: Final = 2
 
 
-def routed(frame: DataFrame, schema: TableSchema) -> DataFrame:
+def routed(frame: DataFrame, schema: TableSchema, *, assigner_count: int = 1) -> DataFrame:
     """Return the rows of `frame`, its columns unchanged, with all rows of a bucket in one Spark partition.
 
-    With dynamic buckets, all rows of a partition's assigner come to one Spark partition. For a table without buckets,
-    nothing is shuffled.
+    With dynamic buckets, all rows of a partition's assigner come to one Spark partition, or of all partitions if keys
+    move between them. For a table without buckets, nothing is shuffled.
     """
     match schema.bucketing:
         case Fixed() as fixed:
             return _routed(frame, schema, fixed)
-        case Dynamic():
+        case Dynamic(crosses_partitions):
             # The hash that chooses the assigner is that of a fixed bucket.
-            count = assigners_of(frame.sparkSession, schema).count
-            return _routed(frame, schema, Fixed(count, BucketFunction.DEFAULT))
+            fixed = Fixed(assigner_count, BucketFunction.DEFAULT)
+            return _routed(frame, schema, fixed, across_partitions=crosses_partitions)
         case Unaware() | Postpone():
             return frame
         case _:
@@ -69,10 +69,13 @@ def bucketed(frame: DataFrame, schema: TableSchema, fixed: Fixed) -> DataFrame:
         return _bucketed(frame, schema, fixed)
 
 
-def _routed(frame: DataFrame, schema: TableSchema, fixed: Fixed) -> DataFrame:
-    task_count = _task_count(frame.sparkSession, schema, fixed)
+def _routed(frame: DataFrame, schema: TableSchema, fixed: Fixed, *, across_partitions: bool = False) -> DataFrame:
+    is_partitioned = bool(schema.partition_keys) and not across_partitions
+    limit = _most_tasks(frame.sparkSession)
+    # As many tasks as keep all cores busy, and no more than there are buckets.
+    task_count = limit if is_partitioned else min(limit, fixed.count)
     task = f"{BUCKET_COLUMN} % {task_count}"
-    if schema.partition_keys:
+    if is_partitioned:
         # The two are added, not hashed together, so that the buckets of one partition go to different tasks.
         partition = f"hash({', '.join(_typed(frame, field) for field in schema.partition_fields)})"
         task = f"cast(pmod(cast({partition} as bigint) + {BUCKET_COLUMN}, {task_count}) as int)"
@@ -132,12 +135,6 @@ def _typed(frame: DataFrame, field: DataField) -> str:
 def _literal(text: str) -> str:
     escaped = text.replace("\\", "\\\\").replace("'", "\\'")
     return f"'{escaped}'"
-
-
-def _task_count(session: SparkSession, schema: TableSchema, fixed: Fixed) -> int:
-    """Return the number of write tasks: enough to keep all cores busy, and no more than there are buckets."""
-    limit = _most_tasks(session)
-    return limit if schema.partition_keys else min(limit, fixed.count)
 
 
 def _most_tasks(session: SparkSession) -> int:

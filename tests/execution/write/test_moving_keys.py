@@ -1,0 +1,366 @@
+"""Keys that move between partitions: each is in one partition, whatever is written, in turn or at once."""
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import lakehouse_core as lc
+from lakehouse_core.api import table_writes
+from lakehouse_core.catalog.catalog import Catalog
+from lakehouse_core.clock import VirtualClock
+from lakehouse_core.errors import CommitConflict, InvalidRequest, UnsupportedFeature
+from lakehouse_core.execution.tasks.write import key_placer
+from lakehouse_core.execution.tasks.write.key_map import KeyMap
+from lakehouse_core.merge.key_digests import Digests, key_digests
+from lakehouse_core.storage.memory import MemoryStore
+from tests.execution.write.moving_keys import ENGINES, rows_of, run, table_of
+from tests.pairs import each_with_one
+
+
+def made(folder: Path, engine: str = "deduplicate", **options: str) -> lc.Table:
+    return table_of(lc.connect(str(folder)), engine, **options)
+
+
+def row(k: int, p: str | None, a: int = 0) -> dict[str, Any]:
+    return {"k": k, "p": p, "a": a, "b": None}
+
+
+def short(table: lc.Table) -> list[tuple[Any, ...]]:
+    return [found[:3] for found in rows_of(table)]
+
+
+OPTIONS: list[dict[str, str]] = [
+    {},
+    {"changelog_producer": "lookup"},
+    {"changelog_producer": "full-compaction"},
+    {"write_buffer_size": "64 kb", "file__format": "orc"},
+]
+
+
+@pytest.mark.parametrize(("engine", "number"), each_with_one(ENGINES, range(len(OPTIONS))))
+def test_random_histories_have_the_rows_of_the_model(tmp_path: Path, engine: str, number: int) -> None:
+    options = OPTIONS[number]
+    if engine == "first-row" and options.get("changelog_producer") == "full-compaction":
+        # The engine has no such changelog.
+        options = {"changelog_producer": "none"}
+    run(tmp_path, 100 + number, engine, steps=8, **options)
+
+
+def test_a_random_history_with_deletion_vectors(tmp_path: Path) -> None:
+    run(tmp_path, 200, "deduplicate", steps=8, deletion_vectors__enabled="true")
+
+
+@pytest.mark.parametrize(
+    ("engine", "wanted"),
+    [
+        ("deduplicate", [(1, "y", 2), (2, "x", 1)]),
+        ("partial-update", [(1, "x", 2), (2, "x", 1)]),
+        ("aggregation", [(1, "x", 3), (2, "x", 1)]),
+        ("first-row", [(1, "x", 1), (2, "x", 1)]),
+    ],
+)
+def test_the_merge_engine_decides_where_a_key_goes(tmp_path: Path, engine: str, wanted: list[tuple[Any, ...]]) -> None:
+    table = made(tmp_path, engine)
+    table.write([row(1, "x", 1), row(2, "x", 1)])
+
+    table.write([row(1, "y", 2)])
+
+    table.compact()
+    assert short(table) == wanted
+    assert table.lookup([{"k": 1}]).to_pylist() == [{"k": 1, "p": wanted[0][1], "a": wanted[0][2], "b": None}]
+
+
+def test_a_key_that_has_some_partition_columns_moves_within_them(tmp_path: Path) -> None:
+    catalog = lc.connect(str(tmp_path))
+    catalog.create_database("db")
+    columns = {"r": "INT NOT NULL", "p": "STRING", "k": "STRING NOT NULL", "a": "INT"}
+    table = catalog.create_table("db.t", columns, primary_keys=["r", "k"], partition_keys=["r", "p"])
+
+    def rows(*given: tuple[int, str | None, str, int]) -> list[dict[str, Any]]:
+        return [dict(zip(columns, each, strict=True)) for each in given]
+
+    table.write(rows((1, "x", "k", 1), (2, "x", "k", 2), (1, None, "a much longer key than sixteen bytes", 3)))
+    table.write(rows((1, "y", "k", 4), (1, "z", "a much longer key than sixteen bytes", 5)))
+
+    assert sorted(tuple(found.values()) for found in table.scan().to_arrow().to_pylist()) == [
+        (1, "y", "k", 4),
+        (1, "z", "a much longer key than sixteen bytes", 5),
+        (2, "x", "k", 2),
+    ]
+    assert table.lookup([{"r": 2, "k": "k"}]).column("a").to_pylist() == [2]
+    assert table.verify(data=True).findings == ()
+
+
+def test_the_changelog_of_a_moved_key_has_the_old_row_and_the_new_one(tmp_path: Path) -> None:
+    table = made(tmp_path, changelog_producer="lookup")
+    table.write([row(1, "x", 1)])
+    before = table.snapshot()
+    assert before is not None
+
+    table.write([row(1, "y", 2)])
+
+    changes = table.changes(after=before.id).to_arrow().to_pylist()
+    told = sorted((change["rowkind"], change["p"], change["a"]) for change in changes)
+    assert told == [("+I", "y", 2), ("-D", "x", 1)]
+
+
+def test_a_delete_goes_where_the_key_is_whatever_partition_it_names(tmp_path: Path) -> None:
+    table = made(tmp_path)
+    table.write([row(1, "x"), row(2, "x")])
+
+    table.write([{**row(1, None), "kind": "-D"}, {**row(9, None), "kind": "-D"}], rowkind_column="kind")
+
+    assert short(table) == [(2, "x", 0)]
+    table.write([row(1, "z", 3)])
+    assert short(table) == [(1, "z", 3), (2, "x", 0)]
+
+
+def test_a_retract_of_a_known_key_is_refused_by_first_row(tmp_path: Path) -> None:
+    table = made(tmp_path, "first-row")
+    table.write([row(1, "x")])
+
+    with pytest.raises(InvalidRequest, match="first-row: found a -D or -U record of a key that the table has"):
+        table.write([{**row(1, "x"), "kind": "-D"}], rowkind_column="kind")
+
+
+def test_new_keys_fill_the_buckets_of_their_partition_and_those_that_left_make_room(tmp_path: Path) -> None:
+    table = made(tmp_path)
+    table.write([row(k, "x") for k in range(7)])
+    assert sorted(bucket.bucket for bucket in table.buckets()) == [0, 1, 2]
+
+    table.write([row(k, "y") for k in range(6)])
+    table.compact(full=True)
+    table.write([row(k, "x") for k in range(10, 18)])
+
+    assert {bucket.bucket for bucket in table.buckets()} == {0, 1, 2}
+    assert table.verify(data=True).findings == ()
+
+
+def test_a_write_larger_than_its_first_rows_reads_all_keys_into_sorted_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(key_placer, "_FIRST_BYTES", 1_000)
+    monkeypatch.setattr(key_placer, "KeyMap", lambda folder: KeyMap(folder, run_keys=50))
+    table = made(tmp_path, dynamic_bucket__target_row_num="100")
+    first = pa.table({"k": pa.array(range(400), pa.int32()), "p": ["x"] * 400, "a": [1] * 400})
+    table.write(first)
+
+    def batches(p: str, a: int) -> pa.RecordBatchReader:
+        rows = pa.table({"k": pa.array(range(200, 600), pa.int32()), "p": [p] * 400, "a": [a] * 400})
+        return pa.RecordBatchReader.from_batches(rows.schema, rows.to_batches(max_chunksize=40))
+
+    both = [*batches("y", 2), *batches("z", 3)]
+    table.write(pa.RecordBatchReader.from_batches(both[0].schema, both))
+
+    assert short(table) == [(k, "x", 1) if k < 200 else (k, "z", 3) for k in range(600)]
+    assert table.verify(data=True).findings == ()
+
+
+def test_two_writers_of_one_key_in_two_partitions_have_a_conflict(tmp_path: Path) -> None:
+    table = made(tmp_path)
+    table.write([row(1, "x")])
+    one = table.stage([row(1, "y", 1), row(2, "y", 1)], commit_user="one", commit_identifier=1)
+    same = table.stage([row(1, "y", 5)], commit_user="same", commit_identifier=1)
+    other = table.stage([row(2, "z", 2)], commit_user="other", commit_identifier=1)
+    table.commit(one)
+
+    told = table.why_not_committed([other, same])
+    with pytest.raises(CommitConflict, match="another commit put 1 of the keys there, and this one puts them elsewhe"):
+        table.commit(other)
+    table.commit(same)
+
+    assert told[0] is not None
+    assert told[1] is None
+    assert short(table) == [(1, "y", 5), (2, "y", 1)]
+    assert table.verify(data=True).findings == ()
+
+
+def test_a_write_whose_key_another_commit_moved_meanwhile_is_staged_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = made(tmp_path)
+    table.write([row(1, "x")])
+    stage, runs = table_writes.stage_files, []
+
+    def overtaken(*given: Any, **more: Any) -> lc.StagedCommit:
+        staged = stage(*given, **more)
+        runs.append(1)
+        if len(runs) == 1:
+            lc.connect(str(tmp_path)).table("db.t").write([row(1, "y", 1)])
+        return staged
+
+    monkeypatch.setattr(table_writes, "stage_files", overtaken)
+    table.write([row(1, "z", 2)])
+
+    assert short(table) == [(1, "z", 2)]
+    assert table.verify(data=True).findings == ()
+
+
+def test_a_commit_whose_base_has_expired_is_compared_with_the_keys_that_are_there(tmp_path: Path) -> None:
+    table = made(tmp_path, lakehouse__read__grace="0 s")
+    table.write([row(1, "x")])
+    staged = table.stage([row(2, "y")], commit_user="fine", commit_identifier=1)
+    clashing = table.stage([row(1, "y")], commit_user="clash", commit_identifier=1)
+    table.write([row(1, "z")])
+    table.compact(full=True)
+    table.expire_snapshots(retain_max=1, retain_min=1, older_than=timedelta(0))
+
+    with pytest.raises(CommitConflict):
+        table.commit(clashing)
+    table.commit(staged)
+
+    assert short(table) == [(1, "z", 0), (2, "y", 0)]
+
+
+def test_an_overwrite_of_a_partition_refuses_a_key_of_one_that_stays(tmp_path: Path) -> None:
+    table = made(tmp_path)
+    table.write([row(1, "x"), row(2, "y")])
+
+    for more in ({"partition": {"p": "y"}}, {"dynamic": True}):
+        with pytest.raises(InvalidRequest, match="a row of the key k = 1, which is in partition p=x"):
+            table.overwrite([row(1, "y")], **more)
+    assert short(table) == [(1, "x", 0), (2, "y", 0)]
+    table.overwrite([row(2, "x"), row(1, "y")], dynamic=True)
+    assert short(table) == [(1, "y", 0), (2, "x", 0)]
+    table.overwrite([row(1, "z")], dynamic=False)
+    assert short(table) == [(1, "z", 0)]
+
+
+def test_an_overwrite_beside_which_a_key_came_to_another_partition_is_a_conflict(tmp_path: Path) -> None:
+    table = made(tmp_path)
+    table.write([row(9, "x")])
+    mode = lc.DynamicOverwrite()
+    staged = table.stage([row(1, "x")], commit_user="u", commit_identifier=1, mode=mode)
+    table.write([row(1, "y")])
+
+    with pytest.raises(CommitConflict, match="puts them elsewhere"):
+        table.commit(staged)
+
+
+def test_a_dropped_partition_frees_its_keys(tmp_path: Path) -> None:
+    table = made(tmp_path, "first-row")
+    table.write([row(1, "x"), row(2, None)])
+
+    table.drop_partitions([{"p": "x"}, {"p": None}])
+    table.write([row(1, "y", 1), row(2, "z", 2)])
+
+    table.compact()
+    assert short(table) == [(1, "y", 1), (2, "z", 2)]
+
+
+def test_a_partition_column_is_updated_by_a_merge_alone(tmp_path: Path) -> None:
+    table = made(tmp_path)
+    table.write([row(1, "x"), row(2, "x")])
+
+    with pytest.raises(UnsupportedFeature, match=r"p' is a partition column.*by a MERGE"):
+        table.update({"p": "'y'"}, where="k = 1")
+    table.merge([{"k": 1, "p": "y"}], "t.k = s.k", lc.WhenMatched(update={"p": "s.p"}))
+
+    assert short(table) == [(1, "y", 0), (2, "x", 0)]
+    other = lc.connect(str(tmp_path / "other"))
+    partial = table_of(other, "partial-update")
+    partial.write([row(1, "x")])
+    with pytest.raises(UnsupportedFeature, match="column 'p' is a partition column, and an update leaves a row"):
+        partial.merge([{"k": 1, "p": "y"}], "t.k = s.k", lc.WhenMatched(update={"p": "s.p"}))
+
+
+def test_a_key_that_was_not_written_for_the_time_of_the_option_is_taken_for_a_new_one(tmp_path: Path) -> None:
+    clock = VirtualClock()
+    table = table_of(
+        Catalog(MemoryStore(clock=clock), clock=clock), "deduplicate", **{"cross_partition_upsert__index_ttl": "1 h"}
+    )
+    table.write([row(1, "x"), row(2, "x")])
+    clock.advance(3_000)
+    table.write([row(2, "x", 1)])
+    clock.advance(3_000)
+
+    table.write([row(1, "y", 2), row(2, "y", 2)])
+
+    assert short(table) == [(1, "x", 0), (1, "y", 2), (2, "y", 2)]
+    findings = table.verify(data=True).findings
+    assert [finding.found for finding in findings] == ["1 of its keys are in p=y/bucket-0 too"]
+    table.delete("k = 1 and p = 'x'")
+    assert table.verify(data=True).findings == ()
+
+
+def test_columns_are_added_and_branches_and_tags_have_places_of_their_own(tmp_path: Path) -> None:
+    table = made(tmp_path)
+    table.write([row(1, "x")])
+    table.create_tag("before")
+    table.create_branch("b", at=lc.AtTag("before"))
+    table.alter(lc.AddColumn("c", "INT"))
+    table.write([{**row(1, "y"), "c": 3}])
+    branch = table.branch("b")
+
+    branch.write([row(1, "z")])
+
+    assert short(branch) == [(1, "z", 0)]
+    assert short(table) == [(1, "y", 0)]
+    table.rollback_to(lc.AtTag("before"))
+    table.write([row(1, None, 7)])
+    assert short(table) == [(1, None, 7)]
+    assert table.verify(data=True).findings == ()
+
+
+def test_rows_that_a_failed_write_placed_leave_no_file(tmp_path: Path) -> None:
+    table = made(tmp_path)
+    table.write([row(1, "x")])
+    before = sorted(str(path) for path in tmp_path.rglob("bucket-*/*"))
+
+    with pytest.raises(InvalidRequest):
+        table.write([row(1, "y"), {"k": None, "p": "y"}])
+
+    assert sorted(str(path) for path in tmp_path.rglob("bucket-*/*")) == before
+
+
+WORDS = st.integers(0, 3)
+
+
+@given(runs=st.lists(st.dictionaries(st.tuples(WORDS, WORDS), st.integers(0, 9), max_size=8), max_size=5))
+def test_a_key_map_has_the_last_place_of_each_key(runs: list[dict[tuple[int, int], int]]) -> None:
+    keys, last = KeyMap(run_keys=3), {}
+    for found in runs:
+        keys.put(digests(list(found)), np.array(list(found.values()), np.int32))
+        last |= found
+    asked = [(high, low) for high in range(5) for low in range(5)]
+
+    assert keys.put_since(digests(asked)).tolist() == [last.get(key, -1) for key in asked]
+    keys.close()
+
+
+@given(runs=st.lists(st.lists(st.tuples(WORDS, WORDS), max_size=4), max_size=4))
+def test_a_key_that_was_loaded_twice_is_told(runs: list[list[tuple[int, int]]]) -> None:
+    keys = KeyMap(run_keys=3)
+    keys.load((digests(found), np.full(len(found), place, np.int32)) for place, found in enumerate(runs))
+    asked = [(high, low) for high in range(5) for low in range(5)]
+    places, others = keys.loaded(digests(asked))
+
+    counts = [sum(found.count(key) for found in runs) for key in asked]
+    assert [place != -1 for place in places.tolist()] == [count > 0 for count in counts]
+    assert [place != -1 for place in others.tolist()] == [count > 1 for count in counts]
+    keys.close()
+
+
+def digests(keys: list[tuple[int, int]]) -> Digests:
+    return Digests(*(np.array([key[part] for key in keys], np.uint64) for part in (0, 1)))
+
+
+TEXTS = st.lists(st.text(max_size=20), min_size=1, max_size=6)
+
+
+@given(texts=TEXTS, others=TEXTS, number=st.integers(-3, 3))
+def test_equal_keys_have_equal_digests_whatever_is_beside_them(texts: list[str], others: list[str], number: int):
+    def of(given: list[str]) -> list[tuple[int, int]]:
+        found = key_digests([pa.array(given), pa.array([number] * len(given))], seed=5)
+        return list(zip(found.high.tolist(), found.low.tolist(), strict=True))
+
+    one, other = of(texts), of([*others, *texts])
+
+    assert one == other[len(others) :]
+    assert len(set(other)) == len({*others, *texts})

@@ -1,0 +1,130 @@
+"""Tables whose keys move between partitions: Java and we write them in turn, and each finds what the other placed."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+import lakehouse_core as lc
+from tests.execution.write.moving_keys import COLUMNS, ENGINES, PARTITIONS, bare, rows_of
+from tests.interop.judge import Judge
+from tests.oracle.moving_keys import MovingKeys
+
+pytestmark = pytest.mark.interop
+
+Java = Callable[..., Any]
+KINDS = [
+    ("deduplicate", {}),
+    ("deduplicate", {"changelog-producer": "lookup"}),
+    ("deduplicate", {"deletion-vectors.enabled": "true"}),
+    ("partial-update", {}),
+    ("partial-update", {"changelog-producer": "full-compaction"}),
+    ("aggregation", {"file.format": "orc"}),
+    ("first-row", {"changelog-producer": "lookup"}),
+]
+
+
+@pytest.fixture(scope="module", params=["2.0.0", "1.4.2"])
+def judge(request: pytest.FixtureRequest) -> Iterator[Judge]:
+    with Judge(request.param) as java:
+        yield java
+
+
+@pytest.fixture
+def java(judge: Judge, tmp_path: Path) -> Java:
+    def call(verb: str, **request: Any) -> Any:
+        return judge.call(verb, table="db.t", warehouse=str(tmp_path), **request)
+
+    return call
+
+
+def create(java: Java, engine: str, options: dict[str, str]) -> str:
+    fields = [{"name": name, "type": kind} for name, kind in COLUMNS.items()]
+    merging = {"merge-engine": engine, "dynamic-bucket.target-row-num": "3", **ENGINES[engine], **options}
+    mode: str = java("create", fields=fields, primaryKeys=["k"], partitionKeys=["p"], options=merging)["bucketMode"]
+    return mode
+
+
+def seen(rows: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
+    return sorted(((row["k"], row["p"], row["a"], row["b"]) for row in rows), key=lambda row: row[0])
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize(("engine", "options"), KINDS)
+def test_both_write_one_table_in_turn_and_no_key_is_twice(
+    java: Java, tmp_path: Path, engine: str, options: dict[str, str], seed: int
+) -> None:
+    assert create(java, engine, options) in ("CROSS_PARTITION", "KEY_DYNAMIC")
+    table, random, model = lc.connect(tmp_path).table("db.t"), Random(f"{seed} {engine}"), MovingKeys(engine)
+    # A delete of a key that is elsewhere keeps its kind here, where Java combines it as a row.
+    kinds = ["+I", "+I", "-D"] if engine == "deduplicate" else ["+I"]
+    for _ in range(9):
+        rows = [
+            {
+                "k": random.randrange(9),
+                "p": random.choice(PARTITIONS),
+                "a": random.randrange(9),
+                "b": random.choice([None, "s", "t"]),
+                "_kind": random.choice(kinds),
+            }
+            for _ in range(random.randint(1, 6))
+        ]
+        match random.choice(["java writes", "we write", "java compacts", "we compact"]):
+            case "java writes":
+                java("write", rows=rows, commitUser="job", compact=random.choice(["none", "full"]))
+            case "we write":
+                table.write(rows, rowkind_column="_kind")
+            case "java compacts":
+                java("compact", strategy="full")
+                rows = []
+            case "we compact":
+                table.compact(full=True)
+                rows = []
+        model.write({**row, "kind": row["_kind"]} for row in rows)
+        if table.schema.table_options.skips_level_0:
+            table.compact()
+        assert rows_of(table) == model.sorted()
+        assert seen(java("read")["rows"]) == model.sorted()
+    assert table.verify(data=True).findings == ()
+    assert java("files")["missing"] == []
+
+
+@pytest.mark.damage
+def test_a_key_that_two_jobs_of_java_doubled_is_found_and_a_delete_of_one_row_mends_it(
+    java: Java, tmp_path: Path
+) -> None:
+    create(java, "deduplicate", {})
+    for handle, partition in (("one", "x"), ("two", "y")):
+        rows = [{"k": 1, "p": partition, "a": 1, "b": handle}]
+        java("prepare", handle=handle, rows=rows, commitUser=handle)
+    java("commit", handle="one")
+    java("commit", handle="two")
+    table = lc.connect(tmp_path).table("db.t")
+    assert len(rows_of(table)) == 2
+    found = [finding.found for finding in table.verify(data=True).findings]
+    assert found == ["1 of its keys are in p=y/bucket-0 too"]
+    table.write([{"k": 2, "p": "x", "a": 0}])
+    with pytest.raises(lc.CorruptTable, match=r"The key k = 1 is in partition p=[xy].*and in partition p=[xy]"):
+        table.write([{"k": 1, "p": "z", "a": 2}])
+
+    table.delete("k = 1 and p = 'x'")
+
+    assert table.verify(data=True).findings == ()
+    table.write([{"k": 1, "p": "z", "a": 2}])
+    java("write", rows=[{"k": 1, "p": "x", "a": 3}], commitUser="three")
+    assert [row[:3] for row in rows_of(table)] == [(1, "x", 3), (2, "x", 0)]
+
+
+def test_a_job_of_java_that_commits_while_we_write_doubles_no_key(java: Java, tmp_path: Path) -> None:
+    create(java, "deduplicate", {})
+    table = lc.connect(tmp_path).table("db.t")
+    table.write([{"k": 1, "p": "x", "a": 0}])
+    staged = table.stage([{"k": 1, "p": "y", "a": 1}], commit_user="u", commit_identifier=1)
+    java("write", rows=bare([{"k": 1, "p": "z", "a": 2, "b": None}]), commitUser="job")
+
+    with pytest.raises(lc.CommitConflict, match="this one puts them elsewhere"):
+        table.commit(staged)
+
+    assert rows_of(table) == [(1, "z", 2, None)]
