@@ -112,12 +112,13 @@ def _noted(step: StepAttempt, note: str) -> dict[str, str]:
 
 def _check_receiver(receiver: str) -> None:
     """Raise InvalidRequest for a receiver that takes no events, and for one whose address may hold a secret."""
-    scheme, mark, rest = receiver.partition("://")
-    # Warnings in logs name the receiver, and the client sends no query.
-    if mark and scheme != "file" and ("@" in rest.partition("/")[0] or "?" in rest or "#" in rest):
+    scheme, mark, _ = receiver.partition("://")
+    is_file = receiver.startswith(("file://", "/", ".", "~")) or ":" not in receiver
+    # Warnings in logs name the receiver, and the client sends no query. A password may hold a slash.
+    if not is_file and any(sign in receiver for sign in "@?#"):
         raise lc.InvalidRequest(
             "lineage: found a user or a query in the address, expected an address without them. Give a key as "
-            "lineage_api_key, which is sent with each event."
+            "lineage_api_key, which is sent with each event. Write ./ before the name of a file."
         )
     if mark and scheme not in ("http", "https", "file"):
         raise lc.InvalidRequest(

@@ -390,7 +390,16 @@ def test_another_kind_of_receiver_is_refused(instance, tmp_path):
     assert "lineage='kafka://broker': expected a file, or an http or https address" in str(failure)
 
 
-@pytest.mark.parametrize("address", ["https://me:canary@events.example", "https://events.example/api?api_key=canary"])
+@pytest.mark.parametrize(
+    "address",
+    [
+        "https://me:canary@events.example",
+        "https://me:1/canary@events.example",
+        "https:/me:canary@events.example",
+        "me:canary@events.example",
+        "https://events.example/api?api_key=canary",
+    ],
+)
 def test_a_receiver_with_a_secret_in_its_address_is_refused_without_it(instance, address):
     step = begun_step(instance, attempt=1)
 
