@@ -98,11 +98,12 @@ def address_of(
         raise InvalidRequest(
             f"Profile {shown(profile)} has no warehouse. Add it there, or give one beside the profile."
         )
-    if isinstance(found, str) and has_secret(found):
+    # A value of another kind would be shown below.
+    if has_secret(found if isinstance(found, str) else repr(found)):
         raise InvalidRequest(
             "Warehouse: found a password, a key or a signature in the address, which ends in messages and logs. "
             "Leave it out, and set the credentials in the environment, or as {env: NAME} in a profile "
-            "(docs/catalogs.md#profiles). A folder whose name has a colon and an @ is written with ./ before it."
+            "(docs/catalogs.md#profiles). A folder on a disk that only looks like it is written with ./ before it."
         )
     if not isinstance(found, str) or is_broken(found):
         raise InvalidRequest(f"Warehouse {shown(found)}: expected {EXPECTED_ADDRESS}.")

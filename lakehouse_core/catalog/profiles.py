@@ -37,6 +37,11 @@ def read_profile(name: str) -> Profile:
     path = os.environ.get(FILE_VARIABLE) or home_expanded(_DEFAULT_FILE)  # noqa: TID251
     profiles = _read(path)
     if name not in profiles:
+        if has_secret(str(name)):
+            raise InvalidRequest(
+                "Profile: found an address with a password, a key or a signature, expected the name of a profile in "
+                f"{path}. Give the address as the warehouse, and the credentials in the environment."
+            )
         hint = near_hint(name, profiles, f"There are: {', '.join(map(str, profiles)) or 'none'}.", most=1)
         raise NotFound(f"Profile {shown(name)} does not exist in {path}. {hint}")
     return _parsed(profiles[name], f"{path}: profile {name}")

@@ -17,10 +17,15 @@ _PASSWORD: Final = re.compile(
       | (?:s3[an]?|gs|oss):/+(?=[^/?#@]*@)
       | (?!file:)[a-z][a-z0-9+.-]+:/{1,2}[^/?#@:\[]*:(?!\d+(?:[/?#]|$))
     )[^@]*@
-    | ^\s*(?://)?(?!(?:file|memory|hdfs|viewfs):|[a-z][a-z0-9+.-]+://|(?:s3[an]?|gs|az|abfss?|oss):/)[\w+.-]{2,}:[^@]+@
+    | file://[^/@]+@
+    | ^\s*(?://)?
+      (?!(?:file|memory|hdfs|viewfs):|(?:jdbc:)?[a-z][a-z0-9+.-]+://|(?:s3[an]?|gs|az|abfss?|oss):[^:@]*/)
+      [\w+.-]{2,}:[^@]+@
     """,
     re.IGNORECASE | re.VERBOSE,
 )
+# Two slashes begin a host.
+_PATH: Final = re.compile(r"\.{0,2}/(?!/)|~")
 # The names of settings whose values are secrets. Names of files with keys, and of public keys, are none.
 _SECRET_NAME: Final = (
     r"(?:[\w.-]*(?:signature|secret|passw|passphrase|passcode|token|credential|access[-_]?key|account[-_]?key)[\w.-]*"
@@ -36,7 +41,12 @@ _NAME: Final = re.compile(_SECRET_SETTING, re.IGNORECASE)
 
 
 def has_secret(address: str) -> bool:
-    """Return whether an address holds a password, a key, or a signature as signed addresses and SAS tokens have one."""
+    """Return whether an address holds a password, a key, or a signature as signed addresses and SAS tokens have one.
+
+    A path that begins with `/`, `./`, `../` or `~` holds none, whatever the names of its folders.
+    """
+    if _PATH.match(address):
+        return False
     text = address
     # What was encoded twice is decoded twice.
     while (decoded := unquote(text)) != text:
@@ -46,4 +56,4 @@ def has_secret(address: str) -> bool:
 
 def is_secret_setting(name: str) -> bool:
     """Return whether the value of a setting with this name is a secret, as that of `password` and `api_key` is."""
-    return _NAME.fullmatch(name) is not None
+    return _NAME.fullmatch(name.strip()) is not None

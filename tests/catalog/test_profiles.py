@@ -108,6 +108,9 @@ def test_a_wrong_file_is_told_without_what_it_holds(folder: Path, text: str, say
 
 
 def test_a_missing_file_and_a_missing_name_are_told(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(lc.InvalidRequest, match="Profile: found an address with a password") as refused:
+        lc.connect(profile="s3://key:hidden@lake")
+    assert "hidden" not in str(refused.value)
     with pytest.raises(lc.NotFound, match=r"Profile 'x' does not exist in .*There are: team, folders, names, bucket\."):
         lc.connect(profile="x")
     monkeypatch.delenv("LAKEHOUSE_PROFILES")

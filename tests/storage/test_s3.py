@@ -223,6 +223,7 @@ def test_what_a_store_answers_comes_with_what_to_do(store: ObjectStore, code: st
             "found a password, a key or a sig",
         ),
         ("s3://lake/x", {"endpoint": f"https://{SECRET}@example.com"}, "without user and password"),
+        ("s3://lake/x", {"endpoint": f"https://me:1/{SECRET}@example.com"}, "without user and password"),
         ("s3://lake/x", {"endpoint": "https://[::1"}, "expected the address of a service"),
         ("s3://lake/x", {"endpoint": "https://example.com:90000"}, "expected the address of a service"),
         ("s3://lake/x", {"access-key": "a"}, "access-key and secret-key belong together"),

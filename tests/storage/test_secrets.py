@@ -58,6 +58,8 @@ key:canary@lake
 key:ca/nary@lake/wh
 key:/canary@lake
 AKIA_1:canary/+=@lake
+s3:canary@lake
+file://me:canary@host/lake
 """
 
 PLAIN = """
@@ -69,6 +71,10 @@ a:b@c/d
 key=1/pass=2
 lake/key=1
 /data/sig=1/token=2
+/data/R&key=1
+./token=1/a;key=2
+../lake#key=1
+~/lake?key=1
 /data/ann:1@home
 /data/s3:old:1@home
 file:///data/ann:1@home
@@ -84,17 +90,22 @@ postgresql://ann@db:5432/names
 sqlite:////data/ann:1@home/names.db
 mysql://ann@db/names?charset=utf8mb4
 hdfs:/data/a@b
+hdfs://me@name:8020/a@b
+abfss://lake@account.dfs.core.windows.net/a:b@c
+C:/lake/a:b@c
 hdfs://name/a@b
 memory:a@b
 me@host:wh
 arn:aws:iam::1:role/lake
 s3:/lake/a:b@c
+s3:lake/wh@2
 az://lake/key=1/pass=2
 http://[::1]:9000/a:b@c
 postgresql://ann@[::1]:5432/names
 postgresql://ann@db/names?sslkey=/etc/key.pem&passfile=/etc/pass&require_auth=none
 mysql://ann@db/names?ssl_key=/etc/key.pem&server_public_key=text
 sqlite:///data/key:1@home/names.db
+jdbc:mysql://ann@db/names
 """
 
 
@@ -107,6 +118,13 @@ def test_an_address_with_a_secret_is_refused_without_it(address: str) -> None:
     assert "Leave it out, and set the credentials in the environment, or as {env: NAME} in a profile" in str(
         refused.value
     )
+    assert "canary" not in str(refused.value)
+
+
+def test_a_secret_in_an_address_that_is_no_text_is_not_repeated() -> None:
+    with pytest.raises(lc.InvalidRequest, match="Warehouse: found a password") as refused:
+        lc.connect(b"s3://key:canary@lake")  # type: ignore[arg-type]
+
     assert "canary" not in str(refused.value)
 
 

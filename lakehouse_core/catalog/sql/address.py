@@ -14,7 +14,7 @@ from sqlalchemy.exc import ArgumentError
 
 from lakehouse_core.errors import InvalidRequest, UnsupportedFeature, near_hint, shown
 from lakehouse_core.options import parse_duration
-from lakehouse_core.storage import home_expanded, is_secret_setting
+from lakehouse_core.storage import has_secret, home_expanded, is_secret_setting
 
 SQLITE: Final = "sqlite"
 POSTGRESQL: Final = "postgresql"
@@ -165,10 +165,16 @@ def _file_url(url: URL) -> URL:
 
 
 def _server_url(url: URL, given: Mapping[str, str]) -> URL:
-    if any(map(is_secret_setting, url.query)):
+    # Of a password with a bare @, what follows the @ would be taken for a part of the host.
+    if url.host is not None and "@" in url.host:
         raise InvalidRequest(
-            "metastore: found a password among the settings after '?'. Give it as the metastore option jdbc.password, "
-            "or for PostgreSQL in the environment variable PGPASSWORD."
+            "metastore: found a second @ in the address. Write an @ in a user or a password as %40, or give them as "
+            "the metastore options jdbc.user and jdbc.password."
+        )
+    if any(map(is_secret_setting, url.query)) or has_secret(_without_password(url)):
+        raise InvalidRequest(
+            "metastore: found a password or a key among the settings of the address. Give a password as the metastore "
+            "option jdbc.password, or for PostgreSQL in the environment variable PGPASSWORD."
         )
     if not url.database:
         kind = url.drivername.partition("+")[0]

@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Final, Literal
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit
 
 from lakehouse_core.errors import CredentialsMissing, InvalidRequest, near_hint, shown
 from lakehouse_core.storage.object_store import StoreSpec
@@ -178,12 +178,13 @@ def _of_environment(kind: type[RemoteSettings]) -> dict[str, str]:
 
 
 def _check_endpoint(endpoint: str, *, allow_http: bool) -> None:
-    parts = _split(endpoint)
-    if has_secret(endpoint) or (parts is not None and parts.username is not None):
+    # A password that begins with digits and a slash reads as a port and a path.
+    if has_secret(endpoint) or "@" in unquote(endpoint):
         raise InvalidRequest(
             "storage: endpoint: found a password, a key or a signature in the address. Expected that of a service "
             "without user and password, as in https://s3.example.com; give the credentials in the environment."
         )
+    parts = _split(endpoint)
     if parts is None or parts.scheme not in ("http", "https") or not parts.hostname:
         raise InvalidRequest(
             f"storage: endpoint {shown(endpoint)}: expected the address of a service without user and password, as in "
