@@ -13,7 +13,7 @@ import pyarrow as pa
 
 import lakehouse_core as lc
 from benchmarks import _measure as measure
-from lakehouse_core.execution.tasks.write import key_placer
+from lakehouse_core.execution.tasks.write.keys import placer
 
 COLUMNS = {"id": "BIGINT NOT NULL", "day": "INT", "name": "STRING", "price": "DOUBLE"}
 # The bars are those of the design: CPU seconds for 2 M keys, and MB in all.
@@ -71,7 +71,7 @@ def data_of(keys: int) -> pa.Table:
 def write(folder: str, name: str, keeps_all: bool) -> float:
     """Return the CPU seconds of a write of one row."""
     if keeps_all:
-        key_placer._FIRST_BYTES = 0
+        placer._FIRST_BYTES = 0
     table = lc.connect(Path(folder)).table(f"db.{name}")
     row = pa.table({"id": [-1], "day": pa.array([0], pa.int32()), "name": ["x"], "price": [1.0]})
     return measure.sample(lambda: table.write(row)).cpu_seconds

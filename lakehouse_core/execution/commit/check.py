@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from itertools import chain
 
 from lakehouse_core.errors import CommitConflict, LakehouseError
-from lakehouse_core.execution.commit.hash_indexes import HashIndexes
-from lakehouse_core.execution.commit.key_clashes import KeyClashes
+from lakehouse_core.execution.commit.keys.clashes import KeyClashes
+from lakehouse_core.execution.commit.keys.hash_indexes import HashIndexes
 from lakehouse_core.execution.commit.live_files import live_in
 from lakehouse_core.execution.commit.staged_files import check_new_files
 from lakehouse_core.execution.context import TableContext

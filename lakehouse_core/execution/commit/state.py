@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from lakehouse_core.errors import CorruptTable, NotFound, SnapshotExpired
-from lakehouse_core.execution.commit.hash_indexes import HashIndexes
-from lakehouse_core.execution.commit.key_clashes import KeyClashes
+from lakehouse_core.execution.commit.keys.clashes import KeyClashes
+from lakehouse_core.execution.commit.keys.hash_indexes import HashIndexes
 from lakehouse_core.execution.commit.live_files import live_in
 from lakehouse_core.execution.commit.order import CommitOrder
 from lakehouse_core.execution.context import TableContext

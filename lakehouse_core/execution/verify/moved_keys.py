@@ -12,8 +12,8 @@ from functools import partial
 import numpy as np
 
 from lakehouse_core.execution.tasks.merge_scan import BucketFiles, merged_records
-from lakehouse_core.execution.tasks.write.key_map import NOWHERE, KeyMap
-from lakehouse_core.execution.tasks.write.places import PlaceNumbers
+from lakehouse_core.execution.tasks.write.keys.map import NOWHERE, KeyMap
+from lakehouse_core.execution.tasks.write.keys.places import PlaceNumbers
 from lakehouse_core.execution.verify.inspection import Inspection, Rooted
 from lakehouse_core.merge.key_digests import key_digests
 from lakehouse_core.planning.findings import Invariant, keys_in_two_partitions

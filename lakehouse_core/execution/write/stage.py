@@ -14,7 +14,7 @@ from lakehouse_core.execution.commit.staged_files import discard
 from lakehouse_core.execution.compaction.precommit import with_joined_changelog, with_packed_files
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.execution.key_places import key_places
-from lakehouse_core.execution.tasks.write.bucket_index import KeyIndex
+from lakehouse_core.execution.tasks.write.keys.bucket_index import KeyIndex
 from lakehouse_core.execution.tasks.write.task import WriteTask
 from lakehouse_core.format.binary_row import deserialize_row
 from lakehouse_core.planning.commit.checks import check_staged

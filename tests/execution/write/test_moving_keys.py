@@ -15,8 +15,8 @@ from lakehouse_core.api import table_writes
 from lakehouse_core.catalog.catalog import Catalog
 from lakehouse_core.clock import VirtualClock
 from lakehouse_core.errors import CommitConflict, InvalidRequest, UnsupportedFeature
-from lakehouse_core.execution.tasks.write import key_placer
-from lakehouse_core.execution.tasks.write.key_map import KeyMap
+from lakehouse_core.execution.tasks.write.keys import placer
+from lakehouse_core.execution.tasks.write.keys.map import KeyMap
 from lakehouse_core.merge.key_digests import Digests, key_digests
 from lakehouse_core.storage.memory import MemoryStore
 from tests.execution.write.moving_keys import ENGINES, rows_of, run, table_of
@@ -145,8 +145,8 @@ def test_new_keys_fill_the_buckets_of_their_partition_and_those_that_left_make_r
 def test_a_write_larger_than_its_first_rows_reads_all_keys_into_sorted_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(key_placer, "_FIRST_BYTES", 1_000)
-    monkeypatch.setattr(key_placer, "KeyMap", lambda folder: KeyMap(folder, run_keys=50))
+    monkeypatch.setattr(placer, "_FIRST_BYTES", 1_000)
+    monkeypatch.setattr(placer, "KeyMap", lambda folder: KeyMap(folder, run_keys=50))
     table = made(tmp_path, dynamic_bucket__target_row_num="100")
     first = pa.table({"k": pa.array(range(400), pa.int32()), "p": ["x"] * 400, "a": [1] * 400})
     table.write(first)

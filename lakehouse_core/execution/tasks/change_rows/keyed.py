@@ -19,7 +19,7 @@ from lakehouse_core.execution.tasks.matching import matching_rows
 from lakehouse_core.execution.tasks.merge_scan import merged_records, objects_of, split_files
 from lakehouse_core.execution.tasks.read import ReadTask, read_split
 from lakehouse_core.execution.tasks.runtime import TaskRuntime
-from lakehouse_core.execution.tasks.write.bucket_index import KeyIndex
+from lakehouse_core.execution.tasks.write.keys.bucket_index import KeyIndex
 from lakehouse_core.execution.tasks.write.task import WriteTask, write_batches
 from lakehouse_core.storage.outcomes import clear_away
 from lakehouse_core.storage.overlap import closing_behind, reading_ahead

@@ -15,8 +15,8 @@ import pyarrow as pa
 
 from lakehouse_core.data_files.writer import DataFileWriter, FileOutput, FileSettings
 from lakehouse_core.execution.tasks.merge_scan import CHUNK_BYTES, CHUNK_ROWS
-from lakehouse_core.execution.tasks.write.bucket_index import KeyBuckets
 from lakehouse_core.execution.tasks.write.buffer import BufferedBucket, joined, parts, together
+from lakehouse_core.execution.tasks.write.keys.bucket_index import KeyBuckets
 from lakehouse_core.execution.tasks.write.router import BucketPath, Router
 from lakehouse_core.execution.tasks.write.rows import InputRows
 from lakehouse_core.execution.tasks.write.spill import Spills

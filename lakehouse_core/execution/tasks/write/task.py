@@ -16,9 +16,9 @@ from lakehouse_core.data_files.parquet.writer import Encoding
 from lakehouse_core.data_files.writer import FileNames, FileOutput
 from lakehouse_core.execution.tasks.runtime import TaskRuntime
 from lakehouse_core.execution.tasks.write.append_writer import AppendWriter
-from lakehouse_core.execution.tasks.write.bucket_index import BucketIndex, KeyBuckets, KeyIndex, OneBucket
-from lakehouse_core.execution.tasks.write.key_placer import placed_rows
 from lakehouse_core.execution.tasks.write.key_writer import KeyWriter
+from lakehouse_core.execution.tasks.write.keys.bucket_index import BucketIndex, KeyBuckets, KeyIndex, OneBucket
+from lakehouse_core.execution.tasks.write.keys.placer import placed_rows
 from lakehouse_core.execution.tasks.write.rows import InputRows, checked_rows, satisfying
 from lakehouse_core.execution.tasks.write.waiting_writer import WaitingWriter
 from lakehouse_core.storage.nowhere import Nowhere

@@ -16,8 +16,8 @@ import pyarrow as pa
 
 from lakehouse_core.errors import CorruptTable, InvalidRequest, shown
 from lakehouse_core.execution.tasks.live_keys import KeySource, live_keys, stored_keys
-from lakehouse_core.execution.tasks.write.key_map import NOWHERE, KeyMap, Places
-from lakehouse_core.execution.tasks.write.places import PlaceNumbers
+from lakehouse_core.execution.tasks.write.keys.map import NOWHERE, KeyMap, Places
+from lakehouse_core.execution.tasks.write.keys.places import PlaceNumbers
 from lakehouse_core.execution.tasks.write.router import Router
 from lakehouse_core.execution.tasks.write.rows import InputRows, Kinds
 from lakehouse_core.format.binary_row import deserialize_row, hash_rows

@@ -13,7 +13,7 @@ import numpy as np
 
 from lakehouse_core.data_files.hash_index import read_hashes, write_hashes
 from lakehouse_core.errors import CorruptTable
-from lakehouse_core.execution.tasks.write.key_placer import KeyPlaces
+from lakehouse_core.execution.tasks.write.keys.placer import KeyPlaces
 from lakehouse_core.execution.tasks.write.router import BucketPath
 from lakehouse_core.format.hash_index import Hashes, distinct
 from lakehouse_core.planning.bucket_assignment import Assigners, Buckets, assigned_buckets, buckets_of_rows

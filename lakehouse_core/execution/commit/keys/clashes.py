@@ -16,8 +16,8 @@ from lakehouse_core.errors import CorruptTable, NotFound, SnapshotExpired
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.execution.key_places import key_source, placed_files
 from lakehouse_core.execution.tasks.live_keys import KeySource, PlacedFiles, live_keys, stored_keys
-from lakehouse_core.execution.tasks.write.key_map import NOWHERE, KeyMap, KeyRun, sorted_run
-from lakehouse_core.execution.tasks.write.places import PlaceNumbers
+from lakehouse_core.execution.tasks.write.keys.map import NOWHERE, KeyMap, KeyRun, sorted_run
+from lakehouse_core.execution.tasks.write.keys.places import PlaceNumbers
 from lakehouse_core.merge.deduplicate import is_add
 from lakehouse_core.merge.key_digests import Digests, joined_digests
 from lakehouse_core.metadata.deltas import Seen, base_of, deltas_since, is_part

@@ -5,7 +5,7 @@ from collections import defaultdict
 import numpy as np
 import numpy.typing as npt
 
-from lakehouse_core.execution.tasks.write.key_map import NOWHERE, Places
+from lakehouse_core.execution.tasks.write.keys.map import NOWHERE, Places
 from lakehouse_core.merge.key_homes import UNKNOWN, Partitions
 
 
