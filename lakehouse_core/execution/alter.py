@@ -57,6 +57,15 @@ def _check_alone(table: TableContext, option: str) -> None:
 
 def _check_nothing_waits(table: TableContext, schema: TableSchema) -> None:
     """Raise InvalidRequest if rows wait for their buckets: no compaction would move them any more."""
+    if count := waiting_rows(table):
+        raise InvalidRequest(
+            f"Option bucket is {schema.bucket_setting} and {count:,} rows wait for their buckets, where they would "
+            "stay: compact the table first, then set bucket."
+        )
+
+
+def waiting_rows(table: TableContext) -> int:
+    """Return how many rows in the files of the latest snapshot wait for their buckets."""
 
     def waiting(latest: Snapshot | None) -> int:
         if latest is None:
@@ -64,8 +73,4 @@ def _check_nothing_waits(table: TableContext, schema: TableSchema) -> None:
         entries = table.manifests.live_entries(latest, keep=lambda partition, bucket, level: not is_placed(bucket))
         return sum(entry.file.row_count for entry in entries)
 
-    if count := table.snapshots.of_latest(waiting):
-        raise InvalidRequest(
-            f"Option bucket is {schema.bucket_setting} and {count:,} rows wait for their buckets, where they would "
-            "stay: compact the table first, then set bucket."
-        )
+    return table.snapshots.of_latest(waiting)
