@@ -520,6 +520,62 @@ def test_an_expiry_finds_the_files_that_main_takes_over_from_a_branch_while_it_r
         finish(place)
 
 
+@pytest.mark.parametrize("maker", ["this package", "java"])
+def test_an_expiry_finds_the_files_that_main_takes_over_from_a_branch_that_java_then_drops(maker: str) -> None:
+    """Java drops the folder of a branch without a plan, so neither branches nor plans change while roots are read."""
+    made = Lines()
+    if maker == "java":
+        made.store.delete([f"db.db/t/{TableLayout('b').used_name}"])
+    made.branch().overwrite([{"k": 1, "p": 1, "v": "c"}], dynamic=False)
+    made.branch().rollback_to(2)
+    made.branch().write([{"k": 25, "p": 1, "v": "d"}])
+    expected = rows_of(made.branch())
+    counting = FaultyStore(made.copy().store)
+    expire(made.copy().branch(counting))
+    keys = [call.key for call in counting.calls]
+    first = keys.index("db.db/t/snapshot")
+    for number in range(first + 2, keys.index("db.db/t/branch", first) + 2):
+        place = made.copy()
+
+        def interrupt(call: Call, number: int = number, place: Lines = place) -> None:
+            if call.number == number:
+                clock = VirtualClock(seed=3, now_millis=place.clock.now_millis())
+                forward(Catalog(place.store, clock=clock).table("db.t"))
+                place.store.delete([info.key for info in place.store.list("db.db/t/branch/branch-b")])
+
+        expire(place.branch(FaultyStore(place.store, on_call=interrupt)))
+
+        assert rows_of(place.table()) == expected, number
+        place.check_sound()
+
+
+def test_a_refused_call_tells_what_ends_the_record_of_a_killed_one_and_a_refused_rename_uses_no_name() -> None:
+    made = Lines()
+    boundary = f"db.db/t/{TableLayout('b').boundary}"
+    counting = FaultyStore(made.copy().store)
+    forward(made.copy().table(counting))
+    number = next(call.number for call in counting.calls if call.key == boundary and call.writes)
+    with pytest.raises(ProcessDied):
+        forward(made.table(FaultyStore(made.store, [Fault(at=number, kind=FaultKind.DIE_AFTER)])))
+    alter_main(made.table())
+    for _ in range(2):
+        with pytest.raises(lc.CommitConflict, match="a verb is forwarding it"):
+            rename_branch(made.table())
+
+    with pytest.raises(
+        lc.InvalidRequest,
+        match=r"both were altered.*cannot be renamed or deleted. Write to the table, then call fast_f",
+    ):
+        forward(made.table())
+
+    write_main(made.table())
+    with pytest.raises(lc.CommitConflict) as told:
+        forward(made.table())
+    assert "cannot be renamed" not in str(told.value)
+    rename_branch(made.table())
+    assert made.table().branches()[0].name == "c"
+
+
 def test_the_record_of_what_a_branch_continues_is_parsed_whole_or_refused() -> None:
     place = Lines()
     key = f"db.db/t/{TableLayout('b').branch_base}"
