@@ -6,14 +6,14 @@ from typing import get_args
 
 from lakehouse_core.errors import CommitConflict, InvalidRequest, shown
 from lakehouse_core.execution.context import TableContext
+from lakehouse_core.execution.read.waiting import waiting_rows
 from lakehouse_core.metadata.roots import branch_names
 from lakehouse_core.planning.alter.alter import apply_changes
 from lakehouse_core.planning.alter.schema_change import SchemaChange
 from lakehouse_core.retry import ALTER
-from lakehouse_core.table.bucketing import is_placed, may_wait
+from lakehouse_core.table.bucketing import may_wait
 from lakehouse_core.table.data_layout import moved_places
 from lakehouse_core.table.schema import TableSchema
-from lakehouse_core.table.snapshot import Snapshot
 
 
 def alter(table: TableContext, changes: Sequence[SchemaChange]) -> tuple[TableSchema, TableSchema]:
@@ -62,15 +62,3 @@ def _check_nothing_waits(table: TableContext, schema: TableSchema) -> None:
             f"Option bucket is {schema.bucket_setting} and {count:,} rows wait for their buckets, where they would "
             "stay: compact the table first, then set bucket."
         )
-
-
-def waiting_rows(table: TableContext) -> int:
-    """Return how many rows in the files of the latest snapshot wait for their buckets."""
-
-    def waiting(latest: Snapshot | None) -> int:
-        if latest is None:
-            return 0
-        entries = table.manifests.live_entries(latest, keep=lambda partition, bucket, level: not is_placed(bucket))
-        return sum(entry.file.row_count for entry in entries)
-
-    return table.snapshots.of_latest(waiting)

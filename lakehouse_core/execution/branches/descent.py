@@ -7,8 +7,8 @@ Source: docs/semantics/maintenance.md#branches.
 from collections.abc import Callable, Iterable, Mapping, Set
 
 from lakehouse_core.errors import CommitConflict, CorruptTable, InvalidRequest, NotFound, SnapshotExpired, shown
-from lakehouse_core.execution.alter import waiting_rows
 from lakehouse_core.execution.context import TableContext
+from lakehouse_core.execution.read.waiting import waiting_rows
 from lakehouse_core.planning.commit.file_changes import FileChanges
 from lakehouse_core.table.branch_base import SnapshotIdentity, identity_of, parse_base
 from lakehouse_core.table.bucketing import may_wait
