@@ -6,15 +6,15 @@ from typing import get_args
 
 from lakehouse_core.errors import CommitConflict, InvalidRequest, shown
 from lakehouse_core.execution.context import TableContext
+from lakehouse_core.execution.read.waiting import waiting_row_count
 from lakehouse_core.metadata.roots import branch_names
 from lakehouse_core.planning.alter.alter import apply_changes
 from lakehouse_core.planning.alter.schema_change import SchemaChange
 from lakehouse_core.retry import ALTER
-from lakehouse_core.table.bucketing import is_placed, may_wait
+from lakehouse_core.table.bucketing import may_wait
 from lakehouse_core.table.data_layout import moved_places
 from lakehouse_core.table.partition_time import skipped_by_compaction
 from lakehouse_core.table.schema import TableSchema
-from lakehouse_core.table.snapshot import Snapshot
 from lakehouse_core.table.waiting_files import waiting_rows
 
 
@@ -69,14 +69,7 @@ def _skipped(schema: TableSchema) -> str:
 
 def _check_nothing_waits(table: TableContext, schema: TableSchema) -> None:
     """Raise InvalidRequest if rows wait for their buckets: no compaction would move them any more."""
-
-    def waiting(latest: Snapshot | None) -> int:
-        if latest is None:
-            return 0
-        entries = table.manifests.live_entries(latest, keep=lambda partition, bucket, level: not is_placed(bucket))
-        return sum(entry.file.row_count for entry in entries)
-
-    if count := table.snapshots.of_latest(waiting):
+    if count := waiting_row_count(table):
         raise InvalidRequest(
             f"Option bucket is {schema.bucket_setting} and {waiting_rows(count)}, where they would stay: compact the "
             f"table first, then set bucket.{_skipped(schema)}"

@@ -6,10 +6,12 @@ Source: docs/semantics/maintenance.md#branches.
 
 from collections.abc import Callable, Iterable, Mapping, Set
 
-from lakehouse_core.errors import CommitConflict, InvalidRequest, NotFound, SnapshotExpired, shown
+from lakehouse_core.errors import CommitConflict, CorruptTable, InvalidRequest, NotFound, SnapshotExpired, shown
 from lakehouse_core.execution.context import TableContext
+from lakehouse_core.execution.read.waiting import waiting_row_count
 from lakehouse_core.planning.commit.file_changes import FileChanges
 from lakehouse_core.table.branch_base import SnapshotIdentity, identity_of, parse_base
+from lakehouse_core.table.bucketing import may_wait
 from lakehouse_core.table.data_layout import moved_places
 from lakehouse_core.table.manifest import EntryKind
 from lakehouse_core.table.schema import TableSchema
@@ -84,7 +86,7 @@ def _moved(
 
 def schemas_to_copy(table: TableContext, branch: TableContext) -> Mapping[int, bytes]:
     """Return the schemas of the branch that main lacks, by id, rising. Raises InvalidRequest if a schema of both is
-    not the same, or if files would be searched elsewhere.
+    not the same, if files would be searched elsewhere, or if rows of main would wait for ever.
     """
     ids, own_ids = set(table.schemas.ids()), branch.schemas.ids()
     read = branch.store.read_all(map(branch.layout.schema, own_ids))
@@ -98,7 +100,9 @@ def schemas_to_copy(table: TableContext, branch: TableContext) -> Mapping[int, b
                 "the table with the schema that is wanted, and write the rows of this one to it."
             )
     _check_places(table, branch, table.schemas.latest(), branch.schemas.latest())
-    return {id: data for id, data in own.items() if id not in ids}
+    copied = {id: data for id, data in own.items() if id not in ids}
+    _check_nothing_waits(table, branch, copied)
+    return copied
 
 
 def _check_places(table: TableContext, branch: TableContext, schema: TableSchema, own: TableSchema) -> None:
@@ -106,6 +110,22 @@ def _check_places(table: TableContext, branch: TableContext, schema: TableSchema
         raise InvalidRequest(
             f"{table.name}: option {moved[0]} has another value on branch {shown(branch.layout.branch)}, so the files "
             "of the branch would not be found. Nothing was forwarded. Write its rows to a branch of the table as it is."
+        )
+
+
+def _check_nothing_waits(table: TableContext, branch: TableContext, copied: Iterable[int]) -> None:
+    """Raise InvalidRequest if rows of main wait for their buckets and one of the `copied` schemas lets none wait: main
+    has it before the rows of the branch, and could not be read until then.
+    """
+    if not may_wait(table.schemas.latest().bucketing):
+        return
+    placing = next((one for one in map(branch.schemas.schema, copied) if not may_wait(one.bucketing)), None)
+    if placing is not None and (count := waiting_row_count(table)):
+        raise InvalidRequest(
+            f"{table.name}: {count:,} of its rows wait for their buckets, and schema {placing.id} of branch "
+            f"{shown(branch.layout.branch)} sets option bucket to {placing.bucket_setting}, by which none may wait. "
+            "Nothing was forwarded. Compact the table, create a branch of that state, and write the rows of this one "
+            "to it."
         )
 
 
@@ -117,7 +137,17 @@ def removed_before(table: TableContext, changes: Callable[[], FileChanges]) -> l
     planned = changes()
     added = {entry.file.file_name for entry in planned.entries if entry.kind is EntryKind.ADD}
     marks = {entry.file_name for entry in planned.indexes if entry.kind is EntryKind.ADD}
-    return [one.id for one in forwards if _removes(table, one, added, marks)]
+    return [one.id for one in forwards if _removes_unless_expired(table, one, added, marks)]
+
+
+def _removes_unless_expired(table: TableContext, forward: Snapshot, files: Set[str], indexes: Set[str]) -> bool:
+    try:
+        return _removes(table, forward, files, indexes)
+    except (CorruptTable, NotFound):
+        # An expiry may delete its manifests while they are read. No engine looks at what an expired one removed.
+        if table.snapshots.has_expired(forward):
+            return False
+        raise
 
 
 def _removes(table: TableContext, forward: Snapshot, files: Set[str], indexes: Set[str]) -> bool:

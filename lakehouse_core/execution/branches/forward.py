@@ -44,7 +44,10 @@ from lakehouse_core.table.staged_commit import StagedCommit
 _RACES: Final = Retry()
 _AGAIN: Final = "Call fast_forward again, which finds out and completes it; until then the branch cannot be deleted."
 
-
+_EARLIER_CALL: Final = (
+    "An earlier call was interrupted and may go on, so that the branch cannot be renamed or deleted. Write to the "
+    "table, then call fast_forward again, which lets go of the branch."
+)
 _SCHEMAS_TAKEN: Final = "The table has the schemas of the branch already, and not yet its rows."
 
 
@@ -108,10 +111,13 @@ def fast_forward(
             is_overtaken = isinstance(error, _Overtaken) or (
                 isinstance(error, CorruptTable) and _has_moved(table, forwarding)
             )
+            has_ended = True
             with suppress(LakehouseError):
-                end_forwarding(table, branch, forwarding)
+                has_ended = end_forwarding(table, branch, forwarding)
             if is_overtaken and not attempt.is_last:
                 continue
+            if not has_ended and isinstance(error, (CommitConflict, InvalidRequest)):
+                raise type(error)(f"{error} {_EARLIER_CALL}") from error
             raise
         # What cannot be ended now is ended by the next call.
         with suppress(LakehouseError):

@@ -14,6 +14,7 @@ from lakehouse_core.errors import CommitConflict, NotFound, shown
 from lakehouse_core.execution.branches.closing import busy, reopen
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.metadata.roots import has_schema
+from lakehouse_core.metadata.used_names import use_name
 from lakehouse_core.retry import Retry
 from lakehouse_core.table.boundary import BoundaryMark, BranchWork
 
@@ -36,6 +37,8 @@ def begin_forwarding(table: TableContext, branch: TableContext) -> Forwarding:
 
     Raises CommitConflict while another verb works on the branch, NotFound if it was deleted, WriteOutcomeUnknown.
     """
+    # A proof lists main's snapshots again if a branch had a name, also one that Java made, and drops without a plan.
+    use_name(branch.store, branch.layout, table.clock.uuid())
     boundary = branch.snapshots.boundary
     for _ in _TAKING.attempts():
         found, version = boundary.read_versioned()
@@ -57,13 +60,16 @@ def begin_forwarding(table: TableContext, branch: TableContext) -> Forwarding:
     )
 
 
-def end_forwarding(table: TableContext, branch: TableContext, forwarding: Forwarding) -> None:
-    """Remove the record, if no call can publish by it any more and it is still that of this call.
+def end_forwarding(table: TableContext, branch: TableContext, forwarding: Forwarding) -> bool:
+    """Remove the record, if no call can publish by it any more and it is still that of this call. Return False if an
+    earlier call still can.
 
     REQUIRES: the call of `forwarding` has published, or certainly has not and will not.
     """
     if forwarding.is_alone or (table.snapshots.latest_id() or 0) > forwarding.base_id:
         reopen(branch, forwarding.mark)
+        return True
+    return False
 
 
 def forwarding_base(mark: BoundaryMark) -> int:

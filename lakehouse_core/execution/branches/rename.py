@@ -12,6 +12,7 @@ from typing import Final
 
 from lakehouse_core.errors import CommitConflict, InvalidRequest, LakehouseError, NotFound, shown
 from lakehouse_core.execution.branches.closing import (
+    busy,
     check_branch_name,
     check_free,
     close,
@@ -58,6 +59,8 @@ def rename_branch(table: TableContext, name: str, new_name: str, *, dry_run: boo
             f"Branch {shown(name)}: another call gives it the name {shown(new_name)}, or was interrupted. Wait until "
             f"it has ended. If it was interrupted, rename the branch to another name, such as {shown(f'{new_name}-2')}."
         )
+    if before.work not in (None, BranchWork.RENAMING):
+        raise busy(old, before)
     check_free(new)
     if dry_run:
         return

@@ -18,7 +18,8 @@ from lakehouse_core.storage import Call, Fault, FaultKind, FaultyStore, ObjectSt
 from lakehouse_core.table.layout import TableLayout
 from lakehouse_core.table.snapshot import ROLLBACK_TAG
 from tests.execution.branches.test_races import KILLS
-from tests.execution.test_rollback_to import KINDS, ROWS, Place
+from tests.execution.memory_place import MemoryPlace
+from tests.execution.test_rollback_to import COLUMNS, KINDS, ROWS, Place
 from tests.pairs import in_turn
 
 Rows = list[tuple[Any, ...]]
@@ -196,6 +197,31 @@ def test_what_cannot_be_forwarded_is_refused_and_changes_nothing(
     assert {info.key: place.store.read(info.key) for info in place.store.list("")} == before
 
 
+def test_no_bucket_count_comes_to_a_table_whose_rows_wait_for_their_buckets() -> None:
+    """With it the table could not be read between the schema and the snapshot."""
+    place = MemoryPlace(COLUMNS, (["k"], [], {"bucket": "-2"}), {})
+    table = place.table()
+    table.write(ROWS)
+    table.create_branch("b", at=1)
+    table.branch("b").compact()
+    table.branch("b").alter(lc.SetOption("bucket", "1"))
+    before = {info.key: place.store.read(info.key) for info in place.store.list("")}
+
+    for dry_run in (True, False):
+        with pytest.raises(
+            lc.InvalidRequest, match=r"8 of its rows wait.*schema 1 of branch 'b' sets option bucket to 1"
+        ):
+            place.table().fast_forward("b", dry_run=dry_run)
+
+    assert {info.key: place.store.read(info.key) for info in place.store.list("")} == before
+    table.compact()
+    table.create_branch("c", at=2)
+    table.branch("c").alter(lc.SetOption("bucket", "1"))
+    table.branch("c").write([{"k": 60, "p": 0, "v": "c"}])
+    place.table().fast_forward("c")
+    assert rows_of(place.table()) == rows_of(table.branch("c"))
+
+
 def test_a_branch_is_not_forwarded_to_itself_or_to_another_branch() -> None:
     place = Lines()
 
@@ -232,6 +258,32 @@ def test_files_that_come_back_are_kept_by_a_tag_from_the_expiry_of_other_engines
     expire(place.table())
     assert place.table().tags() == []
     place.check_sound()
+
+
+def test_an_earlier_fast_forward_may_expire_while_its_changes_are_read() -> None:
+    made = Lines()
+    made.branch().overwrite([{"k": 1, "p": 1, "v": "c"}], dynamic=False)
+    made.table().fast_forward("b")
+    made.branch().rollback_to(1)
+    made.table().fast_forward("b")
+    made.branch().rollback_to(3)
+    earlier = made.table().snapshots()[-2].delta_manifest_list
+    counting = FaultyStore(made.copy().store)
+    forward(made.copy().table(counting))
+    reads = [call.number for call in counting.calls if call.key.endswith(f"/{earlier}")]
+    assert reads
+    for number in reads:
+        place = made.copy()
+
+        def interrupt(call: Call, number: int = number, place: Lines = place) -> None:
+            if call.number == number:
+                clock = VirtualClock(seed=3, now_millis=place.clock.now_millis())
+                expire(Catalog(place.store, clock=clock).table("db.t"))
+
+        forward(place.table(FaultyStore(place.store, on_call=interrupt)))
+
+        assert rows_of(place.table()) == rows_of(place.branch()), number
+        place.check_sound()
 
 
 @pytest.mark.parametrize("producer", ["none", "input", "lookup"])
@@ -466,6 +518,62 @@ def test_an_expiry_finds_the_files_that_main_takes_over_from_a_branch_while_it_r
             assert rows_of(place.table()) == expected, number
         place.check_sound()
         finish(place)
+
+
+@pytest.mark.parametrize("maker", ["this package", "java"])
+def test_an_expiry_finds_the_files_that_main_takes_over_from_a_branch_that_java_then_drops(maker: str) -> None:
+    """Java drops the folder of a branch without a plan, so neither branches nor plans change while roots are read."""
+    made = Lines()
+    if maker == "java":
+        made.store.delete([f"db.db/t/{TableLayout('b').used_name}"])
+    made.branch().overwrite([{"k": 1, "p": 1, "v": "c"}], dynamic=False)
+    made.branch().rollback_to(2)
+    made.branch().write([{"k": 25, "p": 1, "v": "d"}])
+    expected = rows_of(made.branch())
+    counting = FaultyStore(made.copy().store)
+    expire(made.copy().branch(counting))
+    keys = [call.key for call in counting.calls]
+    first = keys.index("db.db/t/snapshot")
+    for number in range(first + 2, keys.index("db.db/t/branch", first) + 2):
+        place = made.copy()
+
+        def interrupt(call: Call, number: int = number, place: Lines = place) -> None:
+            if call.number == number:
+                clock = VirtualClock(seed=3, now_millis=place.clock.now_millis())
+                forward(Catalog(place.store, clock=clock).table("db.t"))
+                place.store.delete([info.key for info in place.store.list("db.db/t/branch/branch-b")])
+
+        expire(place.branch(FaultyStore(place.store, on_call=interrupt)))
+
+        assert rows_of(place.table()) == expected, number
+        place.check_sound()
+
+
+def test_a_refused_call_tells_what_ends_the_record_of_a_killed_one_and_a_refused_rename_uses_no_name() -> None:
+    made = Lines()
+    boundary = f"db.db/t/{TableLayout('b').boundary}"
+    counting = FaultyStore(made.copy().store)
+    forward(made.copy().table(counting))
+    number = next(call.number for call in counting.calls if call.key == boundary and call.writes)
+    with pytest.raises(ProcessDied):
+        forward(made.table(FaultyStore(made.store, [Fault(at=number, kind=FaultKind.DIE_AFTER)])))
+    alter_main(made.table())
+    for _ in range(2):
+        with pytest.raises(lc.CommitConflict, match="a verb is forwarding it"):
+            rename_branch(made.table())
+
+    with pytest.raises(
+        lc.InvalidRequest,
+        match=r"both were altered.*cannot be renamed or deleted. Write to the table, then call fast_f",
+    ):
+        forward(made.table())
+
+    write_main(made.table())
+    with pytest.raises(lc.CommitConflict) as told:
+        forward(made.table())
+    assert "cannot be renamed" not in str(told.value)
+    rename_branch(made.table())
+    assert made.table().branches()[0].name == "c"
 
 
 def test_the_record_of_what_a_branch_continues_is_parsed_whole_or_refused() -> None:
