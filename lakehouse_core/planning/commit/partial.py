@@ -3,7 +3,8 @@
 Source: docs/semantics/commit.md#conflict-detection.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import TypeAlias
 
 from lakehouse_core.planning.commit.conflicts import Conflict
@@ -16,6 +17,8 @@ from lakehouse_core.table.schema import TableSchema
 
 # By partition and bucket.
 NumberedAbove: TypeAlias = Mapping[tuple[bytes, int], int]
+# By partition and bucket (None: all), the names of the files in conflicts; among them None: all files.
+_Hits: TypeAlias = Mapping[tuple[bytes, int | None], Set[str | None]]
 
 
 def compactions_that_fit(
@@ -29,7 +32,7 @@ def compactions_that_fit(
     conflicts of the others. `overtaken`: conflicts that are known already.
     """
     found = list(overtaken)
-    left = [message for message in messages if not any(_is_hit(message, conflict) for conflict in found)]
+    left = _unhit(messages, found)
     while left:
         conflicts = conflicts_of(compact_changes(left), live, schema, indexes)
         if not conflicts:
@@ -37,7 +40,7 @@ def compactions_that_fit(
         conflicts += _torn(left, conflicts)
         conflicts += _with_moves(left, conflicts)
         found.extend(conflicts)
-        left = [message for message in left if not any(_is_hit(message, conflict) for conflict in conflicts)]
+        left = _unhit(left, conflicts)
     return left, found
 
 
@@ -70,13 +73,27 @@ def _with_moves(messages: Iterable[CommitMessage], conflicts: Sequence[Conflict]
     return [Conflict(partition=one.partition, bucket=None, reason=one.reason) for one in hit.values()]
 
 
-def _is_hit(message: CommitMessage, conflict: Conflict) -> bool:
-    """Return whether the conflict concerns the message; in an append table many messages share one bucket."""
-    if message.partition != conflict.partition or conflict.bucket not in (None, message.bucket):
-        return False
-    names = {file.file_name for file in (*message.compact_before, *message.compact_after)}
-    names |= {file.file_name for file in (*message.compact_new_index_files, *message.compact_deleted_index_files)}
-    return conflict.file_name is None or conflict.file_name in names
+def _unhit(messages: Iterable[CommitMessage], conflicts: Iterable[Conflict]) -> list[CommitMessage]:
+    hits = _by_place(conflicts)
+    return [message for message in messages if not _is_hit(message, hits)]
+
+
+def _by_place(conflicts: Iterable[Conflict]) -> _Hits:
+    found: dict[tuple[bytes, int | None], set[str | None]] = defaultdict(set)
+    for conflict in conflicts:
+        found[conflict.partition, conflict.bucket].add(conflict.file_name)
+    return found
+
+
+def _is_hit(message: CommitMessage, hits: _Hits) -> bool:
+    """Return whether a conflict concerns the message; in an append table many messages share one bucket."""
+    places = ((message.partition, None), (message.partition, message.bucket))
+    names = [hits[place] for place in places if place in hits]
+    if not names or any(None in found for found in names):
+        return bool(names)
+    own = {file.file_name for file in (*message.compact_before, *message.compact_after)}
+    own |= {file.file_name for file in (*message.compact_new_index_files, *message.compact_deleted_index_files)}
+    return not all(own.isdisjoint(found) for found in names)
 
 
 def _torn(messages: Iterable[CommitMessage], conflicts: Sequence[Conflict]) -> list[Conflict]:
@@ -84,25 +101,30 @@ def _torn(messages: Iterable[CommitMessage], conflicts: Sequence[Conflict]) -> l
 
     Other engines keep an object because of the entry of its first segment; without that entry it is an orphan for them.
     """
-    hit: list[CommitMessage] = []
-    spared: list[CommitMessage] = []
+    hits = _by_place(conflicts)
+    lost: set[tuple[bytes, str]] = set()
+    spared = []
     for message in messages:
-        (hit if any(_is_hit(message, conflict) for conflict in conflicts) else spared).append(message)
+        objects = _shared_objects(message)
+        if _is_hit(message, hits):
+            lost |= objects
+        elif objects:
+            spared.append((message, objects))
     found: list[Conflict] = []
-    while torn := [each for each in spared if not _shared_objects([each]).isdisjoint(_shared_objects(hit))]:
-        hit += torn
-        spared = [message for message in spared if message not in torn]
+    while torn := [each for each in spared if not each[1].isdisjoint(lost)]:
+        spared = [each for each in spared if each[1].isdisjoint(lost)]
+        lost = set().union(*(objects for _, objects in torn))
         found += [
             Conflict(
                 partition=message.partition,
                 bucket=message.bucket,
                 reason="its changelog is in one file with that of a bucket that another commit changed",
             )
-            for message in torn
+            for message, _ in torn
         ]
     return found
 
 
-def _shared_objects(messages: Iterable[CommitMessage]) -> set[tuple[bytes, str]]:
-    files = ((message.partition, file.file_name) for message in messages for file in message.compact_changelog_files)
-    return {(partition, object_name(name)) for partition, name in files if segment_format(name) is not None}
+def _shared_objects(message: CommitMessage) -> set[tuple[bytes, str]]:
+    names = (file.file_name for file in message.compact_changelog_files)
+    return {(message.partition, object_name(name)) for name in names if segment_format(name) is not None}

@@ -1,5 +1,6 @@
 """Compactions that another commit overtook: what still fits is committed, but for what shares an object with them."""
 
+from time import process_time
 from typing import Any
 
 from lakehouse_core.planning.commit.partial import compactions_that_fit
@@ -32,6 +33,26 @@ def test_a_compaction_goes_on_in_the_buckets_that_nobody_changed() -> None:
 
     assert left == [messages[0]]
     assert [(one.bucket, one.reason.split()[0]) for one in lost] == [(1, "b"), (2, "z")]
+
+
+def test_the_cost_of_losing_every_file_of_every_bucket_grows_with_the_files() -> None:
+    def seconds(buckets: int) -> float:
+        messages = [
+            message(
+                bucket=bucket,
+                total_buckets=buckets,
+                compact_before=tuple(data_file(f"{bucket}-{number}", 1, 9) for number in range(10)),
+                compact_changelog_files=(data_file(f"compacted-changelog-{bucket}$0-10.cc-parquet"),),
+            )
+            for bucket in range(buckets)
+        ]
+        began = process_time()
+        left, lost = compactions_that_fit(messages, [], key_schema(bucket=str(buckets)))
+        assert (left, len(lost)) == ([], 10 * buckets)
+        return process_time() - began
+
+    few = min(seconds(100) for _ in range(5))
+    assert min(seconds(800) for _ in range(3)) < 24 * few
 
 
 def test_of_an_append_table_only_the_pack_that_lost_a_file_is_given_up() -> None:
