@@ -309,17 +309,27 @@ def _check_restored_later(step: RestoreStep, state: StepState) -> None:
 
 
 def _check_none_waits(step: AppendStep | OverwriteStep, changes: FileChanges, state: StepState) -> None:
-    """Raise CommitConflict for rows in buckets beside others that wait, if no compaction would move these before."""
-    if may_wait(state.schema.bucketing):
-        return
+    """Raise CommitConflict for rows in buckets beside others that wait: a compaction would move these above them, or,
+    if `bucket` is a number now, none would move them at all.
+    """
     removed = {file_identifier(entry) for entry in changes.entries if entry.kind is EntryKind.DELETE}
     left = (entry for entry in state.live or () if not is_placed(entry.bucket))
-    waiting = sum(entry.file.row_count for entry in left if file_identifier(entry) not in removed)
-    if waiting:
+    waiting = [entry for entry in left if file_identifier(entry) not in removed]
+    if not waiting:
+        return
+    count = waiting_rows(sum(entry.file.row_count for entry in waiting))
+    where = f"{_name(step.staged)}: {count} in the partitions of the new rows"
+    if not may_wait(state.schema.bucketing):
         raise CommitConflict(
-            f"{_name(step.staged)}: {waiting_rows(waiting)} in the partitions of the new rows, and the table's option "
-            f"bucket is {state.schema.bucket_setting}, so no compaction would move them first. Nothing was applied: "
-            f"set bucket to {POSTPONE_BUCKET}, compact the table, set bucket again, and stage the data again."
+            f"{where}, and the table's option bucket is {state.schema.bucket_setting}, so no compaction would move "
+            f"them first. Nothing was applied: set bucket to {POSTPONE_BUCKET}, compact the table, set bucket again, "
+            "and stage the data again."
+        )
+    placed = {entry.partition for entry in changes.entries if entry.kind is EntryKind.ADD and is_placed(entry.bucket)}
+    if any(entry.partition in placed for entry in waiting):
+        raise CommitConflict(
+            f"{where}, which were staged for buckets before the table's option bucket was {POSTPONE_BUCKET}. The rows "
+            "that wait came earlier and would replace them. Nothing was applied: stage the data again."
         )
 
 
