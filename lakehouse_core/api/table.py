@@ -167,7 +167,10 @@ class Table:
         return table_records.committers(self._context)
 
     def content_snapshot_id(self) -> int | None:
-        """Return the newest snapshot that changed rows, expired or not. A compaction does not change rows."""
+        """Return the newest snapshot that changed rows, expired or not.
+
+        A compaction does not change rows, unless it moves rows into their buckets that no read had before.
+        """
         return table_records.content_snapshot_id(self._context)
 
     def manifests(self, *, at: ReadPoint = LATEST) -> records.Records[records.ManifestRecord]:

@@ -34,7 +34,7 @@ from lakehouse_core.api.records import (
 )
 from lakehouse_core.api.system.tables import SystemSource, SystemTable, system_table
 from lakehouse_core.display import page
-from lakehouse_core.errors import InvalidRequest, shown
+from lakehouse_core.errors import CorruptTable, InvalidRequest, NotFound, shown
 from lakehouse_core.execution.commit.check import refusals
 from lakehouse_core.execution.commit.replay import ledger_at
 from lakehouse_core.execution.context import TableContext
@@ -43,8 +43,11 @@ from lakehouse_core.execution.read.state import ReadState, read_at
 from lakehouse_core.format.data_types import type_to_sql
 from lakehouse_core.format.stored import check_text
 from lakehouse_core.metadata.staged_commits import all_kept
+from lakehouse_core.planning.commit.ledger import CONTENT_KINDS
 from lakehouse_core.planning.commit.ledger import content_snapshot_id as newest_content_id
 from lakehouse_core.planning.read.read_point import AtSnapshot, ReadPoint, checked_point
+from lakehouse_core.table.bucketing import is_placed, may_wait
+from lakehouse_core.table.commit_message import CommitKind
 from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.snapshot import Snapshot
 
@@ -160,7 +163,28 @@ def content_snapshot_id(table: TableContext) -> int | None:
     latest = table.snapshots.latest()
     if latest is None:
         return None
-    return newest_content_id(table.snapshots.newest_first(latest), ledger_at(table.snapshots, latest))
+    changed = (
+        one.id
+        for one in table.snapshots.newest_first(latest)
+        if one.commit_kind in CONTENT_KINDS or _moves_rows(table, one)
+    )
+    return newest_content_id(next(changed, None), ledger_at(table.snapshots, latest))
+
+
+def _moves_rows(table: TableContext, snapshot: Snapshot) -> bool:
+    """Return whether a compaction brought rows that waited into their buckets, where reads have them."""
+    if snapshot.commit_kind is not CommitKind.COMPACT or not may_wait(
+        table.schemas.schema(snapshot.schema_id).bucketing
+    ):
+        return False
+    try:
+        delta = table.manifests.delta(snapshot)
+    except (CorruptTable, NotFound):
+        if not table.snapshots.has_expired(snapshot):
+            raise
+        return True
+    # Old writers do not tell the lowest bucket.
+    return any(manifest.min_bucket is None or not is_placed(manifest.min_bucket) for manifest in delta)
 
 
 @names_table

@@ -87,7 +87,9 @@ class TableState:
 
     @property
     def content_version(self) -> str:
-        """The data version: the newest snapshot that changed rows. Compactions change none, so they do not count."""
+        """The data version: the newest snapshot that changed rows. Of compactions those count that move waiting rows
+        to where reads have them.
+        """
         return self.version_at(self.content_snapshot_id or 0)
 
     def version_at(self, snapshot_id: int) -> str:

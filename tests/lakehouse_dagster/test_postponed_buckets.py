@@ -7,6 +7,7 @@ import dagster as dg
 import pytest
 
 from lakehouse_dagster.automation.sensors import look_at, run_requests
+from lakehouse_dagster.page import latest_checks
 from lakehouse_dagster.testing import ReadyLake, ready_lake
 from tests.lakehouse_dagster.shop import ShopFeed, orders, shop_lake
 
@@ -46,3 +47,38 @@ def test_a_row_that_waits_is_moved_and_nothing_else_is_rewritten(ready: ReadyLak
     table = ready.table(TABLE)
     assert sorted(row["id"] for row in table.scan().to_arrow().to_pylist()) == [0, 1, 2, 3, 4]
     assert there < {file.file_name for file in table.files()}
+
+
+def test_rows_that_wait_are_not_missing_and_to_move_them_is_a_new_version_for_what_reads_the_table(
+    ready: ReadyLake,
+) -> None:
+    key = ready.lake.table_key(ready.lake.table(TABLE))
+
+    def shown() -> tuple[str, bool, str]:
+        event = ready.instance.get_latest_materialization_event(key)
+        assert event is not None
+        assert event.asset_materialization is not None
+        check = latest_checks(ready.instance, key, ["source_row_count"])["source_row_count"].evaluation
+        return (event.asset_materialization.tags or {})["dagster/data_version"], check.passed, str(check.description)
+
+    def check() -> bool:
+        return dg.materialize(
+            [*(ready.definitions.assets or ()), *(ready.definitions.asset_checks or ())],
+            selection=dg.AssetSelection.checks(dg.AssetCheckKey(key, "source_row_count")),
+            resources=dict(ready.definitions.resources or {}),
+            instance=ready.instance,
+        ).success
+
+    ready.ingest("2013-01-01", "2013-01-02")
+    before, *waiting = shown()
+    assert waiting == [True, "0 rows and 4 that wait for a compaction, the source makes 3 through 2013-01-02"]
+    assert ready.maintain().success
+    assert check()
+    after, *moved = shown()
+    assert moved == [True, "3 rows, the source makes 3 through 2013-01-02"]
+    assert after != before
+    assert ready.maintain().success
+    assert shown()[0] == after
+    ready.table(TABLE).overwrite([])
+    ready.ingest("2013-01-03")
+    assert shown()[1:] == (False, "0 rows and 2 that wait for a compaction, the source makes 4 through 2013-01-03")

@@ -31,7 +31,8 @@ YOUNG_DAYS = 7
 _VERSION = 1
 _DAY_MILLIS = 86_400_000
 _LETTERS = {CommitKind.APPEND: "A", CommitKind.COMPACT: "C", CommitKind.OVERWRITE: "O", CommitKind.ANALYZE: "S"}
-_CONTENT = (CommitKind.APPEND, CommitKind.OVERWRITE)
+# Compactions and statistics change no row, but for compactions that bring waiting rows into their buckets.
+CONTENT_KINDS = (CommitKind.APPEND, CommitKind.OVERWRITE)
 _KINDS = {letter: kind for kind, letter in _LETTERS.items()}
 
 
@@ -142,15 +143,14 @@ def rebuilt(start: Ledger, later: Iterable[Snapshot]) -> Ledger:
     return ledger
 
 
-def content_snapshot_id(newest_first: Iterable[Snapshot], ledger: Ledger) -> int | None:
+def content_snapshot_id(newest_live: int | None, ledger: Ledger) -> int | None:
     """Return the id of the newest snapshot that changed rows, which may have expired; None if it is unknown.
 
-    `newest_first` are the live snapshots, of which no more are taken than needed; `ledger` is that of the latest.
-    Compactions and statistics change no row.
+    `newest_live`: the newest of them that is live. `ledger`: that of the latest snapshot.
     """
-    live = next((snapshot.id for snapshot in newest_first if snapshot.commit_kind in _CONTENT), None)
-    noted = [made for entry in ledger.entries.values() for kind, made in entry.snapshots.items() if kind in _CONTENT]
-    return max([*noted, *([] if live is None else [live])], default=None)
+    kinds = CONTENT_KINDS
+    noted = [made for entry in ledger.entries.values() for kind, made in entry.snapshots.items() if kind in kinds]
+    return max([*noted, *([] if newest_live is None else [newest_live])], default=None)
 
 
 def _entry(identifier: Any, snapshots: Any, day: Any) -> LedgerEntry:

@@ -122,6 +122,20 @@ def test_rows_are_read_once_a_compaction_has_moved_them(tmp_path: Path) -> None:
     assert table.compact().noop_reason is not None
 
 
+def test_a_compaction_that_moves_rows_is_the_newest_change_of_rows_and_no_other_is(tmp_path: Path) -> None:
+    table = table_of(tmp_path, **AT_ONCE)
+    write(table, rows(1))
+    table.compact()
+    write(table, rows(2))
+    table.compact()
+    moved = table.content_snapshot_id()
+    table.compact(full=True)
+    table.compact_manifests()
+    table.alter(lc.SetOption("bucket", "1"))
+
+    assert (moved, table.content_snapshot_id(), table.snapshots()[-1].id) == (4, 4, 6)
+
+
 def test_a_dry_run_tells_of_the_rows_that_would_be_moved(tmp_path: Path) -> None:
     table = table_of(tmp_path)
     write(table, rows(1, 2))
