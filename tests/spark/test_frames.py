@@ -1,6 +1,7 @@
 """Frames in queries of Spark: what a filter on a frame does not open, and what Spark knows of a frame's size."""
 
 import datetime
+import json
 from decimal import Decimal
 
 import pyarrow as pa
@@ -100,7 +101,9 @@ KEYS = {
 }
 
 
-@pytest.mark.parametrize("is_merged", [False, True], ids=["Spark's reader", "tasks"])
+@pytest.mark.parametrize(
+    "is_merged", [False, pytest.param(True, marks=pytest.mark.long)], ids=["Spark's reader", "tasks"]
+)
 def test_partitions_of_each_type_have_the_same_values_on_spark(spark, catalog, is_merged):
     table = catalog.create_table(
         "db.t",
@@ -183,6 +186,57 @@ def test_a_partition_column_with_nanoseconds_is_not_cut_to_a_constant(spark, cat
     assert "AS t#" not in plan
 
 
+def test_a_time_that_is_left_out_hinders_no_partition(spark, catalog):
+    """Spark has no TIME."""
+    table = catalog.create_table(
+        "db.t",
+        {"t": "TIME(3)", "h": "INT", "id": "INT NOT NULL"},
+        partition_keys=["t", "h"],
+        options={"bucket": "-1", **SMALL_TASKS},
+    )
+    table.write([{"t": datetime.time(hour), "h": hour, "id": hour} for hour in (1, 2)])
+
+    frame = frame_of_tasks(table.scan(columns=["id", "h"]), spark)
+
+    assert sorted(map(tuple, frame.where("h = 2").collect())) == [(2, 2)]
+
+
+def test_columns_that_differ_by_case_alone_are_read_in_partitions_of_any_size(spark, catalog, tmp_path):
+    """Our tables have none. Spark finds columns by names without case."""
+    catalog.create_table(
+        "db.t",
+        {"k": "STRING", "id": "INT", "v": "INT"},
+        partition_keys=["k"],
+        options={"bucket": "-1", **SMALL_TASKS},
+    )
+    file = next(tmp_path.rglob("schema/schema-0"))
+    document = json.loads(file.read_text().replace('"v"', '"ID"'))
+    # Of the file as we wrote it.
+    del document["lakehouseCrc32"]
+    file.write_text(json.dumps(document))
+    table = lc.connect(str(tmp_path / "a warehouse, 100%")).table("db.t")
+    table.write([{"k": "a", "id": 1, "ID": 2}, {"k": "b", "id": 3, "ID": 4}])
+
+    by_spark, here = both(table.scan(), spark)
+
+    assert by_spark == here
+    assert len(here) == 2
+
+
+def test_frames_of_partitions_take_no_more_tasks_than_one_frame(spark, catalog, monkeypatch):
+    monkeypatch.setattr(frames, "core_count", lambda _: 3)
+    table = daily(catalog, bucket="4", **{"source.split.target-size": "1 gb"})
+    table.write([{"dt": day, "id": id_, "v": 0} for day in DAYS for id_ in range(40)])
+    table.compact(full=True)
+
+    apart = frame_of_tasks(table.scan(), spark)
+    together = frame_of_tasks(table.scan(), spark, constants=False)
+
+    assert "2013-01-02 AS dt" in plan_of(apart)
+    # A partition leaves at most one task half empty.
+    assert apart.rdd.getNumPartitions() <= together.rdd.getNumPartitions() + len(DAYS)
+
+
 def test_a_version_of_spark_with_another_index_of_files_reads_the_same_rows(spark, catalog, monkeypatch):
     def missing(*_, **__):
         raise Py4JError("Constructor InMemoryFileIndex does not exist")
@@ -195,6 +249,7 @@ def test_a_version_of_spark_with_another_index_of_files_reads_the_same_rows(spar
     assert "PartitionFilters" not in plan_of(table.scan().to_spark(spark).where("dt = DATE '2013-01-02'"))
 
 
+@pytest.mark.long
 def test_at_most_so_many_partitions_have_frames_of_their_own(spark, catalog, monkeypatch):
     monkeypatch.setattr(frames, "_MOST_FRAMES", 2)
     table = daily(catalog, merged=DAYS)
@@ -214,6 +269,7 @@ def test_partitions_that_fill_no_task_share_a_frame(spark, catalog):
     assert plan_of(table.scan().to_spark(spark)).count("MapInArrow (") == 1
 
 
+@pytest.mark.long
 def test_a_scan_of_partition_columns_alone_and_one_with_a_limit_are_the_same_on_spark(spark, catalog):
     table = daily(catalog, merged=DAYS[:2])
 
@@ -223,6 +279,7 @@ def test_a_scan_of_partition_columns_alone_and_one_with_a_limit_are_the_same_on_
     assert table.scan(limit=3).to_spark(spark).count() == 3
 
 
+@pytest.mark.long
 def test_the_small_one_of_two_frames_is_broadcast_on_either_side(spark, catalog):
     large = catalog.create_table("db.large", {"id": "BIGINT", "v": "BIGINT"}, options={"bucket": "-1"})
     large.write(pa.table({"id": range(1_000_000), "v": range(1_000_000)}))

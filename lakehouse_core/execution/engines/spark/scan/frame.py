@@ -5,9 +5,9 @@ because a filter above them would reach only Spark's reader; of Python tasks it 
 Only Python tasks read changes.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
-from functools import partial, reduce
+from functools import partial
 from itertools import chain
 from typing import Any, Final, Protocol, TypeAlias
 
@@ -22,7 +22,7 @@ from lakehouse_core.execution.engines.spark.batches import exchanged
 from lakehouse_core.execution.engines.spark.failures import translated
 from lakehouse_core.execution.engines.spark.runtime import worker_runtime
 from lakehouse_core.execution.engines.spark.scan.conditions import atomic, condition, constant
-from lakehouse_core.execution.engines.spark.scan.native import is_exact, native_frame, native_tasks
+from lakehouse_core.execution.engines.spark.scan.native import differ_without_case, is_exact, native_frame, native_tasks
 from lakehouse_core.execution.engines.spark.session import core_count
 from lakehouse_core.execution.engines.spark.types import exchange_schema, spark_schema
 from lakehouse_core.execution.read.incremental_scan import IncrementalPlan, task_changes
@@ -76,8 +76,18 @@ def read_frame(session: SparkSession, plan: ScanPlan) -> DataFrame:
             branches.append(frame.select(*map(in_backquotes, plan.columns)))
         if others or not native:
             branches += _task_frames(session, plan, others)
-        frame = reduce(lambda one, other: one.unionByName(other), branches)
+        frame = _union(branches)
         return frame if plan.limit is None else frame.limit(plan.limit)
+
+
+def _union(frames: Sequence[DataFrame]) -> DataFrame:
+    """Return the rows of frames of the same columns in the same order. Spark looks through the parts of each union
+    again, so halves are joined.
+    """
+    if len(frames) == 1:
+        return frames[0]
+    middle = len(frames) // 2
+    return _union(frames[:middle]).union(_union(frames[middle:]))
 
 
 def _task_frames(session: SparkSession, plan: ScanPlan, tasks: Group) -> Iterator[DataFrame]:
@@ -89,16 +99,17 @@ def _task_frames(session: SparkSession, plan: ScanPlan, tasks: Group) -> Iterato
     told = [ROW_KIND_FIELD, *fields] if plan.with_row_kinds else fields
     keys = [field for field in fields if field.name in plan.schema.partition_keys and is_exact(field)]
     read = [field for field in told if field not in keys]
-    cores = core_count(session)
+    # Of all tasks: a frame of its own takes no more Spark tasks for a partition.
+    target = _target_bytes([[task] for task in tasks], core_count(session)) if tasks else 0
 
     def frame(group: Group, columns: Sequence[DataField]) -> DataFrame:
-        groups = packed_groups([[task] for task in largest_first(group)], cores)
+        groups = _packed([[task] for task in largest_first(group)], target)
         rows = partial(group_rows, table=plan.table, snapshot_id=plan.snapshot_id)
         return task_frame(session, groups, columns, rows)
 
-    alone = _large_partitions(tasks, cores) if keys and read else {}
+    alone = _large_partitions(tasks, target) if keys and read and differ_without_case(told) else {}
     for partition, group in alone.items():
-        constants = _constants(partition, plan.schema)
+        constants = _constants(partition, plan.schema, keys)
         yield frame(group, read).select(
             [constants[one.name] if one in keys else sf.col(in_backquotes(one.name)) for one in told]
         )
@@ -107,28 +118,26 @@ def _task_frames(session: SparkSession, plan: ScanPlan, tasks: Group) -> Iterato
         yield frame(others, told)
 
 
-def _constants(partition: bytes, schema: TableSchema) -> dict[str, Column]:
-    """Return the values of a partition as columns that may be null, as columns of a read are."""
+def _constants(partition: bytes, schema: TableSchema, keys: Collection[DataField]) -> dict[str, Column]:
+    """Return the values of these keys of a partition as columns that may be null, as columns of a read are."""
     fields = schema.partition_fields
     values = deserialize_row(partition, [field.type for field in fields])
     always = sf.lit(0) == sf.lit(0)
     return {
         field.name: sf.when(always, constant(value, atomic(field.type))).alias(field.name)
         for field, value in zip(fields, values, strict=True)
+        if field in keys
     }
 
 
-def _large_partitions(tasks: Group, cores: int) -> dict[bytes, list[ReadTask]]:
-    """Return the tasks of the largest partitions, at most 64, of those that fill a Spark task by themselves."""
+def _large_partitions(tasks: Group, target_bytes: int) -> dict[bytes, list[ReadTask]]:
+    """Return the tasks of the largest partitions, at most 64, of those of at least so many bytes of files."""
     of_partition: dict[bytes, list[ReadTask]] = {}
     for task in tasks:
         of_partition.setdefault(task.split.partition, []).append(task)
     sizes = {partition: sum(one.split.size_bytes for one in own) for partition, own in of_partition.items()}
-    target = _target_bytes([[task] for task in tasks], cores) if tasks else 0
-    large = [
-        partition for partition in sorted(sizes, key=sizes.__getitem__, reverse=True) if sizes[partition] >= target
-    ]
-    return {partition: of_partition[partition] for partition in large[:_MOST_FRAMES]}
+    largest = sorted(sizes, key=sizes.__getitem__, reverse=True)[:_MOST_FRAMES]
+    return {partition: of_partition[partition] for partition in largest if sizes[partition] >= target_bytes}
 
 
 def changes_frame(session: SparkSession, plan: IncrementalPlan) -> DataFrame:
@@ -221,11 +230,15 @@ def packed_groups(groups: Sequence[Group], cores: int) -> list[Group]:
     """Return the splits of each Spark task, in order, without dividing a group. Small groups share a task as long as
     all cores have work.
     """
+    return _packed(groups, _target_bytes(groups, cores)) if groups else []
+
+
+def _packed(groups: Sequence[Group], target_bytes: int) -> list[Group]:
     if not groups:
         return []
     sizes = [sum(task.split.size_bytes for task in group) for group in groups]
     open_cost = groups[0][0].schema.table_options.split_open_cost_bytes
-    bins = pack(groups, sizes, target_bytes=_target_bytes(groups, cores), open_cost_bytes=open_cost)
+    bins = pack(groups, sizes, target_bytes=target_bytes, open_cost_bytes=open_cost)
     return [list(chain.from_iterable(one)) for one in bins]
 
 

@@ -55,7 +55,7 @@ def native_tasks(session: SparkSession, tasks: Sequence[ReadTask], fields: Seque
 def is_native(task: ReadTask, fields: Sequence[DataField]) -> bool:
     """Return whether Spark's own reader gives exactly the task's rows of these columns."""
     is_plain = task.split.raw and not task.with_row_kinds and task.store.scheme in _SCHEMES and not task.split.deletions
-    if not is_plain or not all(map(is_exact, fields)):
+    if not is_plain or not all(map(is_exact, fields)) or not differ_without_case(fields):
         return False
     if _PATTERN.search(f"{task.store.root}/{task.split.folder}"):
         return False
@@ -111,6 +111,11 @@ def _files(tasks: Iterable[ReadTask]) -> Iterator[LocatedFile]:
             yield LocatedFile(store.uri(key), task.split.partition)
 
 
+def differ_without_case(fields: Sequence[DataField]) -> bool:
+    """Return whether Spark, which ignores the case of names, takes no column for another one."""
+    return len({field.name.casefold() for field in fields}) == len(fields)
+
+
 def is_exact(field: DataField) -> bool:
     """Return whether Spark reads all values of the type without loss."""
     roots = atomic_parts(field.type)
@@ -121,7 +126,7 @@ def _is_plain(file: DataFile, schema: TableSchema, fields: Sequence[DataField]) 
     """Return whether Spark finds the columns in the file by name and type, or rightly reads missing ones as nulls."""
     if file.external_path is not None or not file.file_name.endswith(".parquet"):
         return False
-    if file.file_name.startswith(_HIDDEN) or len(set(map(str.casefold, schema.column_names))) < len(schema.fields):
+    if file.file_name.startswith(_HIDDEN) or not differ_without_case(schema.fields):
         return False
     by_id = {field.id: field for field in schema.fields}
     for field in fields:

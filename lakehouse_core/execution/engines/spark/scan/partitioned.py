@@ -90,7 +90,10 @@ def _relation(
     jsession: Any = session._jsparkSession
     jvm: Any = session._jvm
     sources, scala = jvm.org.apache.spark.sql.execution.datasources, jvm.org.apache.spark.api.python.PythonUtils
-    new_path, nothing = jvm.org.apache.hadoop.fs.Path, jvm.scala.Option.empty()
+    nothing = jvm.scala.Option.empty()
+    # One call for all of them, of which there may be tens of thousands.
+    texts = jvm.org.apache.commons.lang3.StringUtils.split("\n".join(addresses), "\n")
+    paths = jvm.org.apache.hadoop.util.StringUtils.stringToPath(texts)
     # Constants: Spark runs no job for them.
     rows = values._jdf.queryExecution().executedPlan().executeCollect()
     keys, columns = (jsession.parseDataType(one.json()) for one in (values.schema, stored))
@@ -99,7 +102,7 @@ def _relation(
     given = scala.toScalaMap(dict(options))
     index = sources.InMemoryFileIndex(
         jsession,
-        scala.toSeq(list(map(new_path, addresses))),
+        jvm.scala.collection.immutable.ArraySeq.unsafeWrapArray(paths),
         given,
         nothing,
         getattr(getattr(sources, "NoopCache$"), "MODULE$"),
