@@ -46,10 +46,12 @@ class Scan(ArrowRows):
             return self._asked
         return {**self._asked, "snapshot_id": plan.snapshot_id, "splits": plan.facts()["splits"]}
 
-    @property
-    def is_of_latest(self) -> bool:
-        """Whether the request names no snapshot, tag or time, so that the rows are those of the latest snapshot."""
-        return self._asked.get("at") is None and not self._asked.get("options")
+    def is_of_latest(self, table: TableContext) -> bool:
+        """Whether the rows are those of the latest snapshot of this table: the request names no snapshot, tag or time.
+        A table of the same name may be in another warehouse.
+        """
+        is_its = (self.name, self._table.store.uri("")) == (table.name, table.store.uri(""))
+        return is_its and self._asked.get("at") is None and not self._asked.get("options")
 
     @cached_property
     def _plan(self) -> ScanPlan:

@@ -111,7 +111,7 @@ def overwrite_where(
     def read() -> Given:
         nonlocal runs
         runs += 1
-        reads_itself = isinstance(data, Scan) and data.name == table.name and data.is_of_latest
+        reads_itself = isinstance(data, Scan) and data.is_of_latest(table)
         is_fixed = reads_itself or (not isinstance(data, RowFiles | Scan) and not can_be_read_again(data))
         if runs > 1 and is_fixed:
             raise CommitConflict(

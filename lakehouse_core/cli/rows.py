@@ -88,8 +88,8 @@ def write(
     .arrow; text formats also with .gz. Columns are matched by name. In CSV an empty field is null and "" is an empty
     text. In text formats binaries are base64.
     """
-    for option, value in (("--partition", partition), ("--where", where)):
-        if value and not overwrite:
+    for option, is_given in (("--partition", bool(partition)), ("--where", where is not None)):
+        if is_given and not overwrite:
             raise InvalidRequest(f"{option} is given without --overwrite. Add --overwrite, or leave {option} out.")
     if dry_run and where is None:
         raise InvalidRequest("--dry-run is given without --where. Add --where, or leave --dry-run out.")

@@ -21,6 +21,17 @@ def test_rows_that_were_written_to_a_file_are_read_from_it_again(shell, orders, 
     assert [path.name for path in home.glob(".*")] == []
 
 
+@pytest.mark.parametrize("where", ["", "id > 7"])
+def test_a_condition_without_overwrite_is_refused(shell, orders, where):
+    assert shell("read", orders, "-o", "rows.csv").code == 0
+    before = shell("read", orders, "--json").out
+
+    answer = shell("write", orders, "rows.csv", "--where", where)
+
+    assert (answer.code, shell("read", orders, "--json").out) == (2, before)
+    assert "Add --overwrite" in answer.err
+
+
 def test_packed_text_is_read(shell, orders, home):
     (home / "rows.jsonl.gz").write_bytes(gzip.compress(b'{"dt":"2013-01-01","id":7}\n'))
 

@@ -28,17 +28,20 @@ class RowsToWrite:
 
 
 def new_rows(
-    table: TableContext, base: ChangeBase, written: Sequence[CommitMessage], *, places_anew: bool = False
+    table: TableContext, base: ChangeBase, written: Sequence[CommitMessage], *, whole_partitions: bool = False
 ) -> RowsToWrite:
     """Return how rows are written that are newer than those of the base and of the messages `written`.
 
-    `places_anew`: where buckets are dynamic, known keys get new ones.
+    `whole_partitions`: they come in place of all rows of their partitions, so a bucket count of before does not matter.
+    Known keys of dynamic buckets get new ones then, unless no file goes, and with it no hash index.
     """
     schema = base.schema
     before, key_index = NOTHING_WRITTEN, KeyIndex()
     if base.snapshot is not None and has_order(schema):
         before = write_base(table.manifests.columns(table.manifests.of(base.snapshot)))
-        if not places_anew:
+        if whole_partitions:
+            before = replace(before, bucket_counts={})
+        if not (whole_partitions and base.files):
             key_index = KeyIndex(known_indexes(base.indexes, (), schema))
     key_index = replace(key_index, places=key_places(table, schema, base.snapshot, Append()))
     task = WriteTask(

@@ -131,7 +131,7 @@ class _Replacement:
     def _new(self, rows: object, missing: Missing, messages: list[CommitMessage]) -> Sequence[CommitMessage]:
         """Write the given rows, add their messages to `messages`, and return them."""
         table, base = self.table, self.base
-        settings = new_rows(table, base, messages, places_anew=base.method is Method.PARTITIONS)
+        settings = new_rows(table, base, messages, whole_partitions=base.method is Method.PARTITIONS)
         task = replace(
             settings.task,
             missing=missing,

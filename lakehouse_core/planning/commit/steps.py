@@ -232,7 +232,9 @@ def plan_step(step: CommitStep, state: StepState) -> StepPlan:
                 unseen = unseen_changes(reads, changes, state.later, state.file_schemas)
                 if unseen:
                     return StepPlan(changes=FileChanges(kind=changes.kind), conflicts=tuple(unseen))
-                if reads.whole_partitions and state.schema.table_options.overwrite_upgrade:
+                # What adds rows only is told to readers of changes, by compactions that find it below the top level.
+                removes = reads.whole_partitions and changes.kind is CommitKind.OVERWRITE
+                if removes and state.schema.table_options.overwrite_upgrade:
                     changes = with_upgraded_files(changes, state.schema)
             _check_none_waits(step, changes, state)
             return StepPlan(changes=changes) if state.live is None else _unless_conflicting(changes, state.live, state)

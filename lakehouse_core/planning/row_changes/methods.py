@@ -150,7 +150,7 @@ def _check_placed(schema: TableSchema, what: str) -> None:
     """Raise UnsupportedFeature for a table whose newest rows a statement could not see."""
     if may_wait(schema.bucketing):
         raise UnsupportedFeature(
-            f"{what}: the option bucket is {schema.bucket_setting}, so new rows wait where a {what} cannot see them. "
+            f"{what}: the option bucket is {schema.bucket_setting}, so new rows wait where this cannot see them. "
             "Write the new rows, or rows of kind -D, with write(…, rowkind_column=…); or delete whole partitions."
         )
 

@@ -27,10 +27,12 @@ def is_query(cursor: TokenCursor, ahead: int, word: str) -> bool:
 
 def read_part(cursor: TokenCursor, what: str, *stops: str) -> Part:
     """Read an expression to the end of the text, or up to one of the words or marks in `stops`. Inside parentheses and
-    inside CASE they do not stop it.
+    inside CASE they do not stop it, nor does the FROM of IS DISTINCT FROM.
     """
     start, depth = cursor.start, 0
     while not cursor.is_done:
+        if cursor.takes("DISTINCT", "FROM"):
+            continue
         if depth == 0 and any(cursor.is_at(stop) for stop in stops):
             break
         if any(cursor.is_at(opening) for opening in ("(", "[", "CASE")):

@@ -6,7 +6,8 @@ import pyarrow as pa
 import pytest
 
 import lakehouse_core as lc
-from lakehouse_core.storage import FaultyStore
+from lakehouse_core.clock import VirtualClock
+from lakehouse_core.storage import FaultyStore, MemoryStore
 from tests.execution.row_changes.layouts import DYNAMIC, LAYOUTS, Layout, Row, catalog_over, in_order, made, rows_of
 from tests.execution.row_changes.test_model import copied, sound
 from tests.oracle.row_changes import deleted
@@ -162,3 +163,70 @@ def test_no_row_is_lost_that_is_added_while_the_table_is_rewritten_from_itself(n
         overwrite()
 
     assert rows_of(catalog_over(store, 4).table("db.t")) == in_order([*before, new])
+
+
+def partition_table(**options: str) -> tuple[MemoryStore, lc.Table]:
+    store = MemoryStore(clock=VirtualClock())
+    catalog = catalog_over(store)
+    catalog.create_database("db")
+    columns = {"p": "INT NOT NULL", "k": "INT NOT NULL", "v": "STRING"}
+    return store, catalog.create_table(
+        "db.t", columns, primary_keys=["p", "k"], partition_keys=["p"], options={"bucket": "2", **options}
+    )
+
+
+def rows_with(v: str, *keys: int, p: int = 1) -> list[Row]:
+    return [{"p": p, "k": k, "v": v} for k in keys]
+
+
+def test_a_key_keeps_one_bucket_where_a_compaction_left_only_the_hash_index_of_a_partition():
+    store, table = partition_table(**{"bucket": "-1", "dynamic-bucket.target-row-num": "3"})
+    table.write(rows_with("a", 0, 1, 2, 3, 4))
+    table.delete("k >= 0")
+    table.compact(full=True)
+
+    table.overwrite(rows_with("b", 4, 3), where="p = 1")
+    catalog_over(store, 1).table("db.t").write(rows_with("c", 3, 4))
+
+    assert rows_of(table) == in_order(rows_with("c", 3, 4))
+    assert sound(table)
+
+
+def test_a_whole_partition_may_be_replaced_by_another_number_of_buckets():
+    _, table = partition_table()
+    table.write([*rows_with("a", 1, 2, 3), *rows_with("a", 1, 2, 3, p=2)])
+    table.alter(lc.SetOption("bucket", "4"))
+
+    with pytest.raises(lc.InvalidRequest, match="has files in 2 buckets"):
+        table.overwrite(rows_with("b", 1), where="p = 1 AND k = 1")
+    table.overwrite(rows_with("b", *range(9)), where="p = 1")
+
+    assert rows_of(table) == in_order([*rows_with("b", *range(9)), *rows_with("a", 1, 2, 3, p=2)])
+    assert sound(table)
+
+
+@pytest.mark.parametrize("producer", ["none", "input", "lookup", "full-compaction"])
+def test_readers_of_changes_get_the_rows_of_a_partition_that_was_empty(producer):
+    _, table = partition_table(**{"changelog-producer": producer})
+    table.write(rows_with("a", 1, p=2))
+    table.compact(full=True)
+    after = table.snapshots()[-1].id
+
+    report = table.overwrite(rows_with("b", 1, 2), where="p = 1")
+    table.compact(full=True)
+
+    assert report.commit_kind == "APPEND"
+    told = table.changes(after).to_arrow().to_pylist()
+    assert sorted((row["k"], row["v"]) for row in told) == [(1, "b"), (2, "b")]
+
+
+def test_rows_come_from_a_table_of_the_same_name_in_another_warehouse():
+    _, table = partition_table()
+    _, other = partition_table()
+    for k in range(3):
+        table.write(rows_with("a", k))
+    other.write(rows_with("b", 7))
+
+    report = table.overwrite(other.scan(), where="p = 1")
+
+    assert (report.runs, rows_of(table)) == (1, rows_with("b", 7))
