@@ -10,6 +10,7 @@ from typing import Any
 from lakehouse_core.clock import Clock
 from lakehouse_core.errors import InvalidRequest
 from lakehouse_core.execution.engine import Engine
+from lakehouse_core.execution.tasks.compared_keys import ComparedKeys
 from lakehouse_core.execution.tasks.runtime import TaskRuntime, local_runtime
 from lakehouse_core.metadata.added_files import AddedFiles
 from lakehouse_core.metadata.arbiter import CREATE_IF_ABSENT, Arbiter
@@ -41,6 +42,7 @@ class TableContext:
     changelogs: ChangelogLog
     manifests: ManifestReader
     added: AddedFiles
+    compared: ComparedKeys
     arbiter: Arbiter
     runtime: TaskRuntime
 
@@ -95,6 +97,7 @@ def table_context(
         changelogs=ChangelogLog(store, layout),
         manifests=manifests,
         added=AddedFiles(snapshots, manifests),
+        compared=ComparedKeys(clock),
         arbiter=arbiter,
         runtime=local_runtime(store, clock),
     )

@@ -1,7 +1,8 @@
 """Key digests: every key as 128 bits, by which keys of different files and batches are compared.
 
-Rule: equal keys have equal digests, whatever rows are beside them. Keys of at most 16 bytes have a digest of their own
-each; of longer ones, two of 100 million have the same with a probability of 10^-23.
+Rule: equal keys have equal digests, whatever rows are beside them. Keys of one or two words, which are columns
+without texts of at most 8 bytes, or one text of at most 8 bytes, have a digest of their own each; of longer ones, two
+of 100 million have the same with a probability of 10^-23.
 Source: docs/semantics/tables.md#cross-partition-updates.
 """
 
@@ -37,7 +38,7 @@ class Digests:
     def __len__(self) -> int:
         return len(self.high)
 
-    def take(self, rows: Rows | Flags) -> "Digests":
+    def take(self, rows: Rows | Flags | slice) -> "Digests":
         return Digests(self.high[rows], self.low[rows])
 
     def distinct(self) -> "Digests":

@@ -3,15 +3,16 @@
 Source: docs/semantics/tables.md#cross-partition-updates.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
+from itertools import groupby
 
 import numpy as np
 import pyarrow as pa
 
 from lakehouse_core.execution.tasks.merge_scan import CHUNK_ROWS, BucketFiles
-from lakehouse_core.execution.tasks.read import ReadTask, split_objects, split_rows
+from lakehouse_core.execution.tasks.read import ReadTask, merged_splits, merges, split_objects, split_rows
 from lakehouse_core.format.data_types import DataField
 from lakehouse_core.merge.deduplicate import Kinds
 from lakehouse_core.merge.key_digests import Digests, key_digests
@@ -57,17 +58,28 @@ class KeySource:
 def live_keys(source: KeySource, store: StoreReader, seed: int) -> Iterator[tuple[Split, Digests]]:
     """Yield the keys of the state, and the split that has them. Raises CorruptTable, StorageUnavailable."""
     names = source.schema.primary_keys
-    with reading_ahead(store, split_objects(source.splits)) as opener:
-        for split in source.splits:
-            task = ReadTask(
-                store=source.store,
-                schema=source.schema,
-                split=split,
-                columns=names,
-                file_schemas=source.file_schemas,
-            )
-            for batch in split_rows(task, opener):
-                yield split, key_digests(batch.columns, seed)
+    tasks = [
+        ReadTask(store=source.store, schema=source.schema, split=split, columns=names, file_schemas=source.file_schemas)
+        for split in source.splits
+    ]
+    # Those that are merged come together, so that small ones are merged at once.
+    tasks.sort(key=merges)
+    with reading_ahead(store, split_objects(task.split for task in tasks)) as opener:
+        for is_merged, group in groupby(tasks, key=merges):
+            if is_merged:
+                yield from _merged_keys(list(group), opener, seed)
+                continue
+            for task in group:
+                for batch in split_rows(task, opener):
+                    yield task.split, key_digests(batch.columns, seed)
+
+
+def _merged_keys(tasks: Sequence[ReadTask], store: FileOpener, seed: int) -> Iterator[tuple[Split, Digests]]:
+    with closing(merged_splits(tasks, store)) as merged:
+        for found in merged:
+            keys = key_digests([found.batch.column(name) for name in tasks[0].columns], seed)
+            for number, rows in found.slices():
+                yield tasks[number].split, keys.take(rows)
 
 
 def stored_keys(

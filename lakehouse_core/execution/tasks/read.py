@@ -25,7 +25,7 @@ from lakehouse_core.execution.tasks.merge_scan import (
     split_files,
 )
 from lakehouse_core.execution.tasks.runtime import TaskRuntime
-from lakehouse_core.execution.tasks.small_buckets import BucketRuns, BucketsMerge
+from lakehouse_core.execution.tasks.small_buckets import BucketRuns, BucketsMerge, MergedBuckets
 from lakehouse_core.format.data_types import DataField, arrow_type
 from lakehouse_core.merge.deduplicate import is_add
 from lakehouse_core.merge.diff import differences
@@ -93,13 +93,40 @@ def splits_rows(tasks: Iterable[ReadTask], store: FileOpener) -> Iterator[pa.Rec
 
     REQUIRES: the tasks differ in their splits only.
     """
-    for merges, group in groupby(tasks, key=_merges):
-        for rows in [_merged_splits(group, store)] if merges else (_unmerged_split(task, store) for task in group):
+    for is_merged, group in groupby(tasks, key=merges):
+        for rows in [_merged_splits(group, store)] if is_merged else (_unmerged_split(task, store) for task in group):
             with closing(rows):
                 yield from rows
 
 
-def _merges(task: ReadTask) -> bool:
+def merged_splits(tasks: Iterable[ReadTask], store: FileOpener) -> Generator[MergedBuckets, None, None]:
+    """Yield the merged rows of splits, small ones together. Close it, as `BucketsMerge.merged`.
+
+    REQUIRES: there is a task, the tasks differ in their splits only, and each `merges`. Raises as `read_split` does.
+    """
+    remaining = iter(tasks)
+    first = next(remaining)
+    schema = first.schema
+    key_types = [field.type for field in schema.key_fields]
+    merge = BucketsMerge(
+        schema=schema,
+        fields=_read_fields(first),
+        with_sequence_number=False,
+        drops_deletes=not first.with_row_kinds,
+        key_filter=only_columns(first.predicate, schema.trimmed_primary_keys),
+        row_filter=first.predicate,
+    )
+    return merge.merged(
+        BucketRuns(
+            task.split.partition,
+            split_files(task.split, schema, task.file_schemas, store),
+            sections(keyed_files(task.split.files, key_types)),
+        )
+        for task in chain([first], remaining)
+    )
+
+
+def merges(task: ReadTask) -> bool:
     """Return whether the rows of a split are merged by key, and not compared with an earlier state."""
     return not (task.schema.is_append or task.split.raw or task.split.before is not None)
 
@@ -119,26 +146,8 @@ def _unmerged_split(task: ReadTask, store: FileOpener) -> Generator[pa.RecordBat
 def _merged_splits(tasks: Iterable[ReadTask], store: FileOpener) -> Generator[pa.RecordBatch, None, None]:
     remaining = iter(tasks)
     first = next(remaining)
-    schema, fields = first.schema, _read_fields(first)
-    key_types = [field.type for field in schema.key_fields]
-    merge = BucketsMerge(
-        schema=schema,
-        fields=fields,
-        with_sequence_number=False,
-        drops_deletes=not first.with_row_kinds,
-        key_filter=only_columns(first.predicate, schema.trimmed_primary_keys),
-        row_filter=first.predicate,
-    )
-    buckets = (
-        BucketRuns(
-            task.split.partition,
-            split_files(task.split, schema, task.file_schemas, store),
-            sections(keyed_files(task.split.files, key_types)),
-        )
-        for task in chain([first], remaining)
-    )
-    with closing(merge.merged(buckets)) as merged:
-        yield from _matching((each.batch for each in merged), first, fields)
+    with closing(merged_splits(chain([first], remaining), store)) as merged:
+        yield from _matching((each.batch for each in merged), first, _read_fields(first))
 
 
 def _matching(

@@ -69,10 +69,15 @@ class MergedBuckets:
 
     def parts(self) -> Iterator[tuple[int, pa.RecordBatch]]:
         """Yield the number of each bucket that has rows, and its rows."""
+        for number, rows in self.slices():
+            yield number, self.batch.slice(rows.start, rows.stop - rows.start)
+
+    def slices(self) -> Iterator[tuple[int, slice]]:
+        """Yield the number of each bucket that has rows, and where they are in `batch`."""
         start = 0
         for number, end in enumerate(self.ends.tolist(), self.first):
             if end > start:
-                yield number, self.batch.slice(start, end - start)
+                yield number, slice(start, end)
             start = end
 
 

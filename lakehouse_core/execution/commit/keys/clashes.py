@@ -8,14 +8,13 @@ Source: docs/semantics/tables.md#cross-partition-updates.
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from uuid import UUID
 
 import numpy as np
 
 from lakehouse_core.errors import CorruptTable, NotFound, SnapshotExpired
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.execution.key_places import key_source, placed_files
-from lakehouse_core.execution.tasks.live_keys import KeySource, PlacedFiles, live_keys, stored_keys
+from lakehouse_core.execution.tasks.live_keys import KeySource, PlacedFiles, live_keys
 from lakehouse_core.execution.tasks.write.keys.map import NOWHERE, KeyMap, KeyRun, sorted_run
 from lakehouse_core.execution.tasks.write.keys.places import PlaceNumbers
 from lakehouse_core.merge.deduplicate import is_add
@@ -44,7 +43,6 @@ class KeyClashes:
         self._parts = [part for part in parts or [staged] if any(message.new_files for message in part.messages)]
         # By what the parts saw, up to where their keys were compared.
         self._compared: dict[Seen, Seen] = {}
-        self._seed = 0
         self._places = PlaceNumbers()
         # Of the parts that saw the same: their keys, and the pairs of these with each place that they know.
         self._staged: dict[Seen, tuple[KeyRun, KeyRun]] = {}
@@ -56,7 +54,6 @@ class KeyClashes:
         if not self._parts or not moves_keys(schema.bucketing):
             return
         if not self._compared:
-            self._seed = UUID(self._table.clock.uuid()).int & ((1 << 64) - 1)
             self._compared = {base_of(part): base_of(part) for part in self._parts}
             if len(self._parts) > 1:
                 self._refuse(self._between_parts(schema), schema)
@@ -101,7 +98,7 @@ class KeyClashes:
         except SnapshotExpired:
             source = key_source(self._table, schema, latest)
             clashes.clear()
-            for split, keys in live_keys(source, self._table.store, self._seed):
+            for split, keys in live_keys(source, self._table.store, self._table.compared.seed):
                 place = self._places.number(split.partition, split.bucket)
                 clashes.update(self._clashing(base, place, keys, schema))
         return clashes
@@ -184,7 +181,7 @@ class KeyClashes:
         has_deletes = schema.table_options.merge_engine is MergeEngine.DEDUPLICATE
         for placed in files:
             place = self._places.number(placed.partition, placed.bucket)
-            for keys, kinds in stored_keys(source, placed, self._table.store, self._seed):
+            for keys, kinds in self._table.compared.of(source, placed, self._table.store):
                 stays = is_add(kinds) if has_deletes else np.ones(len(keys), dtype=bool)
                 for is_end in (True, False):
                     if len(some := keys.take(stays == is_end)):
