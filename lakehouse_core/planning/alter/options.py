@@ -18,7 +18,7 @@ from lakehouse_core.options import (
     parse_names,
     renamed_index_option,
 )
-from lakehouse_core.table.bucketing import moves_rows
+from lakehouse_core.table.bucketing import moves_keys, moves_rows
 from lakehouse_core.table.merge_spec import REMOVE_ON_SEQUENCE_GROUP
 from lakehouse_core.table.schema import TableSchema
 
@@ -110,6 +110,13 @@ def _check_changeable(schema: TableSchema, key: str, value: str | None, has_snap
     if key in _NEVER_CHANGEABLE:
         raise InvalidRequest(f"Option {key} cannot change: it belongs to the table as it was created.")
     if not has_snapshots:
+        if key == "bucket" and moves_keys(schema.bucketing):
+            keys, columns = ", ".join(schema.primary_keys), ", ".join(schema.partition_keys)
+            raise InvalidRequest(
+                f"Option bucket is -1 and cannot become {new}: the primary key ({keys}) lacks a partition column of "
+                f"({columns}), and the same key could be in several partitions. Create a table with the partition "
+                "columns in its primary key."
+            )
         return
     if key in IMMUTABLE_OPTIONS or (key in _FOLDER_OPTIONS and schema.partition_keys):
         raise InvalidRequest(

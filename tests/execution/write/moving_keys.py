@@ -191,7 +191,9 @@ class History:
             return f"{given} refused"
         fresh = MovingKeys(self.engine)
         fresh.write(given)
-        self.model.drop({row["p"] for row in fresh.rows.values()})
+        # Where a later row of the key names another partition, the one that was named first is replaced too.
+        named = given if self.engine == "deduplicate" else fresh.rows.values()
+        self.model.drop({row["p"] for row in named})
         self.model.rows |= fresh.rows
         return str(given)
 

@@ -1,6 +1,8 @@
 """Keys that move between partitions: each is in one partition, whatever is written, in turn or at once."""
 
-from datetime import timedelta
+from collections import Counter
+from datetime import datetime, timedelta
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,9 @@ from lakehouse_core.api import table_writes
 from lakehouse_core.catalog.catalog import Catalog
 from lakehouse_core.clock import VirtualClock
 from lakehouse_core.errors import CommitConflict, InvalidRequest, UnsupportedFeature
+from lakehouse_core.execution.commit.state import StepReader
+from lakehouse_core.execution.tasks import compared_keys, small_buckets
+from lakehouse_core.execution.tasks.live_keys import stored_keys
 from lakehouse_core.execution.tasks.write.keys import placer
 from lakehouse_core.execution.tasks.write.keys.map import KeyMap
 from lakehouse_core.merge.key_digests import Digests, key_digests
@@ -364,3 +369,187 @@ def test_equal_keys_have_equal_digests_whatever_is_beside_them(texts: list[str],
 
     assert one == other[len(others) :]
     assert len(set(other)) == len({*others, *texts})
+
+
+CHANGES: dict[str, Any] = {
+    "update": lambda table: table.update({"b": "'u'"}, where="a = 1 and p = 'x'"),
+    "delete": lambda table: table.delete("k = 1"),
+    "delete of a partition": lambda table: table.delete("p = 'x'"),
+    "drop": lambda table: table.drop_partitions([{"p": "x"}]),
+    "merge, update": lambda table: table.merge(
+        [row(1, "x", 7)], "t.k = s.k and t.p = 'x'", lc.WhenMatched(update={"a": "s.a"})
+    ),
+    "merge, insert": lambda table: table.merge([row(2, "x", 7)], "t.k = s.k", lc.WhenNotMatched(insert="*")),
+    "merge, insert beside the partition": lambda table: table.merge(
+        [row(2, "x", 7)], "t.k = s.k and t.p = s.p", lc.WhenNotMatched(insert="*")
+    ),
+}
+# What a statement and a write at once leave: as if one came after the other.
+ALONE = [(1, "y", 9), (2, "y", 9), (3, "x", 1)]
+RACES = [
+    ("deduplicate", "update", ALONE),
+    ("deduplicate", "delete of a partition", ALONE[:2]),
+    ("deduplicate", "merge, insert", ALONE),
+    ("deduplicate", "merge, insert beside the partition", ALONE),
+    *(
+        pytest.param(*case, marks=pytest.mark.long)
+        for case in [
+            ("deduplicate", "delete", ALONE[1:]),
+            ("deduplicate", "drop", ALONE[:2]),
+            ("deduplicate", "merge, update", ALONE),
+            ("partial-update", "update", [(1, "x", 9), *ALONE[1:]]),
+            ("partial-update", "delete", ALONE[1:]),
+            ("partial-update", "delete of a partition", [(1, "x", 9), (2, "y", 9)]),
+            ("partial-update", "merge, update", [(1, "x", 7), *ALONE[1:]]),
+            ("partial-update", "merge, insert beside the partition", [(1, "x", 9), *ALONE[1:]]),
+        ]
+    ),
+]
+
+
+@pytest.mark.parametrize(("engine", "change", "wanted"), RACES)
+def test_a_write_that_moves_keys_while_a_statement_works_doubles_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: str, change: str, wanted: list[tuple[Any, ...]]
+) -> None:
+    table = made(tmp_path, engine)
+    table.write([row(1, "x", 1), row(3, "x", 1)])
+    begin, runs = StepReader.__init__, []
+
+    def overtaken(*given: Any) -> None:
+        runs.append(1)
+        if len(runs) == 1:
+            lc.connect(str(tmp_path)).table("db.t").write([row(1, "y", 9), row(2, "y", 9)])
+        begin(*given)
+
+    monkeypatch.setattr(StepReader, "__init__", overtaken)
+    if "beside" in change:
+        with pytest.raises(InvalidRequest, match="the key k = 2 would be inserted, and the table has it"):
+            CHANGES[change](table)
+    else:
+        CHANGES[change](table)
+
+    assert len(runs) > 1
+    assert short(table) == wanted
+    assert table.verify(data=True).findings == ()
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_write_behind_one_that_others_overtook_puts_keys_where_the_table_has_them(
+    tmp_path: Path, engine: str
+) -> None:
+    table = made(tmp_path, engine)
+    before = table.stage([row(1, "y", 1)], commit_user="before", commit_identifier=1)
+    table.write([row(1, "z", 2)])
+    staged = table.stage([row(1, "w", 3)], commit_user="u", commit_identifier=1, behind=[before])
+    with pytest.raises(CommitConflict):
+        table.commit(before)
+
+    table.commit(staged)
+
+    table.compact()
+    wanted = {"deduplicate": ("w", 3), "partial-update": ("z", 3), "aggregation": ("z", 5), "first-row": ("z", 2)}
+    assert short(table) == [(1, *wanted[engine])]
+    assert table.verify(data=True).findings == ()
+
+
+@pytest.mark.parametrize("at_once", [1, 2])
+def test_a_dynamic_overwrite_replaces_each_partition_that_a_row_names_however_they_come(
+    tmp_path: Path, at_once: int
+) -> None:
+    table = made(tmp_path)
+    table.write([row(7, "y"), row(8, "z"), row(9, "x")])
+    rows = pa.table({"k": pa.array([1, 1], pa.int32()), "p": ["y", "z"], "a": [1, 2]})
+
+    given = pa.RecordBatchReader.from_batches(rows.schema, rows.to_batches(max_chunksize=at_once))
+    table.overwrite(given, dynamic=True)
+
+    assert short(table) == [(1, "z", 2), (9, "x", 0)]
+    assert table.verify(data=True).findings == ()
+
+
+def test_a_table_whose_keys_move_gets_no_number_of_buckets_even_without_rows(tmp_path: Path) -> None:
+    table = made(tmp_path)
+    for number in ("2", "-2"):
+        with pytest.raises(InvalidRequest, match=r"-1 and cannot become -?2: the primary key \(k\) lacks a partition"):
+            table.alter(lc.SetOption("bucket", number))
+
+
+def test_commits_of_one_base_read_the_keys_of_each_file_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table, read = made(tmp_path), Counter[str]()
+
+    def counted(source: Any, placed: Any, *more: Any) -> Any:
+        read.update(file.file_name for file in placed.files)
+        return stored_keys(source, placed, *more)
+
+    monkeypatch.setattr(compared_keys, "stored_keys", counted)
+    staged = [table.stage([row(n, "x"), row(9 - n, "x")], commit_user=f"u{n}", commit_identifier=1) for n in range(4)]
+
+    for each in staged:
+        table.commit(each)
+
+    assert set(read.values()) == {1}
+    # All but the first are written once more, with higher numbers; those of the last are not read.
+    assert len(read) == 4 + 2
+
+
+def test_the_keys_of_many_small_buckets_are_merged_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = made(tmp_path, write_only="true")
+    rows = [row(n, str(n)) for n in range(20)]
+    for _ in range(2):
+        table.write(rows)
+    merged, merge_apart = [], small_buckets.merge_apart
+
+    def counted(*given: Any) -> Any:
+        merged.append(1)
+        return merge_apart(*given)
+
+    monkeypatch.setattr(small_buckets, "merge_apart", counted)
+
+    table.write([row(n, "x", 1) for n in (3, 5, 30)])
+
+    assert len(merged) == 1
+    monkeypatch.undo()
+    assert sorted(found[:2] for found in short(table) if found[2]) == [(3, "x"), (5, "x"), (30, "x")]
+    assert len(short(table)) == 21
+
+
+KEYS: dict[str, list[Any]] = {
+    "DOUBLE": [0.0, -0.0, float("nan"), 1.5, float("-inf")],
+    "DECIMAL(38, 10)": [Decimal("1.1"), Decimal("-1.1"), Decimal("1e20")],
+    "VARBINARY(20)": [b"", b"\0", b"\0\0", b"a" * 17],
+    "FLOAT": [0.0, -0.0, float("nan"), 1.5],
+    "DECIMAL(10, 2)": [Decimal("1.10"), Decimal("-1.10")],
+    "CHAR(5)": ["a", "abcde"],
+    "VARCHAR(50)": ["", "a", "a" * 8, "a" * 9, "a" * 40, "é"],
+    "BINARY(4)": [b"abcd", b"\0\0\0\0", b"\0\0\0\1"],
+    "TIMESTAMP(3)": [datetime(1950, 1, 1, 0, 0, 0, 1000), datetime(2020, 1, 1)],
+    "TIMESTAMP(9)": [datetime(2020, 1, 1, 0, 0, 0, 1), datetime(2020, 1, 1)],
+    "BOOLEAN": [True, False],
+    "BIGINT": [-(2**63), 2**63 - 1, 0],
+}
+
+
+@pytest.mark.parametrize(
+    "kind", [each if n < 3 else pytest.param(each, marks=pytest.mark.long) for n, each in enumerate(KEYS)]
+)
+def test_keys_of_every_type_move(tmp_path: Path, kind: str) -> None:
+    catalog = lc.connect(str(tmp_path))
+    catalog.create_database("db")
+    columns = {"k": f"{kind} NOT NULL", "p": "STRING", "a": "INT"}
+    table = catalog.create_table("db.t", columns, primary_keys=["k"], partition_keys=["p"])
+    keys = KEYS[kind]
+
+    def rows(p: str) -> list[dict[str, Any]]:
+        return [{"k": key, "p": p, "a": number} for number, key in enumerate(keys)]
+
+    staged = table.stage(rows("z")[:1], commit_user="u", commit_identifier=1)
+    table.write(rows("x"))
+    with pytest.raises(CommitConflict):
+        table.commit(staged)
+    table.write(rows("y"))
+
+    found = table.scan().to_arrow()
+    # Both zeros are one key.
+    assert found.num_rows == len(keys) - (kind in ("DOUBLE", "FLOAT"))
+    assert set(found.column("p").to_pylist()) == {"y"}
+    assert table.verify(data=True).findings == ()

@@ -134,6 +134,9 @@ class _Placer:
         loaded = self._loaded(keys, values, firsts)
         since = self._keys.put_since(keys)
         known = np.where(since == NOWHERE, loaded, since)
+        if self._engine is not MergeEngine.DEDUPLICATE:
+            # Rows stay where the table has their key. A commit before this one that says otherwise had a conflict.
+            known = np.where(loaded == NOWHERE, since, loaded)
         at = self._places.partitions(known)
         is_sure = loaded != NOWHERE if self._known.source.behind else np.ones(len(keys), dtype=bool)
         homes = key_homes(self._engine, order, kinds, partitions=partitions, known=at, is_sure=is_sure)
@@ -143,10 +146,12 @@ class _Placer:
         final[~is_known] = self._assigned(homes.partitions[~is_known], values, firsts[~is_known])
         self._places.uncount(known[homes.leaves])
         self._keys.put(keys.take(~is_known), final[~is_known])
-        if self._known.replaces:
-            self._written.update(np.unique(homes.partitions).tolist())
         last = order.rows[order.ends]
         leaving = [(last[homes.leaves], known[homes.leaves])]
+        if self._known.replaces:
+            if self._engine is MergeEngine.DEDUPLICATE:
+                leaving.append(self._passed(partitions, homes.partitions))
+            self._written.update(np.unique(homes.partitions).tolist())
         if self._known.source.behind and self._engine is MergeEngine.DEDUPLICATE:
             # The commits that come before may never be made. Then the key is still where the table has it.
             stale = (loaded != NOWHERE) & (loaded != known) & (loaded != final)
@@ -156,6 +161,17 @@ class _Placer:
         yield from self._output(rows, gone, left, np.full(len(gone), _DELETE, np.int8), partitions)
         new = None if kinds is None else kinds[homes.rows]
         yield from self._output(rows, homes.rows, final[homes.keys], new, partitions)
+
+    def _passed(self, partitions: "npt.NDArray[np.int64]", homes: "npt.NDArray[np.int64]") -> tuple[Rows, Places]:
+        """Return a row and a place in each partition that only rows name that others of their key follow.
+
+        An overwrite replaces these partitions too, so that it does not matter how its rows come in batches.
+        """
+        named, firsts = np.unique(partitions, return_index=True)
+        is_passed = ~np.isin(named, homes)
+        self._written.update(named[is_passed].tolist())
+        places = [self._places.number_in(number, 0) for number in named[is_passed].tolist()]
+        return firsts[is_passed], np.array(places, np.int32)
 
     def _partitions(self, values: pa.RecordBatch) -> "npt.NDArray[np.int64]":
         """Return the number of each row's partition."""
