@@ -53,8 +53,7 @@ class StepReader:
         if isinstance(step, OverwriteStep):
             self._clashes = KeyClashes(table, step.staged)
         if isinstance(step, AppendStep):
-            if step.reads is None:
-                self._clashes = KeyClashes(table, step.staged, step.parts)
+            self._clashes = KeyClashes(table, step.staged, step.parts)
             # What a statement read tells that no other commit wrote its keys, so its rows need no higher numbers.
             if step.reads is None:
                 self._order = CommitOrder(table, step.staged, step.parts)

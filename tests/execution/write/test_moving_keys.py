@@ -375,6 +375,7 @@ CHANGES: dict[str, Any] = {
     "update": lambda table: table.update({"b": "'u'"}, where="a = 1 and p = 'x'"),
     "delete": lambda table: table.delete("k = 1"),
     "delete of a partition": lambda table: table.delete("p = 'x'"),
+    "compact in full": lambda table: table.compact(full=True),
     "drop": lambda table: table.drop_partitions([{"p": "x"}]),
     "merge, update": lambda table: table.merge(
         [row(1, "x", 7)], "t.k = s.k and t.p = 'x'", lc.WhenMatched(update={"a": "s.a"})
@@ -389,6 +390,7 @@ ALONE = [(1, "y", 9), (2, "y", 9), (3, "x", 1)]
 RACES = [
     ("deduplicate", "update", ALONE),
     ("deduplicate", "delete of a partition", ALONE[:2]),
+    ("deduplicate", "compact in full", ALONE),
     ("deduplicate", "merge, insert", ALONE),
     ("deduplicate", "merge, insert beside the partition", ALONE),
     *(
@@ -396,6 +398,7 @@ RACES = [
         for case in [
             ("deduplicate", "delete", ALONE[1:]),
             ("deduplicate", "drop", ALONE[:2]),
+            ("partial-update", "compact in full", [(1, "x", 9), *ALONE[1:]]),
             ("deduplicate", "merge, update", ALONE),
             ("partial-update", "update", [(1, "x", 9), *ALONE[1:]]),
             ("partial-update", "delete", ALONE[1:]),
@@ -412,6 +415,7 @@ def test_a_write_that_moves_keys_while_a_statement_works_doubles_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: str, change: str, wanted: list[tuple[Any, ...]]
 ) -> None:
     table = made(tmp_path, engine)
+    table.write([row(1, "x", 0), row(3, "x", 0)])
     table.write([row(1, "x", 1), row(3, "x", 1)])
     begin, runs = StepReader.__init__, []
 
@@ -428,7 +432,8 @@ def test_a_write_that_moves_keys_while_a_statement_works_doubles_none(
     else:
         CHANGES[change](table)
 
-    assert len(runs) > 1
+    assert runs
+    table.compact(full=True)
     assert short(table) == wanted
     assert table.verify(data=True).findings == ()
 
@@ -552,4 +557,24 @@ def test_keys_of_every_type_move(tmp_path: Path, kind: str) -> None:
     # Both zeros are one key.
     assert found.num_rows == len(keys) - (kind in ("DOUBLE", "FLOAT"))
     assert set(found.column("p").to_pylist()) == {"y"}
+    assert table.verify(data=True).findings == ()
+
+
+@pytest.mark.parametrize("vectors", ["false", pytest.param("true", marks=pytest.mark.long)])
+@pytest.mark.parametrize("moves", [True, False])
+def test_a_key_that_a_rollback_brought_back_is_a_conflict(tmp_path: Path, vectors: str, moves: bool) -> None:
+    table = made(tmp_path, deletion_vectors__enabled=vectors)
+    table.write([row(1, "x"), row(2, "x")])
+    table.compact(full=True)
+    before = table.snapshot()
+    assert before is not None
+    table.write([row(1, "y") if moves else {**row(1, "x"), "kind": "-D"}], rowkind_column=None if moves else "kind")
+    table.compact()
+    staged = table.stage([row(1, "z", 5)], commit_user="u", commit_identifier=1)
+    table.rollback_to(before.id)
+
+    with pytest.raises(CommitConflict, match="this one puts them elsewhere"):
+        table.commit(staged)
+
+    assert short(table) == [(1, "x", 0), (2, "x", 0)]
     assert table.verify(data=True).findings == ()

@@ -95,7 +95,7 @@ class KeyClashes:
         try:
             for place, keys in self._arrived(compared, latest, schema):
                 clashes.update(self._clashing(base, place, keys, schema))
-        except SnapshotExpired:
+        except (SnapshotExpired, _KeysMayReturn):
             source = key_source(self._table, schema, latest)
             clashes.clear()
             for split, keys in live_keys(source, self._table.store, self._table.compared.seed):
@@ -114,7 +114,9 @@ class KeyClashes:
         return {place: count} if count else {}
 
     def _arrived(self, after: Seen, latest: Snapshot, schema: TableSchema) -> Iterator[tuple[int, Digests]]:
-        """Yield the keys that other commits brought since then. Raises SnapshotExpired if that is not known."""
+        """Yield the keys that other commits brought since then. Raises SnapshotExpired if that is not known, and
+        _KeysMayReturn.
+        """
         if not is_part(self._table.snapshots, after, latest):
             raise SnapshotExpired(f"Snapshot {after.id} is not in the history of snapshot {latest.id}.")
         deltas = deltas_since(
@@ -125,6 +127,8 @@ class KeyClashes:
             keep=lambda *_: True,
             without=CommitKind.COMPACT,
         )
+        if any(kind is CommitKind.OVERWRITE for kind, _ in deltas):
+            raise _KeysMayReturn
         folders = DataLayout(schema)
         types = [field.type for field in schema.key_fields]
         own = keyed_files((file for part in self._parts for each in part.messages for file in each.new_files), types)
@@ -186,6 +190,12 @@ class KeyClashes:
                 for is_end in (True, False):
                     if len(some := keys.take(stays == is_end)):
                         yield place, some, is_end
+
+
+class _KeysMayReturn(Exception):
+    """A rollback removed the delete of a key, or its mark in a deletion vector: no new file has the key, yet it is
+    there again. The changes of an overwrite look the same.
+    """
 
 
 def _run(keys: Digests) -> KeyRun:
