@@ -46,13 +46,6 @@ class Scan(ArrowRows):
             return self._asked
         return {**self._asked, "snapshot_id": plan.snapshot_id, "splits": plan.facts()["splits"]}
 
-    def is_of_latest(self, table: TableContext) -> bool:
-        """Whether the rows are those of the latest snapshot of this table: the request names no snapshot, tag or time.
-        A table of the same name may be in another warehouse.
-        """
-        is_its = (self.name, self._table.store.uri("")) == (table.name, table.store.uri(""))
-        return is_its and self._asked.get("at") is None and not self._asked.get("options")
-
     @cached_property
     def _plan(self) -> ScanPlan:
         return self._make_plan()
@@ -84,6 +77,14 @@ class Scan(ArrowRows):
     def count(self) -> int:
         """Return the number of rows. Files that need no merge and no condition are not opened."""
         return count_rows(self._plan, self._table)
+
+
+def is_of_latest(scan: Scan, table: TableContext) -> bool:
+    """Return whether the rows are those of the latest snapshot of this table: the request names no snapshot, tag or
+    time. A table of the same name may be in another warehouse.
+    """
+    is_its = (scan.name, scan._table.store.uri("")) == (table.name, table.store.uri(""))
+    return is_its and scan._asked.get("at") is None and not scan._asked.get("options")
 
 
 class ChangesScan(ArrowRows):

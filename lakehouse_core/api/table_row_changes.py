@@ -21,7 +21,7 @@ from lakehouse_core.api.arguments import (
 from lakehouse_core.api.error_context import names_table
 from lakehouse_core.api.report_building import row_change_report
 from lakehouse_core.api.reports import RowChangeReport, timed
-from lakehouse_core.api.scan import Scan
+from lakehouse_core.api.scan import Scan, is_of_latest
 from lakehouse_core.errors import CommitConflict, InvalidRequest, shown
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.execution.row_changes.base import ReadAt
@@ -111,7 +111,7 @@ def overwrite_where(
     def read() -> Given:
         nonlocal runs
         runs += 1
-        reads_itself = isinstance(data, Scan) and data.is_of_latest(table)
+        reads_itself = isinstance(data, Scan) and is_of_latest(data, table)
         is_fixed = reads_itself or (not isinstance(data, RowFiles | Scan) and not can_be_read_again(data))
         if runs > 1 and is_fixed:
             raise CommitConflict(

@@ -10,7 +10,7 @@ from typing import Any
 from lakehouse_core.clock import Clock
 from lakehouse_core.errors import InvalidRequest
 from lakehouse_core.execution.engine import Engine
-from lakehouse_core.execution.tasks.compared_keys import ComparedKeys
+from lakehouse_core.execution.tasks.keys.compared import ComparedKeys
 from lakehouse_core.execution.tasks.runtime import TaskRuntime, local_runtime
 from lakehouse_core.metadata.added_files import AddedFiles
 from lakehouse_core.metadata.arbiter import CREATE_IF_ABSENT, Arbiter

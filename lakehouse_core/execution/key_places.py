@@ -10,7 +10,7 @@ from uuid import UUID
 import numpy as np
 
 from lakehouse_core.execution.context import TableContext
-from lakehouse_core.execution.tasks.live_keys import KeySource, PlacedFiles
+from lakehouse_core.execution.tasks.keys.live import KeySource, PlacedFiles
 from lakehouse_core.execution.tasks.write.keys.placer import KeyPlaces
 from lakehouse_core.planning.commit.overwrites import overwritten, static_scope
 from lakehouse_core.planning.read.scope import ScanScope

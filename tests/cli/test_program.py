@@ -51,7 +51,7 @@ def test_every_verb_is_listed_with_a_sentence_that_is_not_cut(shell):
 GROUPS = {
     "fleet": ["plan", "run"],
     "tag": ["create", "replace", "rename", "delete", "expire", "list"],
-    "branch": ["create", "rename", "delete", "list"],
+    "branch": ["create", "rename", "delete", "forward", "list"],
     "pending": ["list", "forget"],
     "alter": [
         *("add-column", "drop-column", "rename-column", "move-column", "change-type", "set-not-null", "drop-not-null"),

@@ -11,7 +11,7 @@ from functools import partial
 import numpy as np
 
 from lakehouse_core.data_files.hash_index import read_hashes
-from lakehouse_core.execution.tasks.key_hashes import key_hashes
+from lakehouse_core.execution.tasks.keys.hashes import key_hashes
 from lakehouse_core.execution.tasks.merge_scan import BucketFiles
 from lakehouse_core.execution.verify.inspection import Inspection, Rooted
 from lakehouse_core.format.hash_index import Hashes

@@ -18,8 +18,9 @@ from lakehouse_core.catalog.catalog import Catalog
 from lakehouse_core.clock import VirtualClock
 from lakehouse_core.errors import CommitConflict, InvalidRequest, UnsupportedFeature
 from lakehouse_core.execution.commit.state import StepReader
-from lakehouse_core.execution.tasks import compared_keys, small_buckets
-from lakehouse_core.execution.tasks.live_keys import stored_keys
+from lakehouse_core.execution.tasks import small_buckets
+from lakehouse_core.execution.tasks.keys import compared
+from lakehouse_core.execution.tasks.keys.live import stored_keys
 from lakehouse_core.execution.tasks.write.keys import placer
 from lakehouse_core.execution.tasks.write.keys.map import KeyMap
 from lakehouse_core.merge.key_digests import Digests, key_digests
@@ -486,7 +487,7 @@ def test_commits_of_one_base_read_the_keys_of_each_file_once(tmp_path: Path, mon
         read.update(file.file_name for file in placed.files)
         return stored_keys(source, placed, *more)
 
-    monkeypatch.setattr(compared_keys, "stored_keys", counted)
+    monkeypatch.setattr(compared, "stored_keys", counted)
     staged = [table.stage([row(n, "x"), row(9 - n, "x")], commit_user=f"u{n}", commit_identifier=1) for n in range(4)]
 
     for each in staged:

@@ -14,7 +14,7 @@ import numpy as np
 from lakehouse_core.errors import CorruptTable, NotFound, SnapshotExpired
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.execution.key_places import key_source, placed_files
-from lakehouse_core.execution.tasks.live_keys import KeySource, PlacedFiles, live_keys
+from lakehouse_core.execution.tasks.keys.live import KeySource, PlacedFiles, live_keys
 from lakehouse_core.execution.tasks.write.keys.map import NOWHERE, KeyMap, KeyRun, sorted_run
 from lakehouse_core.execution.tasks.write.keys.places import PlaceNumbers
 from lakehouse_core.merge.deduplicate import is_add

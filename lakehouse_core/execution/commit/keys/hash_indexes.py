@@ -13,7 +13,7 @@ import numpy as np
 from lakehouse_core.data_files.hash_index import read_hashes, write_hashes
 from lakehouse_core.errors import CommitConflict, CorruptTable, InvalidRequest
 from lakehouse_core.execution.context import TableContext
-from lakehouse_core.execution.tasks.key_hashes import key_hashes
+from lakehouse_core.execution.tasks.keys.hashes import key_hashes
 from lakehouse_core.execution.tasks.merge_scan import BucketFiles
 from lakehouse_core.format.hash_index import Hashes, distinct
 from lakehouse_core.metadata.deltas import base_of, is_part

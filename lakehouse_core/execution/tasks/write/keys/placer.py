@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lakehouse_core.errors import CorruptTable, InvalidRequest, shown
-from lakehouse_core.execution.tasks.live_keys import KeySource, live_keys, stored_keys
+from lakehouse_core.execution.tasks.keys.live import KeySource, live_keys, stored_keys
 from lakehouse_core.execution.tasks.write.keys.map import NOWHERE, KeyMap, Places
 from lakehouse_core.execution.tasks.write.keys.places import PlaceNumbers
 from lakehouse_core.execution.tasks.write.router import Router

@@ -11,7 +11,7 @@ from typing import Final
 from uuid import UUID
 
 from lakehouse_core.clock import Clock
-from lakehouse_core.execution.tasks.live_keys import KeySource, PlacedFiles, stored_keys
+from lakehouse_core.execution.tasks.keys.live import KeySource, PlacedFiles, stored_keys
 from lakehouse_core.merge.deduplicate import Kinds
 from lakehouse_core.merge.key_digests import Digests
 from lakehouse_core.metadata.lru import Recent
