@@ -141,6 +141,7 @@ def frame_of_tasks(scan, spark, *, constants=True):
         return scan.to_spark(spark)
 
 
+@pytest.mark.long
 def test_partitions_that_share_a_folder_are_not_taken_for_each_other(spark, catalog):
     table = catalog.create_table("db.t", {"k": "STRING", "id": "INT"}, partition_keys=["k"], options={"bucket": "-1"})
     table.write([{"k": None, "id": 1}, {"k": "", "id": 2}, {"k": " ", "id": 3}, {"k": "x", "id": 4}])
@@ -169,6 +170,7 @@ def test_a_file_that_goes_before_spark_lists_it_fails_the_read(spark, catalog, t
         table.scan().to_spark(spark)
 
 
+@pytest.mark.long
 def test_a_partition_column_with_nanoseconds_is_not_cut_to_a_constant(spark, catalog):
     table = catalog.create_table(
         "db.t",
@@ -186,6 +188,7 @@ def test_a_partition_column_with_nanoseconds_is_not_cut_to_a_constant(spark, cat
     assert "AS t#" not in plan
 
 
+@pytest.mark.long
 def test_a_time_that_is_left_out_hinders_no_partition(spark, catalog):
     """Spark has no TIME."""
     table = catalog.create_table(
@@ -201,6 +204,7 @@ def test_a_time_that_is_left_out_hinders_no_partition(spark, catalog):
     assert sorted(map(tuple, frame.where("h = 2").collect())) == [(2, 2)]
 
 
+@pytest.mark.long
 def test_columns_that_differ_by_case_alone_are_read_in_partitions_of_any_size(spark, catalog, tmp_path):
     """Our tables have none. Spark finds columns by names without case."""
     catalog.create_table(

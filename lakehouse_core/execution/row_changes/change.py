@@ -24,6 +24,7 @@ from lakehouse_core.execution.tasks.change_rows.task import run_change
 from lakehouse_core.execution.tasks.change_rows.values import Changed, ChangeTask, changed_from_text
 from lakehouse_core.execution.write.compact_after_commit import WriteCompaction, compact_written
 from lakehouse_core.format.deletion_vector import Positions
+from lakehouse_core.options import MergeEngine
 from lakehouse_core.planning.commit.index_files import indexes_by_bucket, vector_files
 from lakehouse_core.planning.commit.read_scope import ReadScope
 from lakehouse_core.planning.row_changes.methods import Method
@@ -127,7 +128,7 @@ def _run(
         operation=base.statement.operation,
         schema=base.schema,
         condition=base.statement.condition,
-        sees_appends=isolation == "serializable",
+        sees_appends=isolation == "serializable" or _hides_rows(base.schema),
         whole_buckets=_replaces_buckets(base),
     )
     updates = isinstance(base.statement, Update)
@@ -198,6 +199,11 @@ def change_matching(
         rows_read=sum(each.rows_read for each in results),
         files_touched=sum(each.files_touched for each in results),
     )
+
+
+def _hides_rows(schema: TableSchema) -> bool:
+    """Return whether a row that is deleted may have kept out another one, which was added since the base."""
+    return not schema.is_append and schema.table_options.merge_engine is MergeEngine.FIRST_ROW
 
 
 def _replaces_buckets(base: ChangeBase) -> bool:

@@ -132,7 +132,7 @@ def check_pair(layout: str, first: str, second: str, *, step: int = 1) -> None:
 
 
 def allowed(layout: str, name: str) -> bool:
-    if name == "replace" and layout == "first-row":
+    if name in ("replace", "replace all") and layout == "first-row":
         return False
     updates = name in ("update one", "swap", "back")
     return LAYOUTS[layout].updates is not None or not updates
