@@ -99,7 +99,7 @@ def address_of(
             f"Profile {shown(profile)} has no warehouse. Add it there, or give one beside the profile."
         )
     # A value of another kind would be shown below.
-    if has_secret(found if isinstance(found, str) else repr(found)):
+    if has_secret(found if isinstance(found, str) else shown(found)):
         raise InvalidRequest(
             "Warehouse: found a password, a key or a signature in the address, which ends in messages and logs. "
             "Leave it out, and set the credentials in the environment, or as {env: NAME} in a profile "

@@ -37,7 +37,7 @@ def read_profile(name: str) -> Profile:
     path = os.environ.get(FILE_VARIABLE) or home_expanded(_DEFAULT_FILE)  # noqa: TID251
     profiles = _read(path)
     if name not in profiles:
-        if has_secret(str(name)):
+        if has_secret(name if isinstance(name, str) else shown(name)):
             raise InvalidRequest(
                 "Profile: found an address with a password, a key or a signature, expected the name of a profile in "
                 f"{path}. Give the address as the warehouse, and the credentials in the environment."
