@@ -243,26 +243,33 @@ def _why_no_orphans(younger: int) -> str:
 
 def rollback_report(table: str, result: RollbackResult, *, dry_run: bool) -> RollbackReport:
     """Return the report of rollback_to; for a dry run, what it would change."""
-    effects = effects_of(result.changes)
-    made = result.snapshot
     return RollbackReport(
         table=table,
-        snapshot_id=None if made is None else made.id,
-        snapshot_id_before=result.snapshot_id_before,
-        commit_kind=None if made is None else made.commit_kind.value,
-        noop_reason=result.noop_reason,
-        files_added=effects.files_added,
-        files_removed=effects.files_removed,
-        rows_added=effects.rows_added,
-        rows_removed=effects.rows_removed,
-        bytes_added=effects.bytes_added,
-        bytes_removed=effects.bytes_removed,
-        attempts=result.attempts,
+        **_restored(result),
         dry_run=dry_run,
-        commit_user="" if made is None else made.commit_user,
+        commit_user="" if result.snapshot is None else result.snapshot.commit_user,
         rolled_back_to=result.target.id,
         clock_note=result.clock_note,
     )
+
+
+def _restored(result: RollbackResult | ForwardResult) -> dict[str, Any]:
+    """Return the fields that the reports of both verbs have, which bring the files of another state."""
+    effects = effects_of(result.changes)
+    made = result.snapshot
+    return {
+        "snapshot_id": None if made is None else made.id,
+        "snapshot_id_before": result.snapshot_id_before,
+        "commit_kind": None if made is None else made.commit_kind.value,
+        "noop_reason": result.noop_reason,
+        "files_added": effects.files_added,
+        "files_removed": effects.files_removed,
+        "rows_added": effects.rows_added,
+        "rows_removed": effects.rows_removed,
+        "bytes_added": effects.bytes_added,
+        "bytes_removed": effects.bytes_removed,
+        "attempts": result.attempts,
+    }
 
 
 def schema_report(table: str, old: TableSchema, new: TableSchema, latest_id: int | None) -> SchemaReport:
@@ -316,21 +323,9 @@ def branch_report(
 
 def forward_report(table: str, name: str, result: ForwardResult, *, dry_run: bool) -> BranchReport:
     """Return the report of fast_forward; for a dry run, what it would change."""
-    effects = effects_of(result.changes)
-    made = result.snapshot
     return BranchReport(
         table=table,
-        snapshot_id=None if made is None else made.id,
-        snapshot_id_before=result.snapshot_id_before,
-        commit_kind=None if made is None else made.commit_kind.value,
-        noop_reason=result.noop_reason,
-        files_added=effects.files_added,
-        files_removed=effects.files_removed,
-        rows_added=effects.rows_added,
-        rows_removed=effects.rows_removed,
-        bytes_added=effects.bytes_added,
-        bytes_removed=effects.bytes_removed,
-        attempts=result.attempts,
+        **_restored(result),
         dry_run=dry_run,
         branch=name,
         branch_snapshot_id=result.source.id,

@@ -33,6 +33,7 @@ from lakehouse_core.errors import shown
 from lakehouse_core.execution.context import table_context
 from lakehouse_core.execution.engine import Engine
 from lakehouse_core.execution.lookup.local_files import LookupCache
+from lakehouse_core.execution.row_changes.base import SourceRows
 from lakehouse_core.metadata.arbiter import CREATE_IF_ABSENT, Arbiter
 from lakehouse_core.metadata.schema_log import SchemaLog
 from lakehouse_core.planning.alter.schema_change import SchemaChange
@@ -375,15 +376,16 @@ class Table:
         """
         call = CallOptions(properties, progress, dry_run)
         request = MergeRequest(on=on, clauses=clauses)
-        read = partial(table_row_changes.MergeSource, source)
+        read = partial(SourceRows, source)
         return table_row_changes.merge(self._context, read, request, call, isolation=isolation)
 
     def truncate(
         self, *, dry_run: bool = False, properties: Mapping[str, str] | None = None, progress: Listener | None = None
     ) -> reports.RowChangeReport:
-        """Delete all rows that a snapshot has, without reading them, and commit. Rows that others add meanwhile stay.
+        """Delete all rows that a snapshot has, without reading them, and commit.
 
-        Older snapshots and tags keep the rows. Raises the errors of `delete`.
+        Rows that others add meanwhile stay, except in `first-row` tables, where they go too. Older
+        snapshots and tags keep the rows. Raises the errors of `delete`.
         """
         return table_row_changes.truncate(self._context, CallOptions(properties, progress, dry_run))
 

@@ -5,7 +5,6 @@ Rule: a wrong argument is refused before the verb reads a row.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lakehouse_core.api.arguments import (
@@ -24,9 +23,9 @@ from lakehouse_core.api.reports import RowChangeReport, timed
 from lakehouse_core.api.scan import Scan, is_of_latest
 from lakehouse_core.errors import CommitConflict, InvalidRequest, shown
 from lakehouse_core.execution.context import TableContext
-from lakehouse_core.execution.row_changes.base import ReadAt
+from lakehouse_core.execution.row_changes.base import ReadAt, SourceRows
 from lakehouse_core.execution.row_changes.change import change_rows
-from lakehouse_core.execution.row_changes.replace import Given, replace_rows
+from lakehouse_core.execution.row_changes.replace import replace_rows
 from lakehouse_core.execution.tasks.write.input import can_be_read_again, source_rows
 from lakehouse_core.planning.partitions import partition_condition
 from lakehouse_core.planning.row_changes.assignments import checked_assignments
@@ -108,7 +107,7 @@ def overwrite_where(
     missing, runs = checked_missing(rows.missing), 0
     data = rows.data
 
-    def read() -> Given:
+    def read() -> SourceRows:
         nonlocal runs
         runs += 1
         reads_itself = isinstance(data, Scan) and is_of_latest(data, table)
@@ -119,8 +118,8 @@ def overwrite_where(
                 "Nothing was applied: call it again with rows that are read anew."
             )
         if isinstance(data, RowFiles):
-            return Given(data.rows(table.schemas.latest().fields, rowkind_column=None, missing=missing))
-        return Given(data, ReadAt(data.plan().snapshot_id) if isinstance(data, Scan) and reads_itself else None)
+            return SourceRows(data.rows(table.schemas.latest().fields, rowkind_column=None, missing=missing))
+        return SourceRows(data, ReadAt(data.plan().snapshot_id) if isinstance(data, Scan) and reads_itself else None)
 
     return _replace(table, bound_condition(where), read, call, missing=missing, isolation=isolation)
 
@@ -130,7 +129,7 @@ def overwrite_where(
 def overwrite_by(
     table: TableContext,
     condition: Callable[[TableSchema], Predicate | None],
-    read: Callable[[], Given],
+    read: Callable[[], SourceRows],
     call: CallOptions,
     *,
     isolation: Isolation,
@@ -142,7 +141,7 @@ def overwrite_by(
 def _replace(
     table: TableContext,
     condition: Callable[[TableSchema], Predicate | None],
-    read: Callable[[], Given],
+    read: Callable[[], SourceRows],
     call: CallOptions,
     *,
     missing: Missing,
@@ -161,19 +160,11 @@ def _replace(
     return row_change_report(result, dry_run=call.dry_run)
 
 
-@dataclass(frozen=True, slots=True)
-class MergeSource:
-    """The rows of a source. `read_at`: the snapshot of the table itself that they were read at; None: of no matter."""
-
-    rows: object
-    read_at: ReadAt | None = None
-
-
 @names_table
 @timed
 def merge(
     table: TableContext,
-    read: Callable[[], MergeSource],
+    read: Callable[[], SourceRows],
     request: MergeRequest,
     call: CallOptions,
     *,
@@ -202,7 +193,7 @@ def merge(
 
 
 @contextmanager
-def _sides(table: TableContext, read: Callable[[], MergeSource]) -> "Iterator[Callable[[], MergeSide]]":
+def _sides(table: TableContext, read: Callable[[], SourceRows]) -> "Iterator[Callable[[], MergeSide]]":
     """Yield what gives the side of each run: on Spark for a catalog with a session, else in DuckDB."""
     with ExitStack() as open_sides:
         made: list[MergeSide] = []
@@ -215,7 +206,7 @@ def _sides(table: TableContext, read: Callable[[], MergeSource]) -> "Iterator[Ca
         yield side
 
 
-def _side(table: TableContext, source: MergeSource, open_sides: ExitStack) -> "MergeSide":
+def _side(table: TableContext, source: SourceRows, open_sides: ExitStack) -> "MergeSide":
     engine: Any = table.engine()
     if engine.is_remote:
         from lakehouse_core.execution.engines.spark.sql.merge import SparkMerge, source_frame  # noqa: PLC0415

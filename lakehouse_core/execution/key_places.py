@@ -4,7 +4,6 @@ Source: docs/semantics/tables.md#cross-partition-updates.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Final
 from uuid import UUID
 
 import numpy as np
@@ -24,8 +23,6 @@ from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.snapshot import Snapshot
 from lakehouse_core.table.staged_commit import StagedCommit
 
-_ALL_BITS: Final = (1 << 64) - 1
-
 
 def key_places(
     table: TableContext,
@@ -43,7 +40,7 @@ def key_places(
         return None
     replaces = not isinstance(mode, Append)
     covers = static_scope(mode.partition, schema) if isinstance(mode, StaticOverwrite) else None
-    seed = UUID(table.clock.uuid()).int & _ALL_BITS
+    seed = UUID(table.clock.uuid()).int
     source = key_source(table, schema, base, without=covers, behind=() if replaces else behind)
     return KeyPlaces(source=source, seed=seed, replaces=replaces)
 

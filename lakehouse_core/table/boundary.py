@@ -6,17 +6,15 @@ branch, its name and a token follow the id: `crc32:0a1b2c3d 12 deleting 9f…`.
 """
 
 import re
-import zlib
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
 from lakehouse_core.errors import CorruptTable
+from lakehouse_core.table.checksummed_text import checked_text, with_checksum
 
 # Stored in tables. Never change.
-_CONTENT: Final = re.compile(
-    rb"(?:crc32:([0-9a-f]{8}) )?((0|[1-9]\d{0,18})(?: (creating|deleting|renaming|forwarding) ([0-9a-f-]{1,64}))?)"
-)
+_TEXT: Final = re.compile(rb"(0|[1-9]\d{0,18})(?: (creating|deleting|renaming|forwarding) ([0-9a-f-]{1,64}))?")
 
 
 class BranchWork(StrEnum):
@@ -65,21 +63,18 @@ def serialize_mark(mark: BoundaryMark) -> bytes:
     text = b"%d" % mark.first_kept_id
     if mark.work is not None:
         text += f" {mark.work} {mark.token}".encode()
-    # The checksum comes first, so that the rest of a truncated object is never an id.
-    return b"crc32:%08x %s" % (zlib.crc32(text), text)
+    return with_checksum(text)
 
 
 def parse_mark(data: bytes, where: str) -> BoundaryMark:
     """Return what the boundary in `data` says; `where` names the object in errors. Raises CorruptTable."""
-    found = _CONTENT.fullmatch(data)
+    text = checked_text(data)
+    found = _TEXT.fullmatch(data if text is None else text)
     # A person never writes 0: a branch without snapshots has it, after its checksum.
-    is_whole = found is not None and (
-        found[3] != b"0" if found[1] is None else int(found[1], 16) == zlib.crc32(found[2])
-    )
-    if found is None or not is_whole:
+    if found is None or (text is None and found[1] == b"0"):
         raise CorruptTable(
             f"{where}: found {data[:40]!r}, expected a snapshot id with its checksum. "
             "Write the id of the earliest snapshot into it, without a line break."
         )
-    work = None if found[4] is None else BranchWork(found[4].decode())
-    return BoundaryMark(first_kept_id=int(found[3]), work=work, token=(found[5] or b"").decode())
+    work = None if found[2] is None else BranchWork(found[2].decode())
+    return BoundaryMark(first_kept_id=int(found[1]), work=work, token=(found[3] or b"").decode())

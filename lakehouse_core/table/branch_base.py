@@ -5,15 +5,15 @@ Its text follows its CRC-32: `crc32:0a1b2c3d 12 manifest-list-9f…`.
 """
 
 import re
-import zlib
 from dataclasses import dataclass
 from typing import Final
 
 from lakehouse_core.errors import CorruptTable
+from lakehouse_core.table.checksummed_text import checked_text, with_checksum
 from lakehouse_core.table.snapshot import Snapshot
 
 # Stored in tables. Never change.
-_CONTENT: Final = re.compile(rb"crc32:([0-9a-f]{8}) ((0|[1-9]\d{0,18}) ([^/]{1,255}))")
+_TEXT: Final = re.compile(rb"(0|[1-9]\d{0,18}) ([^/]{1,255})")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,16 +29,16 @@ def identity_of(snapshot: Snapshot) -> SnapshotIdentity:
 
 
 def serialize_base(base: SnapshotIdentity) -> bytes:
-    text = f"{base.snapshot_id} {base.delta_manifest_list}".encode()
-    return b"crc32:%08x %s" % (zlib.crc32(text), text)
+    return with_checksum(f"{base.snapshot_id} {base.delta_manifest_list}".encode())
 
 
 def parse_base(data: bytes, where: str) -> SnapshotIdentity:
     """Return the record in `data`; `where` names the object in errors. Raises CorruptTable."""
-    found = _CONTENT.fullmatch(data)
-    if found is None or int(found[1], 16) != zlib.crc32(found[2]):
+    text = checked_text(data)
+    found = None if text is None else _TEXT.fullmatch(text)
+    if found is None:
         raise CorruptTable(
             f"{where}: found {data[:40]!r}, expected the id and the delta of a snapshot with their checksum. Restore "
             "it from a copy of the table, or remove it: then the snapshots of the branch alone tell what it continues."
         )
-    return SnapshotIdentity(snapshot_id=int(found[3]), delta_manifest_list=found[4].decode())
+    return SnapshotIdentity(snapshot_id=int(found[1]), delta_manifest_list=found[2].decode())

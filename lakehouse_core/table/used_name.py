@@ -4,14 +4,14 @@ Its text follows its CRC-32: `crc32:0a1b2c3d 9f…`, and ` ended` when all objec
 """
 
 import re
-import zlib
 from dataclasses import dataclass
 from typing import Final
 
 from lakehouse_core.errors import CorruptTable
+from lakehouse_core.table.checksummed_text import checked_text, with_checksum
 
 # Stored in tables. Never change.
-_CONTENT: Final = re.compile(rb"crc32:([0-9a-f]{8}) (([0-9a-f-]{1,64})( ended)?)")
+_TEXT: Final = re.compile(rb"([0-9a-f-]{1,64})( ended)?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,16 +23,16 @@ class UsedName:
 
 
 def serialize_used_name(used: UsedName) -> bytes:
-    text = f"{used.token}{' ended' if used.has_ended else ''}".encode()
-    return b"crc32:%08x %s" % (zlib.crc32(text), text)
+    return with_checksum(f"{used.token}{' ended' if used.has_ended else ''}".encode())
 
 
 def parse_used_name(data: bytes, where: str) -> UsedName:
     """Return the record in `data`; `where` names the object in errors. Raises CorruptTable."""
-    found = _CONTENT.fullmatch(data)
-    if found is None or int(found[1], 16) != zlib.crc32(found[2]):
+    text = checked_text(data)
+    found = None if text is None else _TEXT.fullmatch(text)
+    if found is None:
         raise CorruptTable(
             f"{where}: found {data[:40]!r}, expected a token with its checksum. Restore it from a copy of the table, "
             "or remove it if no process works on a branch of this name."
         )
-    return UsedName(token=found[3].decode(), has_ended=found[4] is not None)
+    return UsedName(token=found[1].decode(), has_ended=found[2] is not None)

@@ -28,6 +28,7 @@ from lakehouse_core.catalog.statements.queries import (
     session_of,
 )
 from lakehouse_core.errors import InvalidRequest, LakehouseError
+from lakehouse_core.execution.row_changes.base import SourceRows
 from lakehouse_core.planning.row_changes.expression_text import expression_of
 from lakehouse_core.planning.row_changes.expressions import Default, Expression
 from lakehouse_core.planning.row_changes.merge_clauses import (
@@ -118,7 +119,7 @@ def _by_engine(
         parameters=call.parameters,
         operation=operation,
     )
-    read = partial(table_row_changes.MergeSource, [{_ONE_ROW: 1}])
+    read = partial(SourceRows, [{_ONE_ROW: 1}])
     return table_row_changes.merge(call.context(table.name), read, request, CallOptions(), isolation="snapshot")
 
 
@@ -144,14 +145,14 @@ def _merged(call: StatementCall, statement: MergeRows, table: Table) -> RowChang
     )
 
 
-def _source(call: StatementCall, table: Table) -> table_row_changes.MergeSource:
+def _source(call: StatementCall, table: Table) -> SourceRows:
     """Return the rows of USING. If they are rows of the table itself, the MERGE changes the same snapshot."""
     query = plan_query(call, QueryText(call.sql, 0, 0))
     if query.session is None:
         rows: Any = rows_at_once(query)
     else:
         rows = engine_query(query, call).frame
-    return table_row_changes.MergeSource(rows, read_at(query, table.name))
+    return SourceRows(rows, read_at(query, table.name))
 
 
 def _clause(call: StatementCall, statement: MergeRows, branch: MergeBranch, table: Table) -> Clause:

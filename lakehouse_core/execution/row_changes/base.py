@@ -69,6 +69,16 @@ class FixedAt:
     snapshot: Snapshot | None
 
 
+@dataclass(frozen=True, slots=True)
+class SourceRows:
+    """The rows that a caller gives, in a form that an engine takes. `read_at`: the snapshot at which they are read from
+    the table that changes; None: they come from elsewhere, or from a state that the caller named.
+    """
+
+    rows: object
+    read_at: ReadAt | None = None
+
+
 def fixed_at(table: TableContext, read_at: ReadAt | None, operation: str) -> FixedAt | None:
     """Return the snapshot that a statement begins with if its source was read from the table itself, else None.
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from lakehouse_core.execution.compaction.precommit import with_joined_changelog, with_packed_files
 from lakehouse_core.execution.context import TableContext
-from lakehouse_core.execution.row_changes.base import ChangeBase, ReadAt, change_base, fixed_at
+from lakehouse_core.execution.row_changes.base import ChangeBase, SourceRows, change_base, fixed_at
 from lakehouse_core.execution.row_changes.change import (
     RowChangeResult,
     change_matching,
@@ -29,20 +29,10 @@ from lakehouse_core.table.predicate import Predicate
 from lakehouse_core.table.schema import TableSchema
 
 
-@dataclass(frozen=True, slots=True)
-class Given:
-    """Rows in a form that a write takes. `read_at`: the snapshot of the table itself that they are read at; None: of no
-    matter.
-    """
-
-    rows: object
-    read_at: ReadAt | None = None
-
-
 def replace_rows(
     table: TableContext,
     condition: Callable[[TableSchema], Predicate | None],
-    read: Callable[[], Given],
+    read: Callable[[], SourceRows],
     *,
     missing: Missing,
     isolation: Isolation,
@@ -57,7 +47,7 @@ def replace_rows(
     for which the condition is not true, UnsupportedFeature, CommitTimeout, CommitOutcomeUnknown, CorruptTable,
     TaskFailed.
     """
-    given: list[Given] = []
+    given: list[SourceRows] = []
 
     def begin() -> ChangeBase:
         given[:] = [read()]
@@ -72,7 +62,7 @@ def replace_rows(
     return until_committed(table, begin, run)
 
 
-def _reads(base: ChangeBase, given: Given, isolation: Isolation) -> ReadScope:
+def _reads(base: ChangeBase, given: SourceRows, isolation: Isolation) -> ReadScope:
     # The query that gives the rows may have read any row of the table.
     reads_itself = given.read_at is not None
     return ReadScope(

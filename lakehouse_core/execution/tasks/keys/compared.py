@@ -20,7 +20,6 @@ from lakehouse_core.storage.object_store import FileOpener
 # At most some 20 MB: a key takes 17 bytes. Larger files are read each time.
 _REMEMBERED: Final = 1024
 _MOST_ROWS: Final = 1024
-_ALL_BITS: Final = (1 << 64) - 1
 
 
 class ComparedKeys:
@@ -37,7 +36,7 @@ class ComparedKeys:
         """The seed of the digests."""
         with self._lock:
             if self._seed is None:
-                self._seed = UUID(self._clock.uuid()).int & _ALL_BITS
+                self._seed = UUID(self._clock.uuid()).int
             return self._seed
 
     def of(self, source: KeySource, placed: PlacedFiles, store: FileOpener) -> Iterable[tuple[Digests, Kinds]]:
