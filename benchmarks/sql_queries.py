@@ -16,7 +16,7 @@ import lakehouse_core as lc
 from benchmarks import _measure as measure
 from benchmarks._connector_peer import session as new_session
 from lakehouse_dagster.resources.java_home import ensure_java
-from tests.tpch.tables import KINDS, generate, load, queries
+from tests.tpc.tables import TPC_H
 
 POINT = "SELECT * FROM h.orders WHERE o_orderkey = 7"
 
@@ -28,10 +28,10 @@ def main() -> None:
     bars: list[measure.Bar] = []
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
-        generate(root, scale)
+        TPC_H.generate(root, scale)
         raw, merged = lc.connect(root / "raw"), lc.connect(root / "merged")
         _load_raw(raw, root)
-        load(merged, root)
+        TPC_H.load(merged, root)
         with _plain(root / "raw") as plain:
             bars += _without_spark(raw, merged, plain, arguments.rounds)
             bars += _point_query(merged, arguments.rounds)
@@ -42,7 +42,7 @@ def main() -> None:
 
 def _load_raw(catalog: lc.Catalog, files: Path) -> None:
     catalog.create_database("h")
-    for name in KINDS:
+    for name in TPC_H.kinds:
         rows = pq.read_table(files / f"{name}.parquet")
         catalog.create_table(f"h.{name}", rows.schema, options={"write-only": "true"}).write(rows)
 
@@ -55,7 +55,7 @@ def _plain(warehouse: Path) -> duckdb.DuckDBPyConnection:
     """Return DuckDB with the data files of the tables as views, and no table of ours."""
     connection = duckdb.connect()
     connection.execute("CREATE SCHEMA h")
-    for name in KINDS:
+    for name in TPC_H.kinds:
         connection.execute(f"CREATE VIEW h.{name} AS SELECT * FROM read_parquet({_files(warehouse, name)})")
     return connection
 
@@ -64,7 +64,7 @@ def _without_spark(
     raw: lc.Catalog, merged: lc.Catalog, plain: duckdb.DuckDBPyConnection, rounds: int
 ) -> list[measure.Bar]:
     worst, totals = 0.0, dict.fromkeys(("plain", "append", "merged"), 0.0)
-    for title, query in queries():
+    for title, query in TPC_H.queries():
         series = measure.interleave(
             {
                 "plain": lambda query=query: plain.sql(query).to_arrow_table(),
@@ -101,9 +101,9 @@ def _on_spark(warehouse: Path, rounds: int) -> list[measure.Bar]:
     ensure_java()
     session = new_session({})
     catalog = lc.connect(warehouse, spark=session)
-    for name in KINDS:
+    for name in TPC_H.kinds:
         session.read.parquet(*_files(warehouse, name)).createOrReplaceTempView(name)
-    texts = [query for _, query in queries()]
+    texts = [query for _, query in TPC_H.queries()]
     series = measure.interleave(
         {
             "plain": lambda: _all(lambda query: session.sql(query.replace("h.", "")).toArrow(), texts),

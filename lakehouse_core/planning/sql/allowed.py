@@ -19,7 +19,7 @@ _FUNCTION_WORDS: Final = """
 Abs Ceil Floor Round Sqrt Exp Ln Log Pow Sign Greatest Least Coalesce Nullif Nvl2 Pi Sin Cos Tan Atan Atan2 Degrees
 Radians Cbrt
 Count CountIf Sum Avg Min Max First Last AnyValue Stddev StddevPop StddevSamp Variance VariancePop Median Corr
-CovarPop CovarSamp ArrayAgg ArrayUniqueAgg LogicalAnd LogicalOr Quantile PercentileCont ApproxDistinct
+CovarPop CovarSamp ArrayAgg ArrayUniqueAgg LogicalAnd LogicalOr Quantile PercentileCont ApproxDistinct Grouping
 RowNumber Rank DenseRank PercentRank CumeDist Ntile Lag Lead FirstValue LastValue NthValue
 Upper Lower Length Trim Substring Concat ConcatWs Replace Reverse Left Right Pad Repeat StrPosition StartsWith
 EndsWith Contains Initcap Split SplitPart RegexpReplace RegexpExtract Ascii Chr Translate Space RegexpSplit
@@ -38,10 +38,10 @@ FUNCTIONS: Final = frozenset({"bit_length", "isnan"})
 # The names under which users know the functions, for advice.
 _KNOWN_WORDS: Final = """
 abs ceil floor round sqrt exp ln log power sign greatest least coalesce ifnull nvl nvl2 nullif count count_if sum
-avg min max first last any_value stddev variance median corr collect_list collect_set row_number rank dense_rank
-percent_rank cume_dist ntile lag lead first_value last_value nth_value upper lower length trim ltrim rtrim substring
-concat concat_ws replace reverse left right lpad rpad repeat instr locate startswith endswith contains initcap split
-split_part regexp_replace regexp_extract year month day dayofweek dayofyear weekofyear quarter hour minute second
+avg min max first last any_value stddev variance median corr grouping collect_list collect_set row_number rank
+dense_rank percent_rank cume_dist ntile lag lead first_value last_value nth_value upper lower length trim ltrim rtrim
+substring concat concat_ws replace reverse left right lpad rpad repeat instr locate startswith endswith contains initcap
+split split_part regexp_replace regexp_extract year month day dayofweek dayofyear weekofyear quarter hour minute second
 date_add date_sub datediff add_months last_day date_trunc current_date current_timestamp date_format to_date
 to_timestamp size array_contains array_sort sort_array array_max array_min map_keys map_values
 explode explode_outer posexplode sequence md5 sha sha2 hex unhex base64 unbase64

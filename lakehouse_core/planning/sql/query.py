@@ -234,6 +234,8 @@ def _refused_parts(node: Any) -> Iterator[str]:
     match node:
         case exp.Join() if node.args.get("method"):
             yield f"{node.method} JOIN"
+        case exp.Grouping() if len(node.expressions) != 1:
+            yield "GROUPING of several columns"
         case exp.Window() if isinstance(node.this, exp.Filter):
             yield "FILTER with OVER"
         case exp.With() if node.args.get("recursive"):

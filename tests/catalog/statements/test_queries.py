@@ -250,5 +250,12 @@ def test_a_value_that_cannot_be_computed_is_an_error(catalog):
         answer.to_arrow()
 
 
+def test_a_value_that_orders_a_window_and_cannot_be_computed_is_an_error(catalog):
+    answer = catalog.sql("SELECT rank() OVER (ORDER BY 1 / (id - 3)) FROM s.orders")
+
+    with pytest.raises(lc.InvalidRequest, match="Division by zero"):
+        answer.to_arrow()
+
+
 def test_a_wide_query_reads_a_table_without_columns_of_it(catalog):
     assert catalog.sql("SELECT 1 AS x FROM s.orders").to_arrow().num_rows == 40

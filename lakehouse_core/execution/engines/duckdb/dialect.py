@@ -83,7 +83,7 @@ def _expression(node: Any) -> Any:
         case exp.Div():
             return _division(node)
         case exp.Mod() | exp.IntDiv() if not _is_nonzero(node.expression):
-            return _unless_zero(node, node.expression)
+            return _unless_zero(node, node)
         case exp.TsOrDsAdd() | exp.DateAdd() | exp.DateSub() if kind_of(node) == "DATE":
             return _cast(node, "DATE")
         case exp.Add() | exp.Sub() if kind_of(node.this) == "DATE" and _is_of_days(node.expression):
@@ -101,13 +101,17 @@ def _division(node: Any) -> Any:
     if size is not None:
         # DuckDB divides as DOUBLE. Its text has no more digits than it knows, which a cast would add.
         divided = _cast(node if size[1] <= _EXACT_SCALE else _cast(node, "STRING"), decimal_text(size))
-    return divided if _is_nonzero(node.expression) else _unless_zero(divided, node.expression)
+    return divided if _is_nonzero(node.expression) else _unless_zero(divided, node)
 
 
-def _unless_zero(node: Any, divisor: Any) -> Any:
-    zero = exp.EQ(this=exp.Paren(this=divisor.copy()), expression=exp.Literal.number(0))
-    failure = exp.Anonymous(this="error", expressions=[exp.Literal.string("Division by zero")])
-    return exp.Paren(this=exp.Case(ifs=[exp.If(this=zero, true=failure)], default=exp.Paren(this=node.copy())))
+def _unless_zero(value: Any, division: Any) -> Any:
+    """Return the value of a division, which is an error where the divisor is zero."""
+    zero = exp.EQ(this=exp.Paren(this=division.expression.copy()), expression=exp.Literal.number(0))
+    text = exp.Literal.string("Division by zero")
+    # In a window DuckDB refuses `error`, which it takes for volatile; there a text that is no number is the failure.
+    in_window = isinstance(division.find_ancestor(exp.Window, exp.Select), exp.Window)
+    failure = _cast(text, "TINYINT") if in_window else exp.Anonymous(this="error", expressions=[text])
+    return exp.Paren(this=exp.Case(ifs=[exp.If(this=zero, true=failure)], default=exp.Paren(this=value.copy())))
 
 
 def _is_nonzero(node: Any) -> bool:
