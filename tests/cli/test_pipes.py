@@ -45,7 +45,7 @@ def test_packed_text_and_arrow_files_come_through_a_pipe_too(shell, orders, home
     assert json.loads(written.stdout)["rows_added"] == 3
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", [pytest.param("parquet", marks=pytest.mark.long), *FORMS[1:]])
 def test_whoever_has_seen_enough_ends_the_program_quietly(shell, orders, home, form):
     pq.write_table(
         pa.table({"dt": pa.array(["2013-01-01"] * 200_000).cast(pa.date32()), "id": range(200_000)}),

@@ -16,7 +16,7 @@ NAMING = ("link", "rename_new", "replace")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", in_turn(2, VERBS, first=1))
+@pytest.mark.parametrize("name", in_turn(4, VERBS, first=1))
 def test_a_name_that_was_given_while_the_disk_said_no_damages_nothing(name):
     failed = sweep(name, errno.ETIMEDOUT, takes_effect=True, is_wanted=lambda call: call in NAMING)
 

@@ -33,7 +33,7 @@ def is_file_of_rows(call: Call) -> bool:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("name", "kind"), each_with_one(VERBS, [FaultKind.DIE_AFTER, FaultKind.FAIL_AFTER, FaultKind.LOST_BEFORE], step=2)
+    ("name", "kind"), each_with_one(VERBS, [FaultKind.DIE_AFTER, FaultKind.FAIL_AFTER, FaultKind.LOST_BEFORE], step=4)
 )
 def test_readers_see_before_or_after_whatever_write_fails(name, kind):
     assert sweep(name, kind, is_wanted=lambda call: call.writes) > 0
@@ -41,7 +41,7 @@ def test_readers_see_before_or_after_whatever_write_fails(name, kind):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("name", "kind"), each_with_one(FILE_VERBS, [FaultKind.DIE_AFTER, FaultKind.FAIL_AFTER], step=2)
+    ("name", "kind"), each_with_one(FILE_VERBS, [FaultKind.DIE_AFTER, FaultKind.FAIL_AFTER], step=3)
 )
 def test_readers_see_before_or_after_whatever_file_fails(name, kind):
     assert sweep(name, kind, is_wanted=lambda call: call.writes and is_file_of_rows(call)) > 0

@@ -240,6 +240,7 @@ def test_the_installed_packages_run_and_the_shell_answers(python: Path, project:
     assert ran([python.with_name("lakehouse"), "-w", "lake", "count", "sales.orders"], project).strip() == "2"
 
 
+@pytest.mark.long
 @pytest.mark.dagster
 def test_the_location_of_the_page_loads_maintains_and_checks_its_table(python: Path, project: Path):
     environ = {"LAKEHOUSE_WAREHOUSE": str(project / "warehouse"), "DAGSTER_DISABLE_TELEMETRY": "1"}

@@ -29,7 +29,7 @@ def values(table: lc.Table, *keys: str) -> dict[Any, Any]:
 @pytest.mark.parametrize(
     ("key", "expression"),
     [
-        ("BIGINT NOT NULL", "id"),
+        pytest.param("BIGINT NOT NULL", "id", marks=pytest.mark.long),
         # Keys whose hash SQL does not compute.
         ("DECIMAL(25, 2) NOT NULL", "cast(id as decimal(25, 2))"),
         pytest.param("TIMESTAMP(6) NOT NULL", "cast(timestamp_seconds(id) as timestamp_ntz)", marks=pytest.mark.long),

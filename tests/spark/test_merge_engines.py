@@ -29,7 +29,7 @@ WRITES = [[(k, 10 * number + k) for k in range(number, number + 4)] for number i
 @pytest.mark.parametrize(
     "options",
     [
-        pytest.param(options, id=name, marks=[pytest.mark.long] * (name not in ("deletion vectors", "partial-update")))
+        pytest.param(options, id=name, marks=[pytest.mark.long] * (name != "deletion vectors"))
         for name, options in TABLES.items()
     ],
 )

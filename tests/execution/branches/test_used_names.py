@@ -72,7 +72,7 @@ def asked_again(context: TableContext) -> None:
 
 
 # `make test` takes these, `make test-long` the others.
-QUICK = [("expire", deleted), ("create a tag", renamed), ("set a consumer", deleted), ("alter", deleted)]
+QUICK = [("expire", deleted), ("create a tag", renamed), ("alter", deleted)]
 
 
 @pytest.mark.parametrize(

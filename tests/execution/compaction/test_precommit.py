@@ -29,6 +29,7 @@ from lakehouse_core.storage import LocalStore
 from lakehouse_core.table.commit_message import CommitMessage
 from lakehouse_core.table.joined_changelog import object_name
 from tests.contexts import context_of
+from tests.pairs import each_with_one
 
 COLUMNS = {"p": "INT NOT NULL", "k": "INT NOT NULL", "v": "STRING"}
 PRODUCERS = ("input", "lookup", "full-compaction")
@@ -71,8 +72,7 @@ def changelog_objects(table: lc.Table) -> list[str]:
     return [f"{path.parent.parent.name}/{path.parent.name}" for path in on_disk(table) if "changelog" in path.name]
 
 
-@pytest.mark.parametrize("producer", PRODUCERS)
-@pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
+@pytest.mark.parametrize(("producer", "file_format"), each_with_one(PRODUCERS, ["parquet", "orc", "avro"]))
 def test_the_changelog_of_all_buckets_of_a_partition_lies_in_one_object(
     catalog: lc.Catalog, producer: str, file_format: str
 ) -> None:

@@ -207,7 +207,7 @@ VERBS = {
 OTHERS = {"expire": _expire, "delete": _delete, "replace": _replace}
 
 
-@pytest.mark.parametrize(("verb", "other"), each_with_one(VERBS, OTHERS))
+@pytest.mark.parametrize(("verb", "other"), each_with_one(VERBS, OTHERS, step=2))
 def test_whatever_happens_between_two_calls_every_tag_that_is_there_can_be_read(verb, other):
     for table in interrupted_at_each_call(VERBS[verb], OTHERS[other]):
         for tag in table.context.tags.all().values():
