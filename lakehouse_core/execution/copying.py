@@ -116,7 +116,7 @@ def copy_files(
         return CopyResult(
             snapshot_ids=[root.snapshot_id for root in snapshots],
             tags=sum(_is_of_main(root, RootKind.TAG) for root in contents.roots),
-            branches=len({root.lineage for root in contents.roots} - {MAIN.prefix}),
+            branches=len({root.history for root in contents.roots} - {MAIN.prefix}),
             files=len(contents.files),
             files_copied=count,
             bytes_copied=size,
@@ -214,7 +214,7 @@ def _contents(source: TableContext, choice: CopyChoice) -> _Contents:
 
 
 def _first_id(roots: Sequence[Root], prefix: str) -> int:
-    ids = (root.snapshot_id for root in roots if root.lineage == prefix and root.kind is RootKind.SNAPSHOT)
+    ids = (root.snapshot_id for root in roots if root.history == prefix and root.kind is RootKind.SNAPSHOT)
     return min(ids, default=0)
 
 
@@ -323,8 +323,8 @@ def _overtaken(target: ObjectStore) -> CommitConflict:
 
 def _root_in(data: bytes, root: Root) -> Root:
     snapshot = parse_tag(data, root.key).snapshot if root.kind is RootKind.TAG else parse_snapshot(data, root.key)
-    return root_of(snapshot, root.key, root.kind, lineage=root.lineage)
+    return root_of(snapshot, root.key, root.kind, history=root.history)
 
 
 def _is_of_main(root: Root, kind: RootKind) -> bool:
-    return root.lineage == MAIN.prefix and root.kind is kind
+    return root.history == MAIN.prefix and root.kind is kind

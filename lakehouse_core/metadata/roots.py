@@ -113,7 +113,7 @@ def _roots_on(
         *((key, parse_snapshot(data[key], key), RootKind.CHANGELOG) for key in changelogs),
         *((key, tag_in(store, key, data[key]).snapshot, RootKind.TAG) for key in tags),
     )
-    return [root_of(snapshot, key, kind, lineage=layout.prefix) for key, snapshot, kind in found], others
+    return [root_of(snapshot, key, kind, history=layout.prefix) for key, snapshot, kind in found], others
 
 
 def _forwarded_since(
@@ -127,7 +127,7 @@ def _forwarded_since(
     first_id, known = boundaries.first_root_id(MAIN.prefix), {root.key for root in of_main}
     keys = [MAIN.snapshot(id) for id in snapshot_ids(store, MAIN) if id >= first_id]
     data = _read(store, [key for key in keys if key not in known])
-    return [root_of(parse_snapshot(data[key], key), key, RootKind.SNAPSHOT, lineage=MAIN.prefix) for key in data]
+    return [root_of(parse_snapshot(data[key], key), key, RootKind.SNAPSHOT, history=MAIN.prefix) for key in data]
 
 
 def _read(store: StoreReader, keys: Sequence[str]) -> dict[str, bytes]:

@@ -34,7 +34,7 @@ def check_choice(choice: CopyChoice, *, tags: Sequence[str], branches: Sequence[
 
 def chosen_roots(roots: Sequence[Root], choice: CopyChoice, branches: Sequence[str]) -> list[Root]:
     """Return the roots that a copy has. `branches`: the names of all. Raises NotFound for a tag that is gone."""
-    of_main = {root.key: root for root in roots if root.lineage == MAIN.prefix}
+    of_main = {root.key: root for root in roots if root.history == MAIN.prefix}
     kinds = {kind: [root for root in of_main.values() if root.kind is kind] for kind in RootKind}
     tags = kinds[RootKind.TAG]
     if choice.tags is not None:
@@ -46,4 +46,4 @@ def chosen_roots(roots: Sequence[Root], choice: CopyChoice, branches: Sequence[s
     taken = snapshots if choice.snapshots is None else snapshots[-choice.snapshots :]
     changelogs = kinds[RootKind.CHANGELOG] if len(taken) == len(snapshots) else []
     prefixes = {TableLayout(name).prefix for name in (branches if choice.branches is None else choice.branches)}
-    return [*changelogs, *tags, *taken, *(root for root in roots if root.lineage in prefixes)]
+    return [*changelogs, *tags, *taken, *(root for root in roots if root.history in prefixes)]

@@ -133,7 +133,7 @@ def hint_findings(key: str, content: bytes | None, *, latest_id: int | None) -> 
 def stamp_findings(
     snapshots: Sequence[tuple[str, Snapshot]], modified: Mapping[str, int], *, now_millis: int, max_skew_millis: int
 ) -> Iterator[Finding]:
-    """Yield a finding for each snapshot of one lineage whose time rose ahead of now; later snapshots only repeat that
+    """Yield a finding for each snapshot of one history whose time rose ahead of now; later snapshots only repeat that
     time.
 
     `now_millis`: this machine's clock; if it is behind the first snapshot, it is wrong itself. Only then `modified`
@@ -157,8 +157,8 @@ def stamp_findings(
         reached = snapshot.time_millis
 
 
-def lineage_findings(snapshots: Sequence[tuple[str, Snapshot]]) -> Iterator[Finding]:
-    """Check adjacent snapshots of one lineage; `snapshots` are keys and snapshots with consecutive ids."""
+def history_findings(snapshots: Sequence[tuple[str, Snapshot]]) -> Iterator[Finding]:
+    """Check adjacent snapshots of one history; `snapshots` are keys and snapshots with consecutive ids."""
     committed: dict[tuple[str, int, str], str] = {}
     for key, snapshot in snapshots:
         # All batch commits share one identifier, which identifies no commit.

@@ -1,4 +1,4 @@
-"""Replayed files: the live files of one lineage after a replay of its deltas, and findings for entries that do not fit.
+"""Replayed files: the live files of one history after a replay of its deltas, and findings for entries that do not fit.
 
 Rule: a step takes time in proportion to its changes, not to the table. Only a finding makes it check a whole bucket.
 """

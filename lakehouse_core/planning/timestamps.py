@@ -1,7 +1,7 @@
 """Timestamps: the time at which a snapshot counts as committed: its writer's stamp, unless the storage's clock
 contradicts it.
 
-Rule: `timeMillis` never goes down along a lineage, so one stamp of a clock that is years ahead stays in all later ones.
+Rule: `timeMillis` never goes down along a history, so one stamp of a clock that is years ahead stays in all later ones.
 Our writers make no such stamp; if another engine left one, the modification time of the snapshot's file counts.
 """
 

@@ -57,9 +57,9 @@ class DeletionPlan(BaseModel):
         return TableLayout.deletion_plan(self.uuid)
 
     @property
-    def lineage(self) -> str:
+    def branch_prefix(self) -> str:
         """The prefix of the keys of the branch whose roots are unlinked."""
-        return self.roots[0].lineage
+        return self.roots[0].history
 
     @property
     def first_kept_id(self) -> int:
@@ -74,7 +74,9 @@ def branch_deletion(uuid: str, roots: tuple[Root, ...]) -> "DeletionPlan":
 
 def serialize_plan(plan: DeletionPlan) -> bytes:
     return json_with_checksum(
-        plan.model_dump(mode="json", exclude_none=True, exclude=None if plan.of_branch else {"of_branch"})
+        plan.model_dump(
+            mode="json", by_alias=True, exclude_none=True, exclude=None if plan.of_branch else {"of_branch"}
+        )
     )
 
 

@@ -7,11 +7,17 @@ Source: docs/reliability/deletion.md#what-keeps-files.
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from typing import Annotated, TypeAlias
+
+from pydantic import Field
 
 from lakehouse_core.table.file_refs import FileKind, FileRef, plain_name
 from lakehouse_core.table.layout import TableLayout
 from lakehouse_core.table.manifest.list_ref import ManifestListRef, UnstoredChecksum
 from lakehouse_core.table.snapshot import Snapshot, snapshot_checksums
+
+# Stored in deletion plans as `lineage`. Never rename.
+_StoredHistory: TypeAlias = Annotated[str, Field(alias="lineage")]
 
 
 class RootKind(StrEnum):
@@ -26,12 +32,13 @@ class RootKind(StrEnum):
 class Root:
     """The files that a root names. `key`: the root's object ("snapshot/snapshot-3", or the plan that unlinked it).
 
-    In one `lineage`, the delta of each root is the difference to the root with the previous id.
+    `history`: the prefix of the branch's keys ("" for main), behind the key of the plan that unlinked the root. In one
+    history, the delta of each root is the difference to the root with the previous id.
     """
 
     key: str
     kind: RootKind
-    lineage: str
+    history: _StoredHistory
     snapshot_id: int
     base: ManifestListRef | None = None
     delta: ManifestListRef | None = None
@@ -47,14 +54,14 @@ class Root:
     @property
     def is_of_branch(self) -> bool:
         """Whether it is a root of another branch than main, also one that a plan unlinked."""
-        return bool(self.lineage.removeprefix(f"{self.key}/"))
+        return bool(self.history.removeprefix(f"{self.key}/"))
 
     def same_files(self, other: "Root") -> bool:
         """Return whether both name the same state of the same table."""
         return (self.base, self.delta, self.index_manifest) == (other.base, other.delta, other.index_manifest)
 
 
-def root_of(snapshot: Snapshot, key: str, kind: RootKind, *, lineage: str = "") -> Root:
+def root_of(snapshot: Snapshot, key: str, kind: RootKind, *, history: str = "") -> Root:
     """Return all files that the object at `key` names, needed or not. Raises CorruptTable."""
     checksums = snapshot_checksums(snapshot, key)
 
@@ -67,7 +74,7 @@ def root_of(snapshot: Snapshot, key: str, kind: RootKind, *, lineage: str = "") 
     return Root(
         key=key,
         kind=kind,
-        lineage=lineage,
+        history=history,
         snapshot_id=snapshot.id,
         base=named(snapshot.base_manifest_list, snapshot.base_manifest_list_size),
         delta=named(snapshot.delta_manifest_list, snapshot.delta_manifest_list_size),
@@ -100,11 +107,11 @@ def needed(root: Root, *, delta_is_changelog: bool) -> Root:
             return replace(without_state, base=None, delta=None)
 
 
-def lineages(roots: Iterable[Root]) -> Iterator[tuple[Root, ...]]:
-    """Yield runs of roots with consecutive ids of one lineage, oldest first."""
+def consecutive_runs(roots: Iterable[Root]) -> Iterator[tuple[Root, ...]]:
+    """Yield runs of roots with consecutive ids of one history, oldest first."""
     run: list[Root] = []
-    for root in sorted(roots, key=lambda root: (root.lineage, root.snapshot_id)):
-        if run and (root.lineage, root.snapshot_id) != (run[-1].lineage, run[-1].snapshot_id + 1):
+    for root in sorted(roots, key=lambda root: (root.history, root.snapshot_id)):
+        if run and (root.history, root.snapshot_id) != (run[-1].history, run[-1].snapshot_id + 1):
             yield tuple(run)
             run = []
         run.append(root)

@@ -14,7 +14,7 @@ def root(snapshot_id: int) -> Root:
     return Root(
         key=f"snapshot/snapshot-{snapshot_id}",
         kind=RootKind.SNAPSHOT,
-        lineage="",
+        history="",
         snapshot_id=snapshot_id,
         base=ManifestListRef(name=f"manifest-list-{snapshot_id}-0", size=1000),
         delta=ManifestListRef(name=f"manifest-list-{snapshot_id}-1"),
@@ -35,6 +35,12 @@ def plan(**changes: object) -> DeletionPlan:
 def test_a_plan_is_read_back_as_it_was_written():
     for written in (plan(), plan(stage=DeletionStage.WAITING, waiting_since_millis=7, file_count=3, size_bytes=90)):
         assert parse_plan(serialize_plan(written), written.key) == written
+
+
+def test_the_history_of_a_root_is_stored_as_lineage():
+    roots = json.loads(serialize_plan(plan()))["roots"]
+
+    assert [list(stored) for stored in roots] == [["key", "kind", "lineage", "snapshot_id", "base", "delta"]] * 2
 
 
 def test_a_plan_lies_in_our_own_folder_under_its_uuid():
@@ -58,12 +64,12 @@ def test_files_go_when_the_wait_is_over_or_the_deleting_had_begun(stage, since, 
     assert is_due(plan(stage=stage, waiting_since_millis=since), grace_millis=100, now_millis=1000) is due
 
 
-def test_a_plan_that_waits_is_a_root_of_its_own_lineage():
+def test_a_plan_that_waits_is_a_root_of_its_own_history():
     roots = as_roots(plan())
 
     assert {found.key for found in roots} == {"lakehouse/plan-6f2c.json"}
     assert [found.snapshot_id for found in roots] == [4, 5]
-    assert {found.lineage for found in roots} == {"lakehouse/plan-6f2c.json/"}
+    assert {found.history for found in roots} == {"lakehouse/plan-6f2c.json/"}
 
 
 def edited(**changes: object) -> bytes:

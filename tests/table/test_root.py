@@ -10,15 +10,15 @@ from lakehouse_core.table.data_file import EMPTY_ROW
 from lakehouse_core.table.data_layout import DataLayout
 from lakehouse_core.table.file_refs import FileKind, FileRef, data_files, plain_name
 from lakehouse_core.table.manifest import ManifestListRef
-from lakehouse_core.table.root import Root, RootKind, lineages, metadata_files, needed
+from lakehouse_core.table.root import Root, RootKind, consecutive_runs, metadata_files, needed
 from lakehouse_core.table.schema import TableSchema, new_schema
 
 
-def root(snapshot_id: int = 1, kind: RootKind = RootKind.SNAPSHOT, lineage: str = "", **changes: object) -> Root:
+def root(snapshot_id: int = 1, kind: RootKind = RootKind.SNAPSHOT, history: str = "", **changes: object) -> Root:
     named = Root(
-        key=f"{lineage}{kind}-{snapshot_id}",
+        key=f"{history}{kind}-{snapshot_id}",
         kind=kind,
-        lineage=lineage,
+        history=history,
         snapshot_id=snapshot_id,
         base=ManifestListRef(name="base", size=1),
         delta=ManifestListRef(name="delta", size=2),
@@ -64,17 +64,17 @@ def test_of_a_long_lived_changelog_only_the_changelog_is_needed(has_changelog, d
     assert parts(needed(changelog, delta_is_changelog=delta_is_changelog)) == expected
 
 
-def test_lineages_are_runs_of_consecutive_ids_oldest_first():
+def test_consecutive_runs_are_runs_of_consecutive_ids_oldest_first():
     roots = [
         root(5),
         root(3),
         root(4),
         root(9),
-        root(4, lineage="branch/branch-b/"),
-        root(5, lineage="branch/branch-b/"),
+        root(4, history="branch/branch-b/"),
+        root(5, history="branch/branch-b/"),
     ]
 
-    runs = [[(each.lineage, each.snapshot_id) for each in run] for run in lineages(roots)]
+    runs = [[(each.history, each.snapshot_id) for each in run] for run in consecutive_runs(roots)]
 
     assert runs == [
         [("", 3), ("", 4), ("", 5)],

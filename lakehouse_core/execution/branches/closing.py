@@ -183,5 +183,9 @@ def finish_unlinking(branch: TableContext) -> None:
     """Finish what interrupted expiries of the branch left, so that its files and its boundary agree."""
     boundaries = Boundaries(branch.store, {})
     for plan in current_plans(branch.store):
-        if plan.lineage == branch.layout.prefix and not plan.of_branch and is_unlinking(branch.store, plan, boundaries):
+        if (
+            plan.branch_prefix == branch.layout.prefix
+            and not plan.of_branch
+            and is_unlinking(branch.store, plan, boundaries)
+        ):
             resume(branch, plan)

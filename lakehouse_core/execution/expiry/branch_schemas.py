@@ -45,7 +45,7 @@ class DeltasAreChangelogs:
         if root.kind is not RootKind.CHANGELOG:
             return False
         # A plan stands for the roots that it unlinked.
-        schema = self._schemas.of(root.lineage.removeprefix(f"{root.key}/"))
+        schema = self._schemas.of(root.history.removeprefix(f"{root.key}/"))
         return schema.table_options.changelog_producer is ChangelogProducer.NONE
 
 
@@ -64,4 +64,4 @@ class Graces:
         return is_due(plan, grace_millis=self._millis(plan), now_millis=now_millis)
 
     def _millis(self, plan: DeletionPlan) -> int:
-        return self._schemas.of(plan.lineage).table_options.read_grace_millis
+        return self._schemas.of(plan.branch_prefix).table_options.read_grace_millis

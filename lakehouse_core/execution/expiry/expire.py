@@ -229,7 +229,7 @@ def _unneeded_tags(
 
 
 def tag_deletion(table: TableContext, name: str, snapshot: Snapshot) -> DeletionPlan:
-    root = root_of(snapshot, table.layout.tag(name), RootKind.TAG, lineage=table.layout.prefix)
+    root = root_of(snapshot, table.layout.tag(name), RootKind.TAG, history=table.layout.prefix)
     return DeletionPlan(uuid=table.clock.uuid(), kind=RootKind.TAG, roots=(root,))
 
 
@@ -314,7 +314,7 @@ def _deletions(clock: Clock, state: History, plan: ExpiryPlan) -> Iterable[Delet
 
 def _root(layout: TableLayout, snapshot: Snapshot, kind: RootKind) -> Root:
     key = layout.snapshot(snapshot.id) if kind is RootKind.SNAPSHOT else layout.changelog(snapshot.id)
-    return root_of(snapshot, key, kind, lineage=layout.prefix)
+    return root_of(snapshot, key, kind, history=layout.prefix)
 
 
 def _result(

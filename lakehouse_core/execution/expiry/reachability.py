@@ -26,7 +26,7 @@ from lakehouse_core.table.manifest import (
     ManifestListRef,
     merge_entries,
 )
-from lakehouse_core.table.root import Root, RootKind, lineages, metadata_files, needed
+from lakehouse_core.table.root import Root, RootKind, consecutive_runs, metadata_files, needed
 from lakehouse_core.table.staged_commit import StagedCommit
 
 T = TypeVar("T")
@@ -241,8 +241,8 @@ def _found(
     if not search.looks_for_data:
         return search.live
     snapshots = [root for root in reduced if root.kind is RootKind.SNAPSHOT]
-    for run in lineages(snapshots):
-        search.lineage(run)
+    for run in consecutive_runs(snapshots):
+        search.history(run)
     states = {(root.snapshot_id, root.base, root.delta) for root in snapshots}
     for root in reduced:
         match root.kind:
@@ -305,7 +305,7 @@ class _Search:
             for file in _of(root, lambda name: list(self.named_files.index_files(name, checksum)), root.index_manifest):
                 self._mark(file)
 
-    def lineage(self, run: tuple[Root, ...]) -> None:
+    def history(self, run: tuple[Root, ...]) -> None:
         """Mark the candidates that consecutive snapshots need; `run` is oldest first.
 
         A file is live in one of them if it is live in the first, or if the delta of a later one adds it.

@@ -37,20 +37,20 @@ def interrupted(table: TableContext) -> tuple[DeletionPlan, ...]:
     )
     prefix = table.layout.prefix
     boundaries = Boundaries(store, {prefix: boundary})
-    return tuple(plan for plan in plans if plan.lineage == prefix and is_unlinking(store, plan, boundaries))
+    return tuple(plan for plan in plans if plan.branch_prefix == prefix and is_unlinking(store, plan, boundaries))
 
 
 def resume(table: TableContext, plan: DeletionPlan) -> None:
     """Finish the unlinking of an interrupted run, and make the changelogs that a run of an older version did not."""
-    if table.layout.prefix != plan.lineage:
-        table = table.on_branch(layout_at(plan.lineage).branch)
+    if table.layout.prefix != plan.branch_prefix:
+        table = table.on_branch(layout_at(plan.branch_prefix).branch)
     if plan.of_branch:
         mark = table.snapshots.boundary.mark()
         # Else its folder is gone, or holds a branch that was made since.
         if (mark.work, mark.token) == (BranchWork.DELETING, plan.uuid):
             remove_branch(table, plan, token=plan.uuid, with_staged=True)
         return
-    is_of_branch = plan.kind is RootKind.SNAPSHOT and plan.lineage != MAIN.prefix
+    is_of_branch = plan.kind is RootKind.SNAPSHOT and plan.branch_prefix != MAIN.prefix
     if is_of_branch and table.snapshots.boundary.mark().first_kept_id < plan.first_kept_id:
         # The branch was deleted. One that was made since under its name may have equal snapshots.
         return
@@ -132,7 +132,7 @@ def existing_roots(store: StoreReader, roots: Sequence[Root]) -> dict[Root, byte
 def _is_root(data: bytes, root: Root) -> bool:
     is_tag = root.kind is RootKind.TAG
     snapshot = parse_tag(data, root.key).snapshot if is_tag else parse_snapshot(data, root.key)
-    return root_of(snapshot, root.key, root.kind, lineage=root.lineage) == root
+    return root_of(snapshot, root.key, root.kind, history=root.history) == root
 
 
 def is_unlinking(store: StoreReader, plan: DeletionPlan, boundaries: Boundaries) -> bool:
@@ -141,14 +141,14 @@ def is_unlinking(store: StoreReader, plan: DeletionPlan, boundaries: Boundaries)
     """
     if plan.stage is not DeletionStage.UNLINKING:
         return False
-    mark = boundaries.of(plan.lineage)
+    mark = boundaries.of(plan.branch_prefix)
     if plan.of_branch and (mark.work, mark.token) != (BranchWork.DELETING, plan.uuid):
         # Its boundary went last.
         return True
     if plan.kind is RootKind.SNAPSHOT and not plan.of_branch:
         if plan.first_kept_id <= mark.first_kept_id:
             return True
-        if plan.lineage == MAIN.prefix:
+        if plan.branch_prefix == MAIN.prefix:
             return False
         # The branch was deleted or renamed, with its boundary.
     return not existing_roots(store, plan.roots[:1])
@@ -161,12 +161,12 @@ def is_covered(store: StoreReader, plan: DeletionPlan, boundaries: Boundaries) -
     if plan.kind is not RootKind.TAG:
         return False
     tag = plan.roots[0]
-    key = layout_at(plan.lineage).snapshot(tag.snapshot_id)
+    key = layout_at(plan.branch_prefix).snapshot(tag.snapshot_id)
     try:
         snapshot = root_of(parse_snapshot(store.read(key), key), key, RootKind.SNAPSHOT)
     except NotFound:
         return False
-    return snapshot.snapshot_id >= boundaries.of(plan.lineage).first_kept_id and snapshot.same_files(tag)
+    return snapshot.snapshot_id >= boundaries.of(plan.branch_prefix).first_kept_id and snapshot.same_files(tag)
 
 
 def _write_changelog_hints(table: TableContext, *, first_kept_id: int) -> None:

@@ -11,8 +11,8 @@ from lakehouse_core.format.data_types import DataType
 from lakehouse_core.planning.findings import (
     Finding,
     Invariant,
+    history_findings,
     key_findings,
-    lineage_findings,
     row_count_findings,
     schema_missing,
     stamp_findings,
@@ -68,14 +68,14 @@ class _BranchCheck:
 
     def run(self) -> None:
         for run in _runs(self._branch.snapshots):
-            lineage = [(each.root.key, each.snapshot) for each in run]
-            self._inspection.report(lineage_findings(lineage), run[0].root.key)
-            self._inspection.report(self._stamps(lineage), run[0].root.key)
-            self._lineage(run)
+            history = [(each.root.key, each.snapshot) for each in run]
+            self._inspection.report(history_findings(history), run[0].root.key)
+            self._inspection.report(self._stamps(history), run[0].root.key)
+            self._history(run)
         states = {(each.root.snapshot_id, each.root.base, each.root.delta) for each in self._branch.snapshots}
         for tag in self._inspection.ahead(self._branch.tags):
             if (tag.root.snapshot_id, tag.root.base, tag.root.delta) not in states:
-                self._lineage([tag])
+                self._history([tag])
             else:
                 self._metadata(tag)
                 self._manifests(tag)
@@ -85,15 +85,15 @@ class _BranchCheck:
             self._manifests(changelog)
             self._changelog(changelog)
 
-    def _stamps(self, lineage: Sequence[tuple[str, Snapshot]]) -> Iterator[Finding]:
+    def _stamps(self, history: Sequence[tuple[str, Snapshot]]) -> Iterator[Finding]:
         return stamp_findings(
-            lineage,
+            history,
             self._inspection.modified_millis,
             now_millis=self._branch.now_millis,
             max_skew_millis=self._branch.schema.table_options.expiry.max_skew_millis,
         )
 
-    def _lineage(self, run: Sequence[Rooted]) -> None:
+    def _history(self, run: Sequence[Rooted]) -> None:
         """Replay the deltas of `run`; after a gap, start again at the next snapshot."""
         live: ReplayedFiles | None = None
         before: Sequence[ManifestFile] = ()

@@ -140,7 +140,7 @@ class _Verification:
     def _plans(self, prefix: str) -> frozenset[int]:
         """Return the ids of snapshots of a branch that deletions in progress still have to unlink, or are unlinking."""
         plans = self._inspection.read(Invariant.READABLE_ROOTS, OWN_FOLDER, lambda: _steady(load_plans, self._store))
-        own = [plan for plan in plans or () if plan.lineage == prefix]
+        own = [plan for plan in plans or () if plan.branch_prefix == prefix]
         self._made = frozenset(id for plan in own for id in plan.made_changelog_ids)
         return frozenset(root.snapshot_id for plan in own if plan.kind is RootKind.SNAPSHOT for root in plan.roots)
 
@@ -208,13 +208,13 @@ class _Verification:
             return roots
         return [replace(roots[0], root=replace(roots[0].root, changelog=None)), *roots[1:]]
 
-    def _rooted(self, key: str, kind: RootKind, lineage: str, delta_is_changelog: bool, look: Look) -> Rooted | None:
+    def _rooted(self, key: str, kind: RootKind, history: str, delta_is_changelog: bool, look: Look) -> Rooted | None:
         snapshot = self._inspection.read(Invariant.READABLE_ROOTS, key, partial(self._snapshot, key, kind, look), key)
         if snapshot is None:
             return None
         # The file is read too, because the sizes that its writer recorded for the lists may be wrong.
         whole = self._inspection.read(
-            Invariant.READABLE_ROOTS, key, partial(root_of, snapshot, key, kind, lineage=lineage), key
+            Invariant.READABLE_ROOTS, key, partial(root_of, snapshot, key, kind, history=history), key
         )
         if whole is None:
             return None

@@ -39,4 +39,4 @@ def is_due(plan: DeletionPlan, *, grace_millis: int, now_millis: int) -> bool:
 
 def as_roots(plan: DeletionPlan) -> Sequence[Root]:
     """Return the roots of a waiting plan, whose files a reader may still need."""
-    return tuple(replace(root, key=plan.key, lineage=f"{plan.key}/{root.lineage}") for root in plan.roots)
+    return tuple(replace(root, key=plan.key, history=f"{plan.key}/{root.history}") for root in plan.roots)
