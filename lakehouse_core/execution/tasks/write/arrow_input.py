@@ -1,7 +1,7 @@
 """Arrow input: normalize batches of other programs so that every Arrow function accepts them.
 
 Java omits the single offset of a list array without elements. Arrow functions that measure, join or cast such arrays
-crash the process, so every batch is normalized before it is written.
+crash the process, so every batch is normalized before anything else is done with it.
 """
 
 import math
@@ -19,11 +19,16 @@ _PIECE_BYTES: Final = 512 << 20
 _PIECE_ROWS: Final = 1 << 20
 
 
-def arrow_source(data: object) -> tuple[pa.Schema, Iterable[pa.RecordBatch]] | None:
-    """Return the schema and a lazy iterable of batches of data that offers Arrow; None for other data.
+def arrow_source(data: object) -> tuple[pa.Schema, Iterator[pa.RecordBatch]] | None:
+    """Return the schema and the batches of data that offers Arrow, normalized and of bounded size; None for other data.
 
     Raises InvalidRequest for columns of types unknown to Arrow, and for a stream of a single column.
     """
+    found = _found(data)
+    return None if found is None else (found[0], _bounded(_normalized(found[1])))
+
+
+def _found(data: object) -> tuple[pa.Schema, Iterable[pa.RecordBatch]] | None:
     match data:
         case pa.Table():
             return data.schema, data.to_batches(max_chunksize=_PIECE_ROWS)
@@ -72,7 +77,7 @@ def _drawn(reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
         raise InvalidRequest(f"The data ended with an error after {done} rows: {shown(error)}") from error
 
 
-def bounded(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _bounded(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Yield large batches in slices: text with 64-bit offsets or views must fit in the 2 GiB of plain text."""
     for batch in batches:
         pieces = max(1, math.ceil(batch.num_rows / _PIECE_ROWS), math.ceil(batch.nbytes / _PIECE_BYTES))
@@ -81,7 +86,7 @@ def bounded(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             yield batch.slice(start, rows)
 
 
-def normalized(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _normalized(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Yield the batches with the missing offsets of empty list arrays added."""
     for batch in batches:
         if any(map(_lacks_offsets, batch.columns)):

@@ -13,7 +13,7 @@ import pyarrow as pa
 from lakehouse_core.errors import InvalidRequest, near_hint, shown
 from lakehouse_core.execution.tasks.python_values import column_of
 from lakehouse_core.execution.tasks.write.arrow_casts import Misfits, lossless_cast, misfit_row, refused_type
-from lakehouse_core.execution.tasks.write.arrow_input import arrow_source, bounded, normalized
+from lakehouse_core.execution.tasks.write.arrow_input import arrow_source
 from lakehouse_core.format.data_types import (
     AtomicType,
     DataField,
@@ -96,7 +96,7 @@ def source_rows(data: object) -> pa.Table:
     given, batches = found
     schema = pa.schema([pa.field(each.name, _type_of(each)) for each in given])
     try:
-        return pa.Table.from_batches([each.cast(schema) for each in normalized(bounded(batches))], schema=schema)
+        return pa.Table.from_batches([each.cast(schema) for each in batches], schema=schema)
     except pa.ArrowException as error:
         raise InvalidRequest(f"The source cannot be read: {shown(error)}") from error
 
@@ -166,7 +166,7 @@ def _of_arrow(
     for field in wanted:
         index = schema.get_field_index(field.name)
         casts.append(None if index < 0 else (index, lossless_cast(schema.field(index).type, field, misfits)))
-    return _converted(bounded(normalized(batches)), target, casts, misfits, wanted)
+    return _converted(batches, target, casts, misfits, wanted)
 
 
 def _converted(
