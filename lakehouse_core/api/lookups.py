@@ -6,7 +6,7 @@ from typing import Any
 import pyarrow as pa
 
 from lakehouse_core.api.arguments import checks_flags
-from lakehouse_core.api.error_context import names_table
+from lakehouse_core.api.verb import names_table
 from lakehouse_core.errors import InvalidRequest
 from lakehouse_core.execution.lookup.lookup import TableLookup
 

@@ -3,17 +3,13 @@
 Rule: a verb that does nothing also returns a report; `noop_reason` gives the reason, and the counts are zero.
 """
 
-import logging
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, is_dataclass
 from enum import Enum
-from functools import wraps
-from typing import Any, Concatenate, Final, ParamSpec, Protocol, TypeVar
+from typing import Any, Final
 
-from lakehouse_core.clock import Clock
 from lakehouse_core.display import line, page
 from lakehouse_core.errors import LakehouseError, shown
-from lakehouse_core.progress import LOGGER
 
 # For longer lists a report shows only the length.
 _FEW: Final = 3
@@ -294,41 +290,6 @@ class CopyReport(Report):
     files: int = 0
     findings: tuple[Any, ...] = ()
     error: LakehouseError | None = None
-
-
-class _Clocked(Protocol):
-    @property
-    def name(self) -> str: ...
-    @property
-    def clock(self) -> Clock: ...
-
-
-C = TypeVar("C", bound=_Clocked)
-P = ParamSpec("P")
-R = TypeVar("R", bound=Report)
-
-
-def timed(verb: Callable[Concatenate[C, P], R]) -> Callable[Concatenate[C, P], R]:
-    """Add the duration of a verb to its report, by the table's clock, and log the outcome in one line."""
-    log = logging.getLogger(f"{LOGGER}.{verb.__name__}")
-
-    @wraps(verb)
-    def call(table: C, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        started = table.clock.monotonic_seconds()
-        try:
-            report = verb(table, *args, **kwargs)
-        except BaseException as error:
-            # The message may quote a row, so it is not logged; the caller gets the whole error.
-            seconds = table.clock.monotonic_seconds() - started
-            log.info("%s: failed after %.3f s: %s", table.name, seconds, type(error).__name__)
-            raise
-        report = replace(report, duration_seconds=table.clock.monotonic_seconds() - started)
-        # A reason why nothing was done is a sentence; a duration at its end could seem to belong to it.
-        shape = "%s: %s in %.3f s" if report.noop_reason is None else "%s: %s (%.3f s)"
-        log.info(shape, table.name, outcome(report), report.duration_seconds)
-        return report
-
-    return call
 
 
 _TOLD: Final = (

@@ -6,8 +6,8 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-from lakehouse_core.api.error_context import named, names_table
 from lakehouse_core.api.spark_engine import spark_engine
+from lakehouse_core.api.verb import named, names_table
 from lakehouse_core.display import line, page
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.execution.read.incremental_scan import IncrementalPlan, change_batches

@@ -5,10 +5,10 @@ Rule: a wrong argument is refused before the verb does anything.
 
 from lakehouse_core.api import report_building as answers
 from lakehouse_core.api.arguments import CallOptions
-from lakehouse_core.api.error_context import names_table
 from lakehouse_core.api.record_building import branch_records
 from lakehouse_core.api.records import BranchRecord, Records
-from lakehouse_core.api.reports import BranchReport, timed
+from lakehouse_core.api.reports import BranchReport
+from lakehouse_core.api.verb import names_table, reported
 from lakehouse_core.execution.branches import create, delete, forward, rename
 from lakehouse_core.execution.branches.closing import every_branch, existing_branch
 from lakehouse_core.execution.context import TableContext
@@ -28,8 +28,7 @@ def branch(table: TableContext, name: str) -> TableContext:
     return found
 
 
-@names_table
-@timed
+@reported
 def create_branch(table: TableContext, name: str, *, at: int | ReadPoint | None, dry_run: bool) -> BranchReport:
     point = None if at is None else checked_point(AtSnapshot(at) if isinstance(at, int) else at)
     latest_id = table.snapshots.latest_id()
@@ -37,24 +36,21 @@ def create_branch(table: TableContext, name: str, *, at: int | ReadPoint | None,
     return answers.branch_report(table.name, name, latest_id, snapshot_id=snapshot_id, dry_run=dry_run)
 
 
-@names_table
-@timed
+@reported
 def rename_branch(table: TableContext, name: str, new_name: str, *, dry_run: bool) -> BranchReport:
     latest_id = table.snapshots.latest_id()
     rename.rename_branch(table, name, new_name, dry_run=dry_run)
     return answers.branch_report(table.name, new_name, latest_id, dry_run=dry_run)
 
 
-@names_table
-@timed
+@reported
 def delete_branch(table: TableContext, name: str, *, dry_run: bool) -> BranchReport:
     latest_id = table.on_branch(None).snapshots.latest_id()
     result = delete.delete_branch(table, name, dry_run=dry_run)
     return answers.branch_report(table.name, name, latest_id, deleted=result, dry_run=dry_run)
 
 
-@names_table
-@timed
+@reported
 def fast_forward(table: TableContext, name: str, call: CallOptions) -> BranchReport:
     result = forward.fast_forward(table, name, properties=call.checked_properties(), dry_run=call.dry_run)
     return answers.forward_report(table.name, name, result, dry_run=call.dry_run)

@@ -19,7 +19,6 @@ from lakehouse_core.api.arguments import (
     orphan_age_millis,
     retention_millis,
 )
-from lakehouse_core.api.error_context import names_table
 from lakehouse_core.api.reports import (
     CompactionReport,
     ExpiryReport,
@@ -29,8 +28,8 @@ from lakehouse_core.api.reports import (
     RollbackReport,
     TagReport,
     VerifyReport,
-    timed,
 )
+from lakehouse_core.api.verb import names_table, reported
 from lakehouse_core.errors import CorruptTable
 from lakehouse_core.execution.commit.compact_manifests import compact_manifests as rewrite_manifests
 from lakehouse_core.execution.compaction.compact import WhyNot
@@ -51,8 +50,7 @@ from lakehouse_core.planning.partitions import partition_condition, partition_va
 from lakehouse_core.planning.read.read_point import AtSnapshot, AtTag, Latest, ReadPoint, checked_point
 
 
-@names_table
-@timed
+@reported
 def compact(
     table: TableContext,
     call: CallOptions,
@@ -80,8 +78,7 @@ def compact(
     return answers.compaction_report(table.name, result, before, dry_run=call.dry_run)
 
 
-@names_table
-@timed
+@reported
 def rescale(
     table: TableContext, call: CallOptions, *, buckets: int | None, partition: Mapping[str, Any] | None
 ) -> RescaleReport:
@@ -96,15 +93,13 @@ def rescale(
     return answers.rescale_report(table.name, result, dry_run=call.dry_run)
 
 
-@names_table
-@timed
+@reported
 def compact_manifests(table: TableContext, call: CallOptions) -> ManifestReport:
     result = rewrite_manifests(table, dry_run=call.dry_run, properties=call.checked_properties())
     return answers.manifest_report(table.name, result, dry_run=call.dry_run)
 
 
-@names_table
-@timed
+@reported
 def expire_snapshots(
     table: TableContext,
     call: CallOptions,
@@ -124,8 +119,7 @@ def expire_snapshots(
     return answers.expiry_report(table.name, result, dry_run=call.dry_run)
 
 
-@names_table
-@timed
+@reported
 def remove_orphans(table: TableContext, call: CallOptions, *, older_than: timedelta | datetime) -> OrphanReport:
     result = delete_orphans(
         table,
@@ -136,8 +130,7 @@ def remove_orphans(table: TableContext, call: CallOptions, *, older_than: timede
     return answers.orphan_report(table.name, result, table.snapshots.latest_id(), dry_run=call.dry_run)
 
 
-@names_table
-@timed
+@reported
 def create_tag(
     table: TableContext, name: str, *, at: int | ReadPoint | None, retention: timedelta | None, dry_run: bool
 ) -> TagReport:
@@ -152,8 +145,7 @@ def create_tag(
     return answers.tag_report(table.name, name, tag, latest_id, dry_run=dry_run)
 
 
-@names_table
-@timed
+@reported
 def rollback_to(table: TableContext, at: int | ReadPoint, call: CallOptions) -> RollbackReport:
     point = checked_point(AtSnapshot(at) if isinstance(at, int) else at)
     result = roll_back(table, point, properties=call.checked_properties(), dry_run=call.dry_run)
@@ -168,16 +160,14 @@ def _tagged_id(table: TableContext, at: int | ReadPoint | None) -> int | None:
     return point.id if isinstance(point, AtSnapshot) else None if snapshot is None else snapshot.id
 
 
-@names_table
-@timed
+@reported
 def delete_tag(table: TableContext, name: str, *, dry_run: bool) -> TagReport:
     tag, latest_id = table.tags.tag(AtTag(name).name), table.snapshots.latest_id()
     result = drop_tag(table, name, dry_run=dry_run)
     return answers.tag_report(table.name, name, tag, latest_id, deleted=result, dry_run=dry_run)
 
 
-@names_table
-@timed
+@reported
 def replace_tag(
     table: TableContext, name: str, *, at: int | ReadPoint | None, retention: timedelta | None, dry_run: bool
 ) -> TagReport:
@@ -192,16 +182,14 @@ def replace_tag(
     return answers.tag_report(table.name, name, tag, latest_id, deleted=result, dry_run=dry_run)
 
 
-@names_table
-@timed
+@reported
 def rename_tag(table: TableContext, name: str, new_name: str, *, dry_run: bool) -> TagReport:
     latest_id = table.snapshots.latest_id()
     tag = tag_changes.rename_tag(table, name, new_name, dry_run=dry_run)
     return answers.tag_report(table.name, new_name, tag, latest_id, dry_run=dry_run)
 
 
-@names_table
-@timed
+@reported
 def expire_tags(table: TableContext, *, older_than: timedelta | datetime | None, dry_run: bool) -> ExpiryReport:
     now_millis = table.clock.now_millis()
     age = age_millis(older_than, now_millis)
@@ -226,8 +214,7 @@ def delete_consumer(table: TableContext, name: str) -> None:
     table.snapshots.boundary.check_kept()
 
 
-@names_table
-@timed
+@reported
 def verify(table: TableContext, call: CallOptions, *, data: bool) -> VerifyReport:
     findings = verify_table(table, reads_data=data, watch=call.watch("verify", table.name))
     try:

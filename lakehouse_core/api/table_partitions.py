@@ -8,9 +8,9 @@ from datetime import timedelta
 from typing import Any
 
 from lakehouse_core.api.arguments import CallOptions, partition_list
-from lakehouse_core.api.error_context import names_table
 from lakehouse_core.api.report_building import extended, row_change_report
-from lakehouse_core.api.reports import PartitionExpiryReport, PartitionsDoneReport, timed
+from lakehouse_core.api.reports import PartitionExpiryReport, PartitionsDoneReport
+from lakehouse_core.api.verb import reported
 from lakehouse_core.errors import InvalidRequest, shown
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.execution.row_changes.expire_partitions import AskedExpiry
@@ -20,8 +20,7 @@ from lakehouse_core.format.stored import is_int64
 from lakehouse_core.planning.partitions import named_values, partition_values
 
 
-@names_table
-@timed
+@reported
 def expire_partitions(
     table: TableContext,
     call: CallOptions,
@@ -70,8 +69,7 @@ def expire_partitions(
     )
 
 
-@names_table
-@timed
+@reported
 def mark_partitions_done(
     table: TableContext, partitions: Mapping[str, Any] | Sequence[Mapping[str, Any]]
 ) -> PartitionsDoneReport:

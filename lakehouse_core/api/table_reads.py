@@ -11,9 +11,9 @@ from pathlib import PurePath
 import pyarrow as pa
 
 from lakehouse_core.api.arguments import Condition, bound_condition, cache_directory, options_of
-from lakehouse_core.api.error_context import names_table
 from lakehouse_core.api.lookups import Lookups
 from lakehouse_core.api.scan import ChangesScan, Scan
+from lakehouse_core.api.verb import names_table
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.execution.lookup.local_files import LookupCache, own_directory
 from lakehouse_core.execution.lookup.lookup import TableLookup, look_up

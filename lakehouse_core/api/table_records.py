@@ -8,7 +8,6 @@ from pathlib import PurePosixPath
 from typing import Final
 
 from lakehouse_core.api.arguments import options_of
-from lakehouse_core.api.error_context import names_table
 from lakehouse_core.api.record_building import (
     bucket_records,
     committer_records,
@@ -33,6 +32,7 @@ from lakehouse_core.api.records import (
     TagRecord,
 )
 from lakehouse_core.api.system.tables import SystemSource, SystemTable, system_table
+from lakehouse_core.api.verb import names_table
 from lakehouse_core.display import page
 from lakehouse_core.errors import CorruptTable, InvalidRequest, NotFound, shown
 from lakehouse_core.execution.commit.check import refusals

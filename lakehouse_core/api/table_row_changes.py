@@ -17,10 +17,10 @@ from lakehouse_core.api.arguments import (
     mapping_of,
     partition_list,
 )
-from lakehouse_core.api.error_context import names_table
 from lakehouse_core.api.report_building import row_change_report
-from lakehouse_core.api.reports import RowChangeReport, timed
+from lakehouse_core.api.reports import RowChangeReport
 from lakehouse_core.api.scan import Scan, is_of_latest
+from lakehouse_core.api.verb import reported
 from lakehouse_core.errors import CommitConflict, InvalidRequest, shown
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.execution.row_changes.base import ReadAt, SourceRows
@@ -46,8 +46,7 @@ if TYPE_CHECKING:
     from lakehouse_core.execution.row_changes.merge import MergeSide
 
 
-@names_table
-@timed
+@reported
 def delete(table: TableContext, where: Condition, call: CallOptions, *, isolation: Isolation) -> RowChangeReport:
     condition = bound_condition(where)
 
@@ -57,8 +56,7 @@ def delete(table: TableContext, where: Condition, call: CallOptions, *, isolatio
     return _change(table, make, call, call.watch("delete", table.name), isolation)
 
 
-@names_table
-@timed
+@reported
 def update(
     table: TableContext,
     assignments: Mapping[str, Any],
@@ -76,8 +74,7 @@ def update(
     return _change(table, make, call, call.watch("update", table.name), isolation)
 
 
-@names_table
-@timed
+@reported
 def truncate(table: TableContext, call: CallOptions) -> RowChangeReport:
     def make(schema: TableSchema) -> Statement:
         return Delete(condition=None, operation="TRUNCATE")
@@ -85,8 +82,7 @@ def truncate(table: TableContext, call: CallOptions) -> RowChangeReport:
     return _change(table, make, call, call.watch("truncate", table.name))
 
 
-@names_table
-@timed
+@reported
 def drop_partitions(
     table: TableContext, partitions: Mapping[str, Any] | Sequence[Mapping[str, Any]], call: CallOptions
 ) -> RowChangeReport:
@@ -99,8 +95,7 @@ def drop_partitions(
     return _change(table, make, call, call.watch("drop_partitions", table.name))
 
 
-@names_table
-@timed
+@reported
 def overwrite_where(
     table: TableContext, rows: GivenRows, where: Condition, call: CallOptions, *, isolation: Isolation
 ) -> RowChangeReport:
@@ -124,8 +119,7 @@ def overwrite_where(
     return _replace(table, bound_condition(where), read, call, missing=missing, isolation=isolation)
 
 
-@names_table
-@timed
+@reported
 def overwrite_by(
     table: TableContext,
     condition: Callable[[TableSchema], Predicate | None],
@@ -160,8 +154,7 @@ def _replace(
     return row_change_report(result, dry_run=call.dry_run)
 
 
-@names_table
-@timed
+@reported
 def merge(
     table: TableContext,
     read: Callable[[], SourceRows],

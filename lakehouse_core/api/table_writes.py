@@ -16,10 +16,10 @@ from lakehouse_core.api.arguments import (
     column_name,
     overwrite_mode,
 )
-from lakehouse_core.api.error_context import names_table
 from lakehouse_core.api.records import PendingRecord
-from lakehouse_core.api.reports import CommitReport, SchemaReport, timed
+from lakehouse_core.api.reports import CommitReport, SchemaReport
 from lakehouse_core.api.scan import Scan
+from lakehouse_core.api.verb import names_table, reported
 from lakehouse_core.errors import CommitConflict, InvalidRequest, shown
 from lakehouse_core.execution.alter import alter as alter_schema
 from lakehouse_core.execution.branches.former import former_branch
@@ -54,14 +54,12 @@ from lakehouse_core.table.staged_commit import StagedCommit
 _CLASHES: Final = Retry(10)
 
 
-@names_table
-@timed
+@reported
 def write(table: TableContext, rows: GivenRows, call: CallOptions) -> CommitReport:
     return _write(table, rows, Append(), call, call.watch("write", table.name))
 
 
-@names_table
-@timed
+@reported
 def overwrite(
     table: TableContext,
     rows: GivenRows,
@@ -111,8 +109,7 @@ def open_stage(
     )
 
 
-@names_table
-@timed
+@reported
 def commit_open(
     table: TableContext, opened: OpenStage, messages: Sequence[CommitMessage], call: CallOptions
 ) -> CommitReport:
@@ -136,8 +133,7 @@ def discard_open(table: TableContext, schema_id: int, messages: Sequence[CommitM
     discard(table.store, table.schemas.schema(schema_id), messages, named_by="the write")
 
 
-@names_table
-@timed
+@reported
 def commit(table: TableContext, staged: StagedCommit, call: CallOptions) -> CommitReport:
     check_staged_commit("commit", staged)
     _check_own(table, staged)
@@ -146,8 +142,7 @@ def commit(table: TableContext, staged: StagedCommit, call: CallOptions) -> Comm
     return _committed(table, staged, commit_staged(table, staged), watch)
 
 
-@names_table
-@timed
+@reported
 def commit_together(
     table: TableContext,
     staged: Sequence[StagedCommit],
@@ -201,8 +196,7 @@ def forget_pending(table: TableContext, staged: StagedCommit | PendingRecord) ->
     remove_pending(table.store, table.layout, staged.commit_user, staged.commit_identifier)
 
 
-@names_table
-@timed
+@reported
 def alter(table: TableContext, *changes: SchemaChange) -> SchemaReport:
     # The latest id is read first, because after the schema change nothing may fail.
     latest_id = table.snapshots.latest_id()

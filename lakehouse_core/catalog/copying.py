@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from lakehouse_core.api.copying import checked_choice, checked_source, copy_report
-from lakehouse_core.api.error_context import named
 from lakehouse_core.api.reports import CopyReport, outcome
 from lakehouse_core.api.table import Table
+from lakehouse_core.api.verb import named
 from lakehouse_core.catalog.context import CatalogContext
 from lakehouse_core.catalog.ddl import create_database
 from lakehouse_core.catalog.each_table import each_table, matching

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 from lakehouse_core.api.arguments import texts_of
-from lakehouse_core.api.error_context import named
 from lakehouse_core.api.table import Table
+from lakehouse_core.api.verb import named
 from lakehouse_core.catalog.context import CatalogContext
 from lakehouse_core.catalog.metastore import TableName
 from lakehouse_core.catalog.names import SYSTEM_DATABASE, check_new_name, check_no_twin, split_name

@@ -3,7 +3,8 @@
 from pathlib import Path
 
 import lakehouse_core as lc
-from lakehouse_core.api.reports import Report, timed
+from lakehouse_core.api.reports import Report
+from lakehouse_core.api.verb import reported
 from lakehouse_core.clock import VirtualClock
 from lakehouse_core.storage import MemoryStore
 from tests.contexts import context_of
@@ -17,7 +18,7 @@ class Sleeper:
         self.clock = VirtualClock()
         self._context = context_of(MemoryStore(), self.clock)
 
-    @timed
+    @reported
     def sleep(self, seconds: float) -> Report:
         self.clock.sleep(seconds)
         return Report(table="db.t")

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from lakehouse_core.api.error_context import names_table
 from lakehouse_core.api.record_building import bucket_records
+from lakehouse_core.api.verb import names_table
 from lakehouse_core.errors import LakehouseError
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.execution.expiry.expire import expiry_outlook

@@ -11,7 +11,6 @@ from typing import Any, Final, TypeAlias, assert_never
 
 import pyarrow as pa
 
-from lakehouse_core.api.error_context import named, names_table
 from lakehouse_core.api.record_building import file_lineage
 from lakehouse_core.api.scan import Scan
 from lakehouse_core.api.spark_engine import spark_engine
@@ -29,6 +28,7 @@ from lakehouse_core.api.system.rows import (
     statistics_rows,
     tag_rows,
 )
+from lakehouse_core.api.verb import named, names_table
 from lakehouse_core.display import line, page
 from lakehouse_core.errors import InvalidRequest, NotFound, UnsupportedFeature, near_hint, shown
 from lakehouse_core.execution.branches.closing import listed_branches

@@ -10,9 +10,9 @@ from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
 from lakehouse_core.api.arguments import CallOptions
-from lakehouse_core.api.error_context import named
 from lakehouse_core.api.table import Table
 from lakehouse_core.api.table_writes import commit_open, discard_open, open_stage
+from lakehouse_core.api.verb import named
 from lakehouse_core.catalog.spark_format.settings import Settings, Use, settings_of, write_use
 from lakehouse_core.errors import InvalidRequest, LakehouseError, TaskFailed, UnsupportedFeature
 from lakehouse_core.execution.engines.spark.source import Written, packed_stage, unpacked_stage, written
