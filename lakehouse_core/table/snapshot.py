@@ -123,7 +123,7 @@ class Snapshot(BaseModel):
 
     @property
     def returns_files(self) -> bool:
-        """Whether files that an earlier snapshot of its line removed may have come back in it."""
+        """Whether files that an earlier snapshot of its history removed may have come back in it."""
         return ROLLED_BACK_TO in self.properties or RETURNS_FILES in self.properties
 
 
