@@ -21,6 +21,7 @@ Texts: TypeAlias = Mapping[str, str]
 
 
 class _Map(BaseModel):
+    # A name that is not known is an error of who wrote the map.
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 

@@ -33,7 +33,7 @@ from lakehouse_core.errors import shown
 from lakehouse_core.execution.context import table_context
 from lakehouse_core.execution.engine import Engine
 from lakehouse_core.execution.lookup.local_files import LookupCache
-from lakehouse_core.execution.row_changes.base import SourceRows
+from lakehouse_core.execution.row_changes.change_base import SourceRows
 from lakehouse_core.metadata.arbiter import CREATE_IF_ABSENT, Arbiter
 from lakehouse_core.metadata.schema_log import SchemaLog
 from lakehouse_core.planning.alter.schema_change import SchemaChange

@@ -23,8 +23,8 @@ from lakehouse_core.api.scan import Scan, is_of_latest
 from lakehouse_core.api.verb import reported
 from lakehouse_core.errors import CommitConflict, InvalidRequest, shown
 from lakehouse_core.execution.context import TableContext
-from lakehouse_core.execution.row_changes.base import ReadAt, SourceRows
 from lakehouse_core.execution.row_changes.change import change_rows
+from lakehouse_core.execution.row_changes.change_base import ReadAt, SourceRows
 from lakehouse_core.execution.row_changes.replace import replace_rows
 from lakehouse_core.execution.tasks.write.input import can_be_read_again, source_rows
 from lakehouse_core.planning.partitions import partition_condition

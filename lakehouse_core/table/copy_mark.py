@@ -11,6 +11,7 @@ _VERSION = 1
 class CopyMark(BaseModel):
     """`source`: the address of the copied table; `uuid`: of the call that copies."""
 
+    # A mark of a newer version is refused by its version number, so an unknown field means damage.
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     version: int = _VERSION

@@ -224,3 +224,20 @@ def test_no_two_public_classes_have_the_same_name() -> None:
         if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
     ]
     assert [name for name, count in Counter(names).items() if count > 1] == []
+
+
+# Names and headers.
+
+
+def test_no_module_has_a_name_for_anything() -> None:
+    said = {
+        name for name in TREES if name.rpartition("/")[2] in ("utils", "common", "helpers", "base", "manager", "misc")
+    }
+    assert said == set()
+
+
+def test_the_header_of_a_module_has_five_lines_at_most_but_the_tree_of_errors() -> None:
+    headers = {name: ast.get_docstring(tree) or "" for name, tree in TREES.items() if not name.endswith("__init__")}
+
+    lengths = {name: sum(map(bool, header.splitlines())) for name, header in headers.items()}
+    assert {name: lines for name, lines in lengths.items() if not 1 <= lines <= 5} == {"errors": lengths["errors"]}

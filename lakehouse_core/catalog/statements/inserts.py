@@ -20,7 +20,7 @@ from lakehouse_core.catalog.statements.queries import PlannedQuery, engine_query
 from lakehouse_core.catalog.statements.row_changes import condition_of
 from lakehouse_core.display import count_text
 from lakehouse_core.errors import LakehouseError, near_hint, shown
-from lakehouse_core.execution.row_changes.base import SourceRows
+from lakehouse_core.execution.row_changes.change_base import SourceRows
 from lakehouse_core.format.data_types import AtomicType, DataField, TypeRoot, arrow_type, to_internal
 from lakehouse_core.interchange.arrow_rows import ArrowRows
 from lakehouse_core.planning.sql.expressions import without_case

@@ -13,7 +13,7 @@ from lakehouse_core.catalog.names import is_system_name
 from lakehouse_core.catalog.statements.names import StatementCall
 from lakehouse_core.errors import InvalidRequest, LakehouseError, shown
 from lakehouse_core.execution.read.scan import ScanPlan
-from lakehouse_core.execution.row_changes.base import ReadAt
+from lakehouse_core.execution.row_changes.change_base import ReadAt
 from lakehouse_core.execution.sql.pinning import PinnedTable, pin
 from lakehouse_core.execution.sql.relation import Relation
 from lakehouse_core.format.data_types import DataField, field_from_arrow

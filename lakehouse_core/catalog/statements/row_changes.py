@@ -28,7 +28,7 @@ from lakehouse_core.catalog.statements.queries import (
     session_of,
 )
 from lakehouse_core.errors import InvalidRequest, LakehouseError
-from lakehouse_core.execution.row_changes.base import SourceRows
+from lakehouse_core.execution.row_changes.change_base import SourceRows
 from lakehouse_core.planning.row_changes.expression_text import expression_of
 from lakehouse_core.planning.row_changes.expressions import Default, Expression
 from lakehouse_core.planning.row_changes.merge_clauses import (

@@ -1,9 +1,7 @@
 """Fast-forward: bring the newest state of a branch to the main line, as one new snapshot.
 
-Java deletes the later snapshots of main and copies those of the branch. Here nothing is removed, and a main line that
-has commits of its own is refused.
-Order: the boundary of the branch says `forwarding`, main is compared with the branch, the schemas of the branch, the
-snapshot, the new base of the branch, the end of `forwarding`.
+Rule: nothing is removed, and a main line that has commits of its own is refused. Order: `forwarding` begins, main is
+compared with the branch, the schemas of the branch, the snapshot, the new base of the branch, `forwarding` ends.
 Source: docs/semantics/maintenance.md#branches, docs/reliability/deletion.md#branches.
 """
 

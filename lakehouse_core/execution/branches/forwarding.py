@@ -1,9 +1,7 @@
 """Forwarding: the record in the boundary of a branch that keeps its newest snapshot while a call brings it to main.
 
-While it stands, no expiry unlinks a snapshot of the branch, and the branch is not deleted or renamed. A call may be
-killed, or go on after another one has taken the record over; it must not publish when the record is gone. So each call
-publishes under one id only, that after its base, main's newest snapshot when it wrote the record; and the record, which
-names the base, is removed only when no earlier call can publish any more: there is none, or main has a later snapshot.
+While it stands, no expiry unlinks a snapshot of the branch, and the branch is not deleted or renamed.
+Rule: the record is removed only when no call that wrote it can publish any more: `Forwarding`.
 Source: docs/reliability/deletion.md#branches.
 """
 
@@ -25,6 +23,10 @@ _TAKING: Final = Retry()
 class Forwarding:
     """The record of a call. `base_id`: the snapshot of main after which alone the call publishes, 0 for none.
     `is_alone`: no earlier call can publish.
+
+    A call may be killed, or go on after another one has taken the record over; it must not publish when the record is
+    gone. So each call publishes under one id only: that after its base, which was main's newest snapshot when it wrote
+    the record. No call can publish any more if there is no earlier one, or if main has a later snapshot than the base.
     """
 
     mark: BoundaryMark

@@ -19,7 +19,7 @@ from lakehouse_core.execution.commit.loop import commit_or_discard
 from lakehouse_core.execution.commit.outcome import CommitResult
 from lakehouse_core.execution.commit.staged_files import discard
 from lakehouse_core.execution.context import TableContext
-from lakehouse_core.execution.row_changes.base import ChangeBase, FixedAt, change_base
+from lakehouse_core.execution.row_changes.change_base import ChangeBase, FixedAt, change_base
 from lakehouse_core.execution.tasks.change_rows.task import run_change
 from lakehouse_core.execution.tasks.change_rows.values import Changed, ChangeTask, changed_from_text
 from lakehouse_core.execution.write.compact_after_commit import WriteCompaction, compact_written

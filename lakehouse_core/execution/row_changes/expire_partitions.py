@@ -10,8 +10,8 @@ from typing import Any, TypeAlias
 
 from lakehouse_core.errors import InvalidRequest, shown
 from lakehouse_core.execution.context import TableContext
-from lakehouse_core.execution.row_changes.base import FixedAt
 from lakehouse_core.execution.row_changes.change import RowChangeResult, change_rows
+from lakehouse_core.execution.row_changes.change_base import FixedAt
 from lakehouse_core.format.binary_row import deserialize_row
 from lakehouse_core.format.partition_path import value_text
 from lakehouse_core.planning.partitions import condition_of_values

@@ -17,9 +17,9 @@ import pyarrow.compute as pc
 
 from lakehouse_core.errors import InvalidRequest, shown
 from lakehouse_core.execution.context import TableContext
-from lakehouse_core.execution.row_changes.base import ChangeBase, FixedAt, ReadAt, change_base, fixed_at
 from lakehouse_core.execution.row_changes.bounds import arrow_bounds, ranged_columns, ranged_pairs, within
 from lakehouse_core.execution.row_changes.change import RowChangeResult, committed, until_committed
+from lakehouse_core.execution.row_changes.change_base import ChangeBase, FixedAt, ReadAt, change_base, fixed_at
 from lakehouse_core.execution.row_changes.clause_rows import ClauseRows, clause_rows
 from lakehouse_core.execution.row_changes.merge_write import write_merge
 from lakehouse_core.execution.tasks.change_rows.target import TargetTask, target_rows

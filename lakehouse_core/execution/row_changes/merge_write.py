@@ -10,8 +10,8 @@ from typing import Final
 import pyarrow as pa
 
 from lakehouse_core.execution.context import TableContext
-from lakehouse_core.execution.row_changes.base import ChangeBase
 from lakehouse_core.execution.row_changes.change import discarded_on_failure, index_messages, run_changes
+from lakehouse_core.execution.row_changes.change_base import ChangeBase
 from lakehouse_core.execution.row_changes.clause_rows import ClauseRows
 from lakehouse_core.execution.row_changes.new_rows import new_rows, written_rows
 from lakehouse_core.execution.tasks.change_rows.values import Changed, ChangeTask

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.execution.key_places import key_places
-from lakehouse_core.execution.row_changes.base import ChangeBase
+from lakehouse_core.execution.row_changes.change_base import ChangeBase
 from lakehouse_core.execution.tasks.write.keys.bucket_index import KeyIndex
 from lakehouse_core.execution.tasks.write.task import WriteTask
 from lakehouse_core.execution.write.stage import check_bucket_counts, check_partition_times, has_order

@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 
 from lakehouse_core.execution.compaction.precommit import with_joined_changelog, with_packed_files
 from lakehouse_core.execution.context import TableContext
-from lakehouse_core.execution.row_changes.base import ChangeBase, SourceRows, change_base, fixed_at
 from lakehouse_core.execution.row_changes.change import (
     RowChangeResult,
     change_matching,
@@ -17,6 +16,7 @@ from lakehouse_core.execution.row_changes.change import (
     discarded_on_failure,
     until_committed,
 )
+from lakehouse_core.execution.row_changes.change_base import ChangeBase, SourceRows, change_base, fixed_at
 from lakehouse_core.execution.row_changes.new_rows import new_rows, written_rows
 from lakehouse_core.planning.commit.hash_indexes import claims_of, live_indexes
 from lakehouse_core.planning.commit.read_scope import ReadScope

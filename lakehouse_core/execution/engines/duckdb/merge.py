@@ -8,8 +8,8 @@ import pyarrow as pa
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.execution.engines.duckdb.dialect import duckdb_text
 from lakehouse_core.execution.engines.duckdb.query import read_at_once
-from lakehouse_core.execution.row_changes.base import ReadAt
 from lakehouse_core.execution.row_changes.bounds import arrow_bounds
+from lakehouse_core.execution.row_changes.change_base import ReadAt
 from lakehouse_core.execution.sql.relation import Relation
 from lakehouse_core.execution.tasks.change_rows.target import TargetTask, target_rows, target_schema
 from lakehouse_core.execution.tasks.runtime import TaskRuntime, local_runtime

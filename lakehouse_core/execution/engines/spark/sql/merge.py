@@ -17,7 +17,7 @@ from lakehouse_core.execution.engines.spark.scan.frame import task_frame
 from lakehouse_core.execution.engines.spark.session import core_count
 from lakehouse_core.execution.engines.spark.sql.query import SparkQuery
 from lakehouse_core.execution.engines.spark.types import fields_from_spark
-from lakehouse_core.execution.row_changes.base import ReadAt
+from lakehouse_core.execution.row_changes.change_base import ReadAt
 from lakehouse_core.execution.sql.relation import Relation
 from lakehouse_core.execution.tasks.change_rows.target import TargetTask, target_rows
 from lakehouse_core.execution.tasks.write.input import source_rows
