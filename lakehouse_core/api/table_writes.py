@@ -31,7 +31,7 @@ from lakehouse_core.execution.commit.staged_files import discard
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.execution.tasks.write.input import can_be_read_again
 from lakehouse_core.execution.write.compact_after_commit import compact_written
-from lakehouse_core.execution.write.stage import OpenStage, close_stage, has_order
+from lakehouse_core.execution.write.stage import OpenStage, close_append_stage
 from lakehouse_core.execution.write.stage import open_stage as open_staged
 from lakehouse_core.execution.write.stage import stage as stage_files
 from lakehouse_core.metadata.staged_commits import forget_pending as remove_pending
@@ -39,7 +39,6 @@ from lakehouse_core.metadata.staged_commits import keep_pending as write_pending
 from lakehouse_core.metadata.staged_commits import load_all_pending, load_pending
 from lakehouse_core.metadata.staged_commits import remove as remove_kept
 from lakehouse_core.planning.alter.schema_change import SchemaChange
-from lakehouse_core.planning.append_numbers import numbered
 from lakehouse_core.planning.commit.checks import check_commit
 from lakehouse_core.planning.commit.together import check_replayed, joined
 from lakehouse_core.planning.row_changes.statements import Isolation
@@ -118,12 +117,9 @@ def commit_open(
 
     REQUIRES: no other call commits these files. Raises the errors of `commit`.
     """
-    assert opened.task is not None
     watch = call.watch("write", table.name)
     watch.at("committing")
-    if has_order(opened.task.schema):
-        messages = numbered(messages, opened.task.next_sequence_numbers)
-    staged = close_stage(table, opened, messages)
+    staged = close_append_stage(table, opened, messages)
     return _committed(table, staged, commit_or_discard(table, staged, named_by="the write"), watch)
 
 

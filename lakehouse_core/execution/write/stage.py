@@ -17,6 +17,7 @@ from lakehouse_core.execution.key_places import key_places
 from lakehouse_core.execution.tasks.write.keys.bucket_index import KeyIndex
 from lakehouse_core.execution.tasks.write.task import WriteTask
 from lakehouse_core.format.binary_row import deserialize_row
+from lakehouse_core.planning.append_numbers import numbered
 from lakehouse_core.planning.commit.checks import check_staged
 from lakehouse_core.planning.commit.hash_indexes import known_indexes
 from lakehouse_core.planning.commit.ledger import ledger_of
@@ -189,6 +190,16 @@ def close_stage(table: TableContext, opened: OpenStage, messages: Sequence[Commi
     except BaseException:
         discard(table.store, schema, messages, named_by="the write")
         raise
+
+
+def close_append_stage(table: TableContext, opened: OpenStage, messages: Sequence[CommitMessage]) -> StagedCommit:
+    """As `close_stage`, for an append table whose tasks may have written one bucket at once. Number their files one
+    after the other.
+    """
+    assert opened.task is not None
+    if has_order(opened.task.schema):
+        messages = numbered(messages, opened.task.next_sequence_numbers)
+    return close_stage(table, opened, messages)
 
 
 def _check_rowkind_column(table: str, schema: TableSchema, rowkind_column: str | None) -> None:
