@@ -18,7 +18,7 @@ class CompactionOptions:
     """When files of a bucket are rewritten, and which. Ratios are percent unless the name says otherwise, sizes bytes.
 
     `forces_level_0`: no file may stay at level 0, because lookups need it or the table's option asks for it. With a
-    `gentle_interval` of n, this holds only at every n-th trigger at which the strategy picks nothing else.
+    `gentle_trigger_count` of n, this holds only at every n-th trigger at which the strategy picks nothing else.
     """
 
     trigger_run_count: int = 5
@@ -34,7 +34,7 @@ class CompactionOptions:
     total_size_threshold_bytes: int | None = None
     incremental_size_threshold_bytes: int | None = None
     forces_level_0: bool = False
-    gentle_interval: int | None = None
+    gentle_trigger_count: int | None = None
     # Deletion vectors mark older versions of a row, so delete records are not needed above level 0.
     marks_deleted: bool = False
     rewrites_all_files: bool = False
@@ -64,7 +64,7 @@ def compaction_options(source: Source) -> CompactionOptions:
         total_size_threshold_bytes=source.size_if_set("compaction.total-size-threshold"),
         incremental_size_threshold_bytes=source.size_if_set("compaction.incremental-size-threshold"),
         forces_level_0=looks_up or source.flag("compaction.force-up-level-0"),
-        gentle_interval=max(trigger, longest) if is_gentle else None,
+        gentle_trigger_count=max(trigger, longest) if is_gentle else None,
         marks_deleted=source.flag("deletion-vectors.enabled"),
         rewrites_all_files=source.flag("compaction.force-rewrite-all-files"),
         small_file_ratio=source.fraction("compaction.small-file-ratio"),

@@ -124,7 +124,7 @@ def _for_run_count(levels: Levels, options: CompactionOptions, occasion: PickTim
 
 def _forced(levels: Levels, options: CompactionOptions, occasion: PickTime) -> Pick | None:
     """Pick level 0 if it must be compacted now, and the next runs of similar size."""
-    interval = options.gentle_interval
+    interval = options.gentle_trigger_count
     if not options.forces_level_0 or (interval is not None and occasion.skipped_triggers + 1 < interval):
         return None
     count = sum(one.level == 0 for one in levels.runs)

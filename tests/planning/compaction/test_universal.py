@@ -83,7 +83,7 @@ def test_the_strategy_picks(options, given, expected):
         max_size_amplification_percent=int(options["amp"]),
         size_ratio_percent=int(options["ratio"]),
         forces_level_0=options.get("force") == "yes",
-        gentle_interval=int(options["gentle"]) if "gentle" in options else None,
+        gentle_trigger_count=int(options["gentle"]) if "gentle" in options else None,
         offpeak_start_hour=int(options.get("offpeak", "-1..-1").split("..")[0]),
         offpeak_end_hour=int(options.get("offpeak", "-1..-1").split("..")[1]),
         offpeak_ratio_percent=int(options.get("offpeak-ratio", 0)),
@@ -131,7 +131,7 @@ def java_state(line: str) -> tuple[Levels, CompactionOptions, PickTime, str]:
             occasion = replace(occasion, last_full_millis=occasion.local_now_millis - int(elapsed))
     if "/" in said["force"]:
         gentle, _, skipped = said["force"].partition("/")
-        options = replace(options, gentle_interval=int(gentle))
+        options = replace(options, gentle_trigger_count=int(gentle))
         occasion = replace(occasion, skipped_triggers=int(skipped))
     return Levels(runs(given), int(said["levels"])), options, occasion, pick
 
@@ -233,7 +233,7 @@ def test_options_of_a_table_say_how_the_strategy_picks():
         full_interval_millis=HOUR,
         total_size_threshold_bytes=1024,
         forces_level_0=True,
-        gentle_interval=4,
+        gentle_trigger_count=4,
     )
 
 
@@ -250,11 +250,11 @@ def test_options_of_a_table_say_how_the_strategy_picks():
 )
 def test_level_0_is_forced_up_where_a_lookup_needs_it_or_the_table_says_so(options):
     assert TableOptions.parse(options).compaction.forces_level_0
-    assert TableOptions.parse(options).compaction.gentle_interval is None
+    assert TableOptions.parse(options).compaction.gentle_trigger_count is None
 
 
 def test_gentle_is_for_lookups_only_and_every_ten_triggers_unless_told():
     gentle = {"lookup-compact": "gentle"}
 
-    assert TableOptions.parse({**gentle, "force-lookup": "true"}).compaction.gentle_interval == 10
-    assert TableOptions.parse({**gentle, "compaction.force-up-level-0": "true"}).compaction.gentle_interval is None
+    assert TableOptions.parse({**gentle, "force-lookup": "true"}).compaction.gentle_trigger_count == 10
+    assert TableOptions.parse({**gentle, "compaction.force-up-level-0": "true"}).compaction.gentle_trigger_count is None
