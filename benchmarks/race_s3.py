@@ -99,13 +99,18 @@ def commits(server: Server, seconds: float) -> tuple[list[list[object]], list[me
     contention.new_key_table(server.address, server.storage)
     counts, took = crowd(contention.CROWD, contention.upsert_for, server.address, seconds, server.storage)
     table = lc.connect(server.address, storage=server.storage).table("db.t")
-    landed = Counter((one.commit_user, one.commit_identifier) for one in table.snapshots())
+    snapshots = table.snapshots()
+    landed = Counter((one.commit_user, one.commit_identifier) for one in snapshots)
     told = {(f"writer-{number}", identifier) for number, count in enumerate(counts) for identifier in range(count)}
     rate = sum(counts) / took
     row = [f"{contention.CROWD} processes, the same {contention.KEYS} keys", f"{rate:.1f}", min(counts), max(counts)]
+    last = max(snapshots, key=lambda one: one.id).commit_user
+    found = [(row["k"], f"writer-{row['v']}") for row in table.scan().to_arrow().to_pylist()]
+    expected = [(key, last) for key in range(contention.KEYS)]
     bars = [
         measure.Bar("commits lost", len(told - landed.keys()), 0, 0, ""),
         measure.Bar("commits landed twice", sum(count > 1 for count in landed.values()), 0, 0, ""),
+        measure.Bar("keys without the last commit's row", len({*expected} ^ {*found}), 0, 0, ""),
         measure.Bar("findings of verify", len(table.verify(data=True).findings), 0, 0, ""),
     ]
     return [row], bars, rate

@@ -27,6 +27,10 @@ class Look:
         """Return the object, None if it is missing or was not asked for."""
         return self._found.get(key)
 
+    def lacks(self, key: str) -> bool:
+        """Return whether the object was asked for and is missing."""
+        return key in self._found and self._found[key] is None
+
     def get(self, key: str) -> bytes | None:
         """Return the object, None if it is missing. Reads it if it was not asked for before."""
         self.ask([key])

@@ -110,7 +110,8 @@ class SnapshotLog:
         last = start - 1
         for count in _PROBES:
             ids = range(last + 1, last + 1 + count)
-            look.ask(map(self._layout.snapshot, ids))
+            if not look.lacks(self._layout.snapshot(ids[0])):
+                look.ask(map(self._layout.snapshot, ids))
             for snapshot_id in ids:
                 if look.get(self._layout.snapshot(snapshot_id)) is None:
                     return last if last >= start else None

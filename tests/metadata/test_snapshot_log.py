@@ -15,6 +15,7 @@ from lakehouse_core.errors import (
 )
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.metadata.hints import write_hint
+from lakehouse_core.metadata.look import Look
 from lakehouse_core.metadata.manifest_reader import ManifestReader
 from lakehouse_core.storage import Fault, FaultKind, FaultyStore, MemoryStore
 from lakehouse_core.storage.faulty import Call
@@ -96,6 +97,19 @@ class TestHints:
     def test_neither_is_one_whose_snapshots_are_all_gone(self) -> None:
         with pytest.raises(CorruptTable, match="its boundary is 7, but its snapshots are missing"):
             log_of(boundary=7).snapshots.latest()
+
+    def test_a_look_that_lacks_the_next_snapshot_answers_alone(self) -> None:
+        store = FaultyStore(MemoryStore())
+        log = context_of(store, VirtualClock()).snapshots
+        store.write_all({MAIN.snapshot(number): serialize_snapshot(snapshot(number)) for number in range(1, 6)})
+        store.write("snapshot/LATEST", b"5")
+        log.latest()
+        store.write(MAIN.snapshot(6), serialize_snapshot(snapshot(6)))
+        look = Look(store, log.asked(after=2))
+        before = len(store.calls)
+
+        assert log.latest_id(look) == 6
+        assert store.calls[before:] == ()
 
     @pytest.mark.parametrize("hint", HINTS)
     def test_a_table_without_snapshots_has_none(self, hint: bytes | None) -> None:
