@@ -33,7 +33,7 @@ from lakehouse_core.retry import Retry
 from lakehouse_core.storage.outcomes import begun, named_by_nobody
 from lakehouse_core.table.bucketing import Dynamic, Fixed, Postpone, Unaware, total_buckets
 from lakehouse_core.table.commit_json import messages_from_json
-from lakehouse_core.table.commit_message import BATCH_IDENTIFIER, Append, CommitMessage
+from lakehouse_core.table.commit_message import Append, CommitMessage
 from lakehouse_core.table.data_layout import DataLayout
 from lakehouse_core.table.deletion_file import DeletionFile
 from lakehouse_core.table.predicate import Or, Predicate, holds
@@ -102,8 +102,8 @@ def rescale(
     result = replace(result, commit_user=f"rescale-{table.clock.uuid()}")
     done = watch.counting("rescaling", len(planned), "partitions")
     with begun(_LEFT):
-        for group in commits_of(planned):
-            made, runs = _until_committed(table, result, group, properties=properties)
+        for number, group in enumerate(commits_of(planned), 1):
+            made, runs = _until_committed(table, result, group, identifier=number, properties=properties)
             done(len(group))
             result = replace(result, commits=(*result.commits, *made), runs=result.runs + runs)
     return result
@@ -158,7 +158,12 @@ def _planned(
 
 
 def _until_committed(
-    table: TableContext, result: RescaleResult, group: Sequence[PartitionRescale], *, properties: Mapping[str, str]
+    table: TableContext,
+    result: RescaleResult,
+    group: Sequence[PartitionRescale],
+    *,
+    identifier: int,
+    properties: Mapping[str, str],
 ) -> tuple[tuple[CommitResult, ...], int]:
     """Rewrite the partitions in one commit, anew if others change them; return the commit, and how often it began."""
     only = frozenset(one.partition for one in group)
@@ -183,7 +188,8 @@ def _until_committed(
                 raise CommitConflict(
                     "Others wrote rows, of which no changelog tells, while the rescale began. Run it again."
                 )
-            return (_committed(table, result, snapshot, planned, properties=properties),), attempt.number
+            made = _committed(table, result, snapshot, planned, identifier=identifier, properties=properties)
+            return (made,), attempt.number
         except CommitConflict:
             if attempt.is_last:
                 raise
@@ -205,13 +211,14 @@ def _committed(
     snapshot: Snapshot,
     planned: Sequence[PartitionRescale],
     *,
+    identifier: int,
     properties: Mapping[str, str],
 ) -> CommitResult:
     schema = result.schema
     staged = StagedCommit(
         table=table.name or table.store.uri(""),
         commit_user=result.commit_user,
-        commit_identifier=BATCH_IDENTIFIER,
+        commit_identifier=identifier,
         mode=Append(),
         messages=tuple(_rewritten(table, schema, snapshot, planned)),
         schema_id=schema.id,

@@ -134,6 +134,18 @@ def test_a_plan_says_what_would_be_rewritten_and_changes_nothing() -> None:
     assert (made.id, made.properties["why"], made.operation) == (report.snapshot_id, "it grew", None)
 
 
+def test_partitions_that_are_too_large_for_one_commit_are_rescaled_by_several(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lakehouse_core.planning.rescale._COMMIT_BYTES", 1)
+    place = Place("key, partitions, input").lived("key, partitions, input")
+    rows, last = place.rows(), place.table().snapshots()[-1].id
+
+    report = place.table().rescale(4)
+
+    assert report.snapshot_ids == (last + 1, last + 2, last + 3)
+    assert place.rows() == rows
+    place.check_buckets(4)
+
+
 def test_partitions_are_rescaled_one_by_one_after_the_option_was_set() -> None:
     place = Place("key, partitions, input").lived("key, partitions, input")
     rows = place.rows()
