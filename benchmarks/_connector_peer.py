@@ -1,4 +1,5 @@
-"""One side of `spark_connector`: a Spark session that carries out one JSON request per line and tells what each took.
+"""One side of `spark_connector` and `merge_connector`: a Spark session that carries out one JSON request per line and
+tells what each took.
 
 `ours` runs in this environment; `connector` in that of PySpark 3.5 with Paimon's jar, so only what both have is
 imported at the top.
@@ -17,6 +18,7 @@ from benchmarks import _measure as measure
 
 TABLE_OPTIONS = {"bucket": "2", "file.format": "parquet", "file.compression": "zstd", "write-only": "true"}
 COLUMNS = {"k": "BIGINT NOT NULL", "v": "BIGINT", "s": "STRING"}
+CLAUSES = "ON t.k = s.k WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
 
 
 class Ours:
@@ -45,6 +47,13 @@ class Ours:
     def commit(self, table: str, first: int) -> None:
         rows = [{"k": key, "v": key, "s": "commit"} for key in range(first, first + 100)]
         self._here.table(f"db.{table}").write(rows)
+
+    def merge(self, table: str, file: str) -> None:
+        source = self._session.read.parquet(file)
+        self._catalog.sql(f"MERGE INTO db.{table} AS t USING input AS s {CLAUSES}", tables={"input": source})
+
+    def export(self, table: str, folder: str) -> None:
+        self._catalog.table(f"db.{table}").scan().to_spark(self._session).write.parquet(folder)
 
     def count(self, table: str) -> int:
         return int(self._here.table(f"db.{table}").scan().count())
@@ -84,6 +93,13 @@ class Connector:
         rows = self._session.range(first, first + 100, 1, 1).selectExpr("id AS k", "id AS v", "'commit' AS s")
         rows.createOrReplaceTempView("input")
         self._session.sql(f"INSERT INTO paimon.db.{table} SELECT k, v, s FROM input")
+
+    def merge(self, table: str, file: str) -> None:
+        self._session.read.parquet(file).createOrReplaceTempView("input")
+        self._session.sql(f"MERGE INTO paimon.db.{table} AS t USING input AS s {CLAUSES}")
+
+    def export(self, table: str, folder: str) -> None:
+        self._session.table(f"paimon.db.{table}").write.parquet(folder)
 
     def count(self, table: str) -> int:
         return int(self._session.table(f"paimon.db.{table}").count())
