@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lakehouse_core.execution.tasks.matching import matching_rows
 from lakehouse_core.execution.tasks.merge_scan import (
@@ -56,12 +57,29 @@ def target_schema(schema: TableSchema, columns: tuple[str, ...], address: str) -
     )
 
 
-def target_rows(task: TargetTask, runtime: TaskRuntime) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of the split that satisfy the predicate, with their addresses. Raises as `read_split` does."""
+def target_rows(
+    task: TargetTask, runtime: TaskRuntime, among: Mapping[str, pa.Array] | None = None
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of the split that satisfy the predicate, with their addresses. Raises as `read_split` does.
+
+    `among`: by column, values of which a row must have one; integers of any width, texts, or dates, as the column.
+    """
     schema = target_schema(task.schema, task.columns, task.address)
     batches = _of_files(task, runtime) if task.schema.is_append else _of_bucket(task, runtime)
     for columns, numbers in batches:
-        yield pa.RecordBatch.from_arrays([*columns, pa.array(numbers, pa.int64())], schema=schema)
+        batch = pa.RecordBatch.from_arrays([*columns, pa.array(numbers, pa.int64())], schema=schema)
+        for name, values in (among or {}).items():
+            batch = batch.filter(_is_among(batch.column(name), values))
+        if batch.num_rows:
+            yield batch
+
+
+def _is_among(column: pa.Array, values: pa.Array) -> pa.Array:
+    if column.type != values.type:
+        # The wider of two integer types.
+        common = pa.int64() if pa.types.is_integer(column.type) else column.type
+        column, values = column.cast(common), values.cast(common)
+    return pc.is_in(column, values)
 
 
 def _of_bucket(task: TargetTask, runtime: TaskRuntime) -> Iterator[tuple[list[pa.Array], np.ndarray]]:

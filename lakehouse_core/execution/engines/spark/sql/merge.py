@@ -4,9 +4,11 @@ Tasks read the rows of the table with their addresses; the source is read once a
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from functools import partial
+from typing import Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import NullType
@@ -28,6 +30,8 @@ from lakehouse_core.planning.sql.joining import query_over
 from lakehouse_core.planning.sql.spark_text import spark_query
 from lakehouse_core.table.schema import TableSchema
 
+# Of a source of at most so many rows, every task that reads rows of the table gets the values that ON compares.
+_MOST_KEYS: Final = 500_000
 _ADDRESS_FIELD = DataField(UNASSIGNED, ADDRESS, parse_type("BIGINT"))
 
 
@@ -40,6 +44,8 @@ class SparkMerge:
         with translated(session, "Reading the source of a MERGE"):
             self._source = _typed(source).cache()
             self.fields: Sequence[DataField] = fields_from_spark(source.schema)
+        # By column of the source that was asked for its bounds, its values; empty if there are too many.
+        self._values: Mapping[str, pa.Array] = {}
 
     def close(self) -> None:
         self._source.unpersist()
@@ -53,17 +59,23 @@ class SparkMerge:
             return {}
         asked = [part(self._source[in_backquotes(name)]) for name in columns for part in (F.min, F.max)]
         with translated(self._session, "Reading the source of a MERGE"):
-            row = self._source.agg(*asked).collect()[0]
-        pairs = {name: (row[2 * number], row[2 * number + 1]) for number, name in enumerate(columns)}
+            row = self._source.agg(F.count(F.lit(1)), *asked).collect()[0]
+            if row[0] <= _MOST_KEYS:
+                found = self._source.select([self._source[in_backquotes(name)] for name in columns]).toArrow()
+                self._values = {name: pc.drop_null(pc.unique(found.column(name))) for name in columns}
+        pairs = {name: (row[2 * number + 1], row[2 * number + 2]) for number, name in enumerate(columns)}
         return {name: pair for name, pair in pairs.items() if pair[0] is not None}
 
     def joined(
         self, plan: MergePlan, tasks: Sequence[TargetTask], schema: TableSchema, parameters: Mapping[str, Any]
     ) -> pa.Table:
         fields = [*(schema.field(name) for name in plan.columns), _ADDRESS_FIELD]
+        pairs = plan.equated if plan.is_pruned else ()
+        among = {column: self._values[source] for column, source in pairs if source in self._values}
         groups = [tasks[number :: 2 * core_count(self._session)] for number in range(2 * core_count(self._session))]
         with translated(self._session, "Reading the rows of a MERGE"):
-            target = task_frame(self._session, [group for group in groups if group], fields, _rows)
+            rows = partial(_rows, among=among)
+            target = task_frame(self._session, [group for group in groups if group], fields, rows)
         named = {TARGET_VIEW: fields, SOURCE_VIEW: self.fields}
         query, tables, _, views = query_over(plan.text, named, parameters, in_utc=self.in_utc)
         relations = [
@@ -91,7 +103,7 @@ def _typed(source: DataFrame) -> DataFrame:
     return source.withColumns({name: F.lit(None).cast("string") for name in voids}) if voids else source
 
 
-def _rows(tasks: Sequence[TargetTask]) -> Iterator[pa.RecordBatch]:
+def _rows(tasks: Sequence[TargetTask], among: Mapping[str, pa.Array]) -> Iterator[pa.RecordBatch]:
     runtime = worker_runtime()
     for task in tasks:
-        yield from target_rows(task, runtime)
+        yield from target_rows(task, runtime, among)
