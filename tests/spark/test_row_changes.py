@@ -3,6 +3,7 @@
 import pytest
 
 import lakehouse_core as lc
+from lakehouse_core.execution.engines.spark.sql import merge
 from tests.catalog.statements.test_row_changes import CASES, REPLACEMENTS, catalogs_in, check, check_merges
 from tests.execution.row_changes.layouts import BATCHES, COLUMNS, LAYOUTS, in_order
 from tests.pairs import each_with_one
@@ -87,3 +88,31 @@ def test_rows_changed_or_merged_on_spark_are_those_of_this_process(spark, tmp_pa
 
 def test_a_merge_of_sql_leaves_the_same_rows_on_spark(spark, tmp_path):
     check_merges(catalogs_in(tmp_path, spark=spark), "key")
+
+
+@pytest.mark.parametrize("layout", ["deduplicate", "append, vectors"])
+@pytest.mark.parametrize("on", ["t.k = s.k", "t.v = s.v AND s.k = t.k"])
+def test_a_small_source_leaves_out_only_rows_that_it_cannot_match(spark, tmp_path, monkeypatch, layout, on):
+    # Wider than the column, beyond its values, and NULL, of which no row is equal.
+    source = [(5, "z", 8), (9, "b", 1), (2**40, "z", 2), (None, "b", 3), (7, None, 4)]
+    given = spark.createDataFrame(source, "k bigint, v string, n int")
+
+    def merged(folder, session):
+        catalog = lc.connect(folder, spark=session)
+        catalog.create_database("db")
+        kind = LAYOUTS[layout]
+        table = catalog.create_table(
+            "db.t", COLUMNS, primary_keys=list(kind.keys), partition_keys=list(kind.partitions), options=kind.options
+        )
+        for batch in BATCHES:
+            table.write(list(batch))
+        rows = given if session is not None else given.toArrow()
+        report = table.merge(rows, on, lc.WhenMatched(update={"n": "s.n + 100"}))
+        return report.rows_matched, in_order(table.scan().to_arrow().to_pylist())
+
+    here = merged(tmp_path / "here", None)
+
+    assert here[0]
+    assert merged(tmp_path / "small", spark) == here
+    monkeypatch.setattr(merge, "_MOST_KEYS", 0)
+    assert merged(tmp_path / "large", spark) == here
