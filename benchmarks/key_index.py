@@ -1,8 +1,8 @@
 """A write of 1 M rows into a table with dynamic buckets that has 100 M keys: what it takes to look in the index files.
 
 The index files are made for this, and the rows of their keys are not: a write reads indexes only. New keys are compared
-with the same write into an empty table, known ones, which are in every bucket, with one to as many fixed buckets. Of
-the new keys one of forty has the hash of a known one, and goes to its bucket. Each write runs in a new process.
+with the same write into an empty table, known ones, which are in every bucket, with one to as many fixed buckets. Each
+write runs in a new process.
 """
 
 import tempfile
