@@ -7,6 +7,7 @@ Source: docs/semantics/maintenance.md#branches, docs/reliability/deletion.md#bra
 
 from lakehouse_core.errors import CommitConflict
 from lakehouse_core.execution.branches.closing import close, existing_branch, finish_unlinking
+from lakehouse_core.execution.branches.forwarding import end_overtaken
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.execution.expiry.deletion import Deleted, DryRun, finish_deletions, preview
 from lakehouse_core.execution.expiry.expire import ExpiryResult, check_understood, deletion_result
@@ -21,12 +22,13 @@ def delete_branch(table: TableContext, name: str, *, dry_run: bool = False) -> E
     """Delete a branch and, when its readers have ended, the files that only the branch needed; also what an interrupted
     verb left of it.
 
-    With `dry_run` nothing changes; the result is that of a run. Raises NotFound, CommitConflict while the branch is
-    fast-forwarded, WriteOutcomeUnknown when it stopped midway: call again.
+    With `dry_run` nothing changes; the result is that of a run. Raises NotFound, CommitConflict while a fast_forward of
+    the branch may publish, WriteOutcomeUnknown when it stopped midway: call again.
     """
     branch, main = existing_branch(table, name), table.on_branch(None)
     schema = main.schemas.latest()
     check_understood(main.store.uri(""), schema)
+    end_overtaken(branch, dry_run=dry_run)
     if dry_run:
         plan = _plan(branch, branch.clock.uuid())
         plans = () if plan is None else (plan,)

@@ -40,11 +40,11 @@ from lakehouse_core.table.snapshot import FORWARDED_FROM, RETURNS_FILES, Snapsho
 from lakehouse_core.table.staged_commit import StagedCommit
 
 _RACES: Final = Retry()
-_AGAIN: Final = "Call fast_forward again, which finds out and completes it; until then the branch cannot be deleted."
+_AGAIN: Final = "Call fast_forward again, which finds out and completes it, before the branch is deleted or renamed."
 
 _EARLIER_CALL: Final = (
-    "An earlier call was interrupted and may go on, so that the branch cannot be renamed or deleted. Write to the "
-    "table, then call fast_forward again, which lets go of the branch."
+    "An earlier call was interrupted and may go on, so that the branch cannot be renamed or deleted before the table "
+    "has another snapshot. Write to the table first."
 )
 _SCHEMAS_TAKEN: Final = "The table has the schemas of the branch already, and not yet its rows."
 

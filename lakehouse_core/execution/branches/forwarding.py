@@ -1,7 +1,8 @@
 """Forwarding: the record in the boundary of a branch that keeps its newest snapshot while a call brings it to main.
 
 While it stands, no expiry unlinks a snapshot of the branch, and the branch is not deleted or renamed.
-Rule: the record is removed only when no call that wrote it can publish any more: `Forwarding`.
+Rule: the record is removed only when no call that wrote it can publish any more: `Forwarding`. Then a verb that
+deletes or renames the branch removes it, too.
 Source: docs/reliability/deletion.md#branches.
 """
 
@@ -72,6 +73,31 @@ def end_forwarding(table: TableContext, branch: TableContext, forwarding: Forwar
         reopen(branch, forwarding.mark)
         return True
     return False
+
+
+def end_overtaken(branch: TableContext, *, dry_run: bool = False) -> BoundaryMark:
+    """Remove the record of calls that cannot publish any more, for main has left their base, and return what the
+    boundary of `branch` says, or would say after a dry run.
+
+    Raises CommitConflict, with what to do, while a call may publish.
+    """
+    found = branch.snapshots.boundary.mark()
+    if found.work is not BranchWork.FORWARDING:
+        return found
+    base_id = forwarding_base(found)
+    if (branch.on_branch(None).snapshots.latest_id() or 0) <= base_id:
+        base = f"no snapshot after {base_id}" if base_id else "no snapshot"
+        raise CommitConflict(
+            f"Branch {shown(branch.layout.branch)}: a fast_forward is forwarding it, or was interrupted; the table has "
+            f"{base}, so that it may still publish. Nothing was changed. Wait until it has ended. If it was "
+            "interrupted, call fast_forward again to have the rows of the branch in the table, or write to the table "
+            "to keep them out; then call this again."
+        )
+    if dry_run:
+        return BoundaryMark(first_kept_id=found.first_kept_id)
+    # Another fast_forward may have replaced the record meanwhile: the caller finds that here.
+    reopen(branch, found)
+    return branch.snapshots.boundary.mark()
 
 
 def forwarding_base(mark: BoundaryMark) -> int:

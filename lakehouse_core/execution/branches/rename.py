@@ -22,6 +22,7 @@ from lakehouse_core.execution.branches.closing import (
     reopen,
 )
 from lakehouse_core.execution.branches.delete import remove
+from lakehouse_core.execution.branches.forwarding import end_overtaken
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.execution.expiry.expire import check_understood
 from lakehouse_core.execution.expiry.unlinking import remove_branch
@@ -46,7 +47,7 @@ def rename_branch(table: TableContext, name: str, new_name: str, *, dry_run: boo
     old, new = existing_branch(table, name), table.on_branch(new_name)
     check_understood(table.store.uri(""), table.on_branch(None).schemas.latest())
     _check_nothing_staged(old)
-    before = old.snapshots.boundary.mark()
+    before = end_overtaken(old, dry_run=dry_run)
     is_same_call = before.work is not None and used_name(new.store, new.layout) == UsedName(token=before.token)
     if is_same_call and _is_open(new):
         # An earlier call made the new branch, and did not remove the old one.
