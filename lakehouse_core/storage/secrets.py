@@ -6,7 +6,6 @@ Source: docs/object-stores.md#settings.
 
 import re
 from typing import Final
-from urllib.parse import unquote
 
 # user:password@host, also with a slash in the password. A bucket has no port and no user; another host may have both,
 # and a path after it may hold any sign. Where no scheme is known, what stands before the colon is the user.
@@ -26,18 +25,21 @@ _PASSWORD: Final = re.compile(
 )
 # Two slashes begin a host.
 _PATH: Final = re.compile(r"\.{0,2}/(?!/)|~")
-# The names of settings whose values are secrets. Names of files with keys, and of public keys, are none.
-_SECRET_NAME: Final = (
-    r"(?:[\w.-]*(?:signature|secret|passw|passphrase|passcode|token|credential|access[-_]?key|account[-_]?key)[\w.-]*"
-    r"|(?:[\w.-]*[_.-])?(?:sig|pwd|jwt)|[\w.-]*(?:api|private|shared)[-_.]?key)"
+# In the names of settings whose values are secrets. Names of files with keys, and of public keys, are none.
+_SECRET_NAME: Final = re.compile(
+    r"signature|secret|passw|passphrase|passcode|token|credential|(?:access|account)[-_]?key"
+    r"|(?:^|[_.-])(?:sig|pwd|jwt)$|(?:api|private|shared)[-_.]?key$",
+    re.IGNORECASE,
 )
-_SECRET_SETTING: Final = (
-    rf"(?:{_SECRET_NAME}|(?:[\w.-]*[_.-])?(?:pass|pw|sas)|auth|authorization"
-    r"|(?![\w.-]*(?:ssl|public|catalog)[-_]?key\b)[\w.-]*key)"
+_SECRET_SETTING: Final = re.compile(
+    r"(?:^|[_.-])(?:pass|pw|sas|bearer)$|^(?:auth|authorization|code)$|auth(?:orization)?[-_.]?code$"
+    r"|(?<!ssl)(?<!ssl[-_])(?<!public)(?<!public[-_])(?<!catalog)(?<!catalog[-_])key$",
+    re.IGNORECASE,
 )
 # A setting of a query, or of a connection string. A relative path may begin with a partition such as key=1.
-_SETTING: Final = re.compile(rf"(?:^\s*{_SECRET_NAME}|[?&;#]\s*{_SECRET_SETTING})\s*=", re.IGNORECASE)
-_NAME: Final = re.compile(_SECRET_SETTING, re.IGNORECASE)
+_SETTING: Final = re.compile(r"(?:^|([?&;#,]))\s*+([\w.-]++)\s*+=")
+_NAME: Final = re.compile(r"[\w.-]+")
+_HEX_DIGITS: Final = frozenset(b"0123456789abcdefABCDEF")
 
 
 def has_secret(address: str) -> bool:
@@ -47,13 +49,30 @@ def has_secret(address: str) -> bool:
     """
     if _PATH.match(address):
         return False
-    text = address
-    # What was encoded twice is decoded twice.
-    while (decoded := unquote(text)) != text:
-        text = decoded
-    return _PASSWORD.search(text) is not None or _SETTING.search(text) is not None
+    text = _decoded(address) if "%" in address else address
+    # What follows the last @ is no password, and is not searched once for each place where one might begin.
+    if _PASSWORD.search(text[: text.rfind("@") + 1]) is not None:
+        return True
+    return any(
+        is_secret_setting(name) if mark else _SECRET_NAME.search(name) is not None
+        for mark, name in _SETTING.findall(text)
+    )
 
 
 def is_secret_setting(name: str) -> bool:
     """Return whether the value of a setting with this name is a secret, as that of `password` and `api_key` is."""
-    return _NAME.fullmatch(name.strip()) is not None
+    bare = name.strip()
+    return _NAME.fullmatch(bare) is not None and any(
+        found.search(bare) is not None for found in (_SECRET_NAME, _SECRET_SETTING)
+    )
+
+
+def _decoded(text: str) -> str:
+    """Return the text without its percent-encoding, however often it was encoded."""
+    data = bytearray()
+    for byte in text.encode(errors="surrogatepass"):
+        data.append(byte)
+        # A decoded byte may end a further escape.
+        while data[-3:-2] == b"%" and _HEX_DIGITS.issuperset(data[-2:]):
+            data[-3:] = bytes.fromhex(data[-2:].decode())
+    return data.decode(errors="replace")
