@@ -1,20 +1,31 @@
-"""ALTER TABLE: create the next schema under its id; compute it again when another writer took the id."""
+"""ALTER TABLE: create the next schema under its id; compute it again when another writer took the id.
+
+A number of buckets for a table whose rows wait for theirs is announced first, in a schema with which no rows come to
+wait, and then by a snapshot that changes nothing: every commit after it has seen that schema. Then no row can wait.
+Source: docs/semantics/tables.md#postponed-buckets.
+"""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import get_args
 
-from lakehouse_core.errors import CommitConflict, InvalidRequest, shown
+from lakehouse_core.errors import CommitConflict, InvalidRequest, LakehouseError, shown
+from lakehouse_core.execution.commit.loop import make_snapshot
 from lakehouse_core.execution.context import TableContext
-from lakehouse_core.execution.read.waiting import waiting_row_count
+from lakehouse_core.execution.read.waiting import waiting_row_count, waiting_row_count_at
 from lakehouse_core.metadata.roots import branch_names
 from lakehouse_core.planning.alter.alter import apply_changes
+from lakehouse_core.planning.alter.announcement import announcing, taken_back
 from lakehouse_core.planning.alter.schema_change import SchemaChange
+from lakehouse_core.planning.commit.steps import CompactStep
 from lakehouse_core.retry import ALTER
 from lakehouse_core.table.bucketing import may_wait
+from lakehouse_core.table.commit_message import BATCH_IDENTIFIER, Append
 from lakehouse_core.table.data_layout import moved_places
 from lakehouse_core.table.partition_time import skipped_by_compaction
 from lakehouse_core.table.schema import TableSchema
+from lakehouse_core.table.staged_commit import StagedCommit
 from lakehouse_core.table.waiting_files import waiting_rows
 
 
@@ -37,11 +48,18 @@ def alter(table: TableContext, changes: Sequence[SchemaChange]) -> tuple[TableSc
             return old, old
         if moved := moved_places(old, new):
             _check_alone(table, moved[0])
+        announced = None
         if may_wait(old.bucketing) and not may_wait(new.bucketing):
-            _check_nothing_waits(table, old)
+            _check_waiting(waiting_row_count(table), old)
+            announced = _announced(table, old, new.bucket_setting)
+            if announced is None:
+                continue
+            new = replace(new, id=announced.id + 1)
         if table.schemas.create(new):
             table.snapshots.boundary.check_kept([table.layout.schema(new.id)])
             return old, new
+        if announced is not None:
+            _withdraw(table)
     raise CommitConflict(
         f"{table.store.uri('')}: others altered the table in each of {ALTER.max_attempts} attempts, nothing was "
         "changed. Alter again."
@@ -67,10 +85,53 @@ def _skipped(schema: TableSchema) -> str:
     )
 
 
-def _check_nothing_waits(table: TableContext, schema: TableSchema) -> None:
+def _check_waiting(count: int, schema: TableSchema) -> None:
     """Raise InvalidRequest if rows wait for their buckets: no compaction would move them any more."""
-    if count := waiting_row_count(table):
+    if count:
         raise InvalidRequest(
             f"Option bucket is {schema.bucket_setting} and {waiting_rows(count)}, where they would stay: compact the "
             f"table first, then set bucket.{_skipped(schema)}"
         )
+
+
+def _announced(table: TableContext, old: TableSchema, bucket: str) -> TableSchema | None:
+    """Return the schema that announces the value of `bucket`, when no row waits and none will while it is the latest;
+    None if another schema has its id. Raises InvalidRequest if rows wait.
+    """
+    announced = announcing(old, bucket, now_millis=table.clock.now_millis())
+    if not table.schemas.create(announced):
+        return None
+    try:
+        look = table.look()
+        make_snapshot(
+            table,
+            CompactStep(staged=_nothing_staged(table, announced), messages=(), skips_empty=False),
+            table.schemas.latest(look),
+            look,
+            before_publish=lambda previous: _check_waiting(waiting_row_count_at(table, previous), old),
+        )
+    except LakehouseError:
+        _withdraw(table)
+        raise
+    return announced
+
+
+def _nothing_staged(table: TableContext, schema: TableSchema) -> StagedCommit:
+    return StagedCommit(
+        table=table.name,
+        commit_user=table.clock.uuid(),
+        commit_identifier=BATCH_IDENTIFIER,
+        mode=Append(),
+        messages=(),
+        schema_id=schema.id,
+    )
+
+
+def _withdraw(table: TableContext) -> None:
+    """End the announcement, so that rows may wait further. If that fails, the next commit of such rows tells what to
+    do.
+    """
+    with suppress(LakehouseError):
+        schema = taken_back(table.schemas.latest(), now_millis=table.clock.now_millis())
+        if schema is not None:
+            table.schemas.create(schema)

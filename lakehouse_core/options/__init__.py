@@ -3,6 +3,7 @@
 from lakehouse_core.options.auto_tags import AutoTagOptions, TagFormatter, TagPeriod, auto_tag_options
 from lakehouse_core.options.buckets import (
     DYNAMIC_BUCKET,
+    NEXT_BUCKET_OPTION,
     POSTPONE_BUCKET,
     BucketFunction,
     DynamicBucketOptions,
@@ -58,6 +59,7 @@ __all__ = [
     "FORMER_NAMES",
     "KNOWN",
     "LEAST_SPILL_FILES",
+    "NEXT_BUCKET_OPTION",
     "POSTPONE_BUCKET",
     "SCAN_KEYS",
     "AutoTagOptions",

@@ -11,6 +11,8 @@ from lakehouse_core.options.source import Source
 
 DYNAMIC_BUCKET: Final = -1
 POSTPONE_BUCKET: Final = -2
+# The number that an alteration of a postponed `bucket` is about to set. Stored in schemas. Never rename.
+NEXT_BUCKET_OPTION: Final = "lakehouse.bucket.next"
 
 
 class BucketFunction(StrEnum):
@@ -54,11 +56,13 @@ def dynamic_bucket_options(source: Source) -> DynamicBucketOptions:
 class PostponedBucketOptions:
     """How many buckets a compaction gives to a partition that has none: `default_count`, if it is set; else as many as
     its waiting rows fill with `target_row_count` each, if that is set; else with `target_size_bytes` of their files.
+    `next_bucket`: what the option `bucket` is about to become, so that no more rows may come to wait; None: nothing.
     """
 
     default_count: int | None = None
     target_row_count: int | None = None
     target_size_bytes: int = 1 << 30
+    next_bucket: int | None = None
 
 
 def postponed_bucket_options(source: Source) -> PostponedBucketOptions:
@@ -66,4 +70,5 @@ def postponed_bucket_options(source: Source) -> PostponedBucketOptions:
         default_count=source.whole_if_set("postpone.default-bucket-num"),
         target_row_count=source.whole_if_set("postpone.target-row-num-per-bucket"),
         target_size_bytes=source.size("postpone.target-size-per-bucket"),
+        next_bucket=source.whole_if_set(NEXT_BUCKET_OPTION),
     )

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 import lakehouse_core as lc
+from lakehouse_core.storage import ProcessDied
+from lakehouse_core.table.schema import TableSchema
 from tests.interop.judge import Judge
 
 pytestmark = pytest.mark.interop
@@ -124,6 +126,47 @@ def test_rows_that_wait_after_java_set_a_number_of_buckets_are_moved_once_it_is_
     table.write([{"p": "a", "k": 2, "v": 3}])
 
     assert seen(table.scan().to_arrow().to_pylist()) == seen(java("read")["rows"]) == [("a", 1, 2), ("a", 2, 3)]
+
+
+@pytest.mark.parametrize("has_rows", [True, False])
+def test_java_opens_writes_and_streams_a_table_whose_number_of_buckets_we_announced(
+    java: Java, tmp_path: Path, has_rows: bool
+) -> None:
+    create(java)
+    table = lc.connect(tmp_path).table("db.t")
+    if has_rows:
+        table.write([{"p": "a", "k": 1, "v": 1}])
+        java("compact-postpone", buckets=2)
+
+    create_schema = table._context.schemas.create
+    made: list[TableSchema] = []
+
+    def create_one(schema: TableSchema) -> bool:
+        if made:
+            raise ProcessDied
+        made.append(schema)
+        return create_schema(schema)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(table._context.schemas, "create", create_one)
+        with pytest.raises(ProcessDied):
+            table.alter(lc.SetOption("bucket", "2"))
+    # The announcement stands, and its snapshot is the latest.
+    assert table.schema.options["lakehouse.bucket.next"] == "2"
+    before = [("a", 1, 1)] if has_rows else []
+    assert seen(java("read")["rows"]) == before
+    java("alter", changes=[{"op": "add-column", "column": "w", "type": "INT"}])
+
+    table.alter(lc.SetOption("bucket", "2"))
+    java("write", rows=[{"p": "a", "k": 2, "v": 2}])
+    java("compact", strategy="full")
+    table.write([{"p": "a", "k": 3, "v": 3}])
+
+    expected = [*before, ("a", 2, 2), ("a", 3, 3)]
+    assert seen(table.scan().to_arrow().to_pylist()) == seen(java("read")["rows"]) == expected
+    told = java("stream-read", **{"from": 1})["snapshots"]
+    assert sorted(row["k"] for each in told for row in each["rows"]) == [key for _, key, _ in expected]
+    assert table.verify(data=True).findings == ()
 
 
 def test_java_streams_our_rows_when_we_wrote_them(java: Java, tmp_path: Path) -> None:

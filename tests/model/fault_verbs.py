@@ -240,6 +240,12 @@ VERBS = {
     ),
     "rescale": _on_table(lambda table: table.rescale(3), in_steps=True),
     "alter": _on_table(lambda table: table.alter(lc.AddColumn("w", "INT"))),
+    "alter, postponed buckets": _on_table(
+        lambda table: table.alter(lc.SetOption("bucket", "2")),
+        options=POSTPONED,
+        prepare=lambda table: table.compact(),
+        in_steps=True,
+    ),
     "create table": Verb(
         lambda catalog: catalog.create_table("db.new", {"a": "INT"}),
         again=lambda catalog: catalog.create_table("db.new", {"a": "INT"}, exist_ok=True),

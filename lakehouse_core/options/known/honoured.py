@@ -152,6 +152,7 @@ snapshot.clean-empty-directories bool false
 consumer.changelog-only bool false
 consumer.expiration-time duration - 1ms..
 tag.time-expire-enabled bool true
+lakehouse.bucket.next int - -1..2147483647
 lakehouse.read.grace duration 1h 0..3650d
 lakehouse.read.verify bool true
 lakehouse.commit.max-stall duration 2min 1s..1d

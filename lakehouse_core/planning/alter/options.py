@@ -10,6 +10,7 @@ from lakehouse_core.errors import InvalidRequest
 from lakehouse_core.options import (
     DYNAMIC_BUCKET,
     KNOWN,
+    NEXT_BUCKET_OPTION,
     check_known,
     current_options,
     is_index_option,
@@ -76,10 +77,16 @@ def set_option(schema: TableSchema, key: str, value: str, *, has_snapshots: bool
     """
     check_known({key: value}, schema.column_names)
     ((key, value),) = current_options({key: value}).items()
+    if key == NEXT_BUCKET_OPTION:
+        raise InvalidRequest(f"Option {key} is set and unset by an alteration of bucket: set bucket to {value}.")
     if parse_names(value) == {"primary-key": schema.primary_keys, "partition": schema.partition_keys}.get(key):
         return dict(schema.options)
     _check_changeable(schema, key, value, has_snapshots)
-    return {**schema.options, key: value}
+    options = {**schema.options, key: value}
+    if key == "bucket":
+        # What another alteration has announced does not come any more.
+        options.pop(NEXT_BUCKET_OPTION, None)
+    return options
 
 
 def remove_option(schema: TableSchema, key: str, *, has_snapshots: bool) -> dict[str, str]:
@@ -94,7 +101,9 @@ def remove_option(schema: TableSchema, key: str, *, has_snapshots: bool) -> dict
             "Option bucket cannot be removed: it is the number of buckets of the files. Set another number."
         )
     _check_changeable(schema, key, None, has_snapshots)
-    return {name: text for name, text in schema.options.items() if name != key}
+    # With another bucket, what another alteration has announced does not come any more.
+    gone = (key, NEXT_BUCKET_OPTION) if key == "bucket" else (key,)
+    return {name: text for name, text in schema.options.items() if name not in gone}
 
 
 def _check_changeable(schema: TableSchema, key: str, value: str | None, has_snapshots: bool) -> None:

@@ -290,10 +290,19 @@ def _name(staged: StagedCommit) -> str:
 def _check_moved_later(step: AppendStep | OverwriteStep, schema: TableSchema) -> None:
     """Raise CommitConflict for rows that would wait for buckets in a table whose compactions move none any more."""
     new = (entry for entry in step.changes.entries if entry.kind is EntryKind.ADD)
-    if not may_wait(schema.bucketing) and not all(is_placed(entry.bucket) for entry in new):
+    if all(is_placed(entry.bucket) for entry in new):
+        return
+    about = f"{_name(step.staged)}: the rows were staged to wait for their buckets, and"
+    if not may_wait(schema.bucketing):
         raise CommitConflict(
-            f"{_name(step.staged)}: the rows were staged to wait for their buckets, and the table's option bucket is "
-            f"{schema.bucket_setting} now, so no compaction would move them. Nothing was applied: stage the data again."
+            f"{about} the table's option bucket is {schema.bucket_setting} now, so no compaction would move them. "
+            "Nothing was applied: stage the data again."
+        )
+    if (count := schema.table_options.postponed_buckets.next_bucket) is not None:
+        raise CommitConflict(
+            f"{about} another call sets the table's option bucket to {count}, or was interrupted. Nothing was applied: "
+            f"stage the data again when that call has ended. If it was interrupted, set bucket to {count} again, or to "
+            f"{POSTPONE_BUCKET}, with which rows wait further."
         )
 
 
@@ -302,11 +311,13 @@ def _check_restored_later(step: RestoreStep, state: StepState) -> None:
     more.
     """
     waiting = sum(entry.file.row_count for entry in state.wanted if not is_placed(entry.bucket))
-    if waiting and not may_wait(state.schema.bucketing):
+    count = state.schema.table_options.postponed_buckets.next_bucket
+    if waiting and (count is not None or not may_wait(state.schema.bucketing)):
+        bucket = f"{state.schema.bucket_setting} now" if count is None else f"about to become {count}"
         raise InvalidRequest(
             f"rollback_to: {waiting_rows(waiting)} in snapshot {step.target.id}, and the table's option bucket is "
-            f"{state.schema.bucket_setting} now, with which no compaction moves rows. Set bucket to {POSTPONE_BUCKET}, "
-            "roll back, compact the table, and set bucket again."
+            f"{bucket}, with which no compaction moves rows. Set bucket to {POSTPONE_BUCKET}, roll back, compact the "
+            "table, and set bucket again."
         )
 
 

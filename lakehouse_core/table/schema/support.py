@@ -6,9 +6,10 @@ Source: docs/semantics/options.md#treatment.
 from collections.abc import Collection
 from typing import Final
 
-from lakehouse_core.errors import UnsupportedFeature
+from lakehouse_core.errors import InvalidRequest, UnsupportedFeature
 from lakehouse_core.format.data_types import TypeRoot, atomic_parts
 from lakehouse_core.options import (
+    NEXT_BUCKET_OPTION,
     ChangelogProducer,
     MergeEngine,
     about_option,
@@ -42,8 +43,12 @@ _READ_SETTINGS: Final = (
 
 
 def check_new(schema: TableSchema) -> None:
-    """Raise UnsupportedFeature, naming option or column, if a new table has an unsupported feature."""
+    """Raise UnsupportedFeature, naming option or column, if a new table has an unsupported feature, InvalidRequest for
+    an option out of its bounds.
+    """
     check_writable(schema.options, table="")
+    if NEXT_BUCKET_OPTION in schema.options:
+        raise InvalidRequest(f"Option {NEXT_BUCKET_OPTION} is set by an alteration of bucket alone: leave it out.")
     # Other engines do not know these options, so an old value out of bounds comes from an older release of this
     # package.
     check_bounds({key: value for key, value in schema.options.items() if key.startswith("lakehouse.")})

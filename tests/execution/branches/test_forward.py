@@ -209,7 +209,7 @@ def test_no_bucket_count_comes_to_a_table_whose_rows_wait_for_their_buckets() ->
 
     for dry_run in (True, False):
         with pytest.raises(
-            lc.InvalidRequest, match=r"8 of its rows wait.*schema 1 of branch 'b' sets option bucket to 1"
+            lc.InvalidRequest, match=r"8 of its rows wait.*schema 2 of branch 'b' sets option bucket to 1"
         ):
             place.table().fast_forward("b", dry_run=dry_run)
 
