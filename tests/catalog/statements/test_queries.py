@@ -243,17 +243,30 @@ def test_an_interruption_of_a_read_is_no_error_of_the_query():
         list(DuckdbQuery("SELECT id FROM t", [relation], ["id"]).batches())
 
 
-def test_a_value_that_cannot_be_computed_is_an_error(catalog):
-    answer = catalog.sql("SELECT 1 / (id - 3) FROM s.orders")
+@pytest.mark.parametrize(
+    "value",
+    [
+        "1 / (id - 3)",
+        "id % (id - 3)",
+        "rank() OVER (ORDER BY 1 / (id - 3))",
+        "count(*) OVER (PARTITION BY id DIV (id - 3))",
+        "sum(1 / (id - 3)) OVER ()",
+        "1 / sum(id - id) OVER ()",
+    ],
+)
+def test_a_division_by_zero_is_told_as_such_wherever_it_is(catalog, value):
+    answer = catalog.sql(f"SELECT {value} FROM s.orders")
 
-    with pytest.raises(lc.InvalidRequest, match="Division by zero"):
+    with pytest.raises(lc.InvalidRequest) as told:
         answer.to_arrow()
 
+    assert str(told.value) == "SQL: Invalid Input Error: Division by zero."
 
-def test_a_value_that_orders_a_window_and_cannot_be_computed_is_an_error(catalog):
-    answer = catalog.sql("SELECT rank() OVER (ORDER BY 1 / (id - 3)) FROM s.orders")
 
-    with pytest.raises(lc.InvalidRequest, match="Division by zero"):
+def test_a_text_of_a_user_in_a_window_is_not_taken_for_a_division(catalog):
+    answer = catalog.sql("SELECT rank() OVER (ORDER BY CAST('Division by zero' AS TINYINT)) FROM s.orders")
+
+    with pytest.raises(lc.InvalidRequest, match="Could not convert string 'Division by zero' to INT8"):
         answer.to_arrow()
 
 

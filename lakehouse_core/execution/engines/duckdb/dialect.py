@@ -11,6 +11,7 @@ from sqlglot.optimizer.annotate_types import annotate_types
 
 from lakehouse_core.errors import UnsupportedFeature
 from lakehouse_core.execution.engines.duckdb.decimals import decimal_text, kind_of, size_decimals, size_of
+from lakehouse_core.execution.engines.duckdb.query import CAST_BY_ZERO, DIVIDED_BY_ZERO
 from lakehouse_core.planning.sql.tokens import DIALECT
 
 _INTEGERS: Final = frozenset({"TINYINT", "SMALLINT", "INT", "BIGINT"})
@@ -107,10 +108,11 @@ def _division(node: Any) -> Any:
 def _unless_zero(value: Any, division: Any) -> Any:
     """Return the value of a division, which is an error where the divisor is zero."""
     zero = exp.EQ(this=exp.Paren(this=division.expression.copy()), expression=exp.Literal.number(0))
-    text = exp.Literal.string("Division by zero")
     # In a window DuckDB refuses `error`, which it takes for volatile; there a text that is no number is the failure.
-    in_window = isinstance(division.find_ancestor(exp.Window, exp.Select), exp.Window)
-    failure = _cast(text, "TINYINT") if in_window else exp.Anonymous(this="error", expressions=[text])
+    if isinstance(division.find_ancestor(exp.Window, exp.Select), exp.Window):
+        failure = _cast(exp.Literal.string(CAST_BY_ZERO), "TINYINT")
+    else:
+        failure = exp.Anonymous(this="error", expressions=[exp.Literal.string(DIVIDED_BY_ZERO)])
     return exp.Paren(this=exp.Case(ifs=[exp.If(this=zero, true=failure)], default=exp.Paren(this=value.copy())))
 
 

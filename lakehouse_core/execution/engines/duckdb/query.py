@@ -17,6 +17,10 @@ from lakehouse_core.errors import InvalidRequest, LakehouseError, StorageFull, U
 from lakehouse_core.execution.sql.relation import Relation
 from lakehouse_core.interchange.arrow_rows import ArrowRows
 
+DIVIDED_BY_ZERO: Final = "Division by zero"
+# In a window a division by zero ends in a cast of this text to TINYINT. No value of a user is like it.
+CAST_BY_ZERO: Final = "Division by zero in a window"
+_CAST_FAILED: Final = f"Could not convert string '{CAST_BY_ZERO}' to INT8"
 _BATCH_ROWS: Final = 65_536
 _NUMBERS: Final = count()
 # What the connection begins with; then the box is closed for good.
@@ -90,6 +94,8 @@ def _translated(duckdb: Any, error: Exception, sources: Sequence["_Source"]) -> 
         if source.error is not None:
             return source.error
     message = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+    if _CAST_FAILED in message:
+        message = f"Invalid Input Error: {DIVIDED_BY_ZERO}"
     if isinstance(error, duckdb.OutOfMemoryException):
         return StorageFull(f"SQL: {message}. Ask for fewer rows or columns, or run the query on Spark.")
     if isinstance(error, duckdb.NotImplementedException):
