@@ -36,8 +36,10 @@ _SECRET_SETTING: Final = re.compile(
     r"|(?<!ssl)(?<!ssl[-_])(?<!public)(?<!public[-_])(?<!catalog)(?<!catalog[-_])key$",
     re.IGNORECASE,
 )
-# A setting of a query, or of a connection string. A relative path may begin with a partition such as key=1.
+# A setting of a query, or of a connection string. A relative path may begin with a partition such as key=1, and the
+# name of a folder may hold a comma before it.
 _SETTING: Final = re.compile(r"(?:^|([?&;#,]))\s*+([\w.-]++)\s*+=")
+_SETTINGS_BEGIN: Final = re.compile(r"\s*+[\w.-]++\s*+=[^/,]*+,|[^?#]*+[?#]")
 _NAME: Final = re.compile(r"[\w.-]+")
 _HEX_DIGITS: Final = frozenset(b"0123456789abcdefABCDEF")
 
@@ -53,9 +55,14 @@ def has_secret(address: str) -> bool:
     # What follows the last @ is no password, and is not searched once for each place where one might begin.
     if _PASSWORD.search(text[: text.rfind("@") + 1]) is not None:
         return True
+    begun = _SETTINGS_BEGIN.match(text)
+    # The comma that ends the first setting of a connection string counts as one between settings.
+    from_here = len(text) if begun is None else begun.end() - 1
     return any(
-        is_secret_setting(name) if mark else _SECRET_NAME.search(name) is not None
-        for mark, name in _SETTING.findall(text)
+        is_secret_setting(found[2])
+        if found[1] and (found[1] != "," or found.start() >= from_here)
+        else _SECRET_NAME.search(found[2]) is not None
+        for found in _SETTING.finditer(text)
     )
 
 

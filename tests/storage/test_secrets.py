@@ -73,6 +73,8 @@ s3://lake/wh?a=1,code=canary
 lake,token=canary
 s3://lake/wh%3Fa%3D1%2Cpass%3Dcanary
 s3://lake/wh?pa%25%37%33s=canary
+s3://lake/a,password=canary
+s3://lake/wh,b#a=1,key=canary
 """
 
 PLAIN = """
@@ -124,6 +126,12 @@ lake/bearer=1/code=2
 s3://lake/a,b/key=1
 s3://lake/wh?country_code=1,charset=utf8
 s3://lake/wh?code-page=1
+s3://lake/a,key=1/b
+s3://lake/a,code=7,pass=1/b
+s3://lake/a%2Ckey=1/b
+lake/a,key=1/b
+file:///data/code=7/a,bearer=1
+code=7/a,key=1
 lake/100%/a%zz
 postgresql://ann@db1,db2/names
 """
