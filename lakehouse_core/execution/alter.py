@@ -101,6 +101,7 @@ def _announced(table: TableContext, old: TableSchema, bucket: str) -> TableSchem
     announced = announcing(old, bucket, now_millis=table.clock.now_millis())
     if not table.schemas.create(announced):
         return None
+    table.snapshots.boundary.check_kept([table.layout.schema(announced.id)])
     try:
         look = table.look()
         make_snapshot(
@@ -133,5 +134,5 @@ def _withdraw(table: TableContext) -> None:
     """
     with suppress(LakehouseError):
         schema = taken_back(table.schemas.latest(), now_millis=table.clock.now_millis())
-        if schema is not None:
-            table.schemas.create(schema)
+        if schema is not None and table.schemas.create(schema):
+            table.snapshots.boundary.check_kept([table.layout.schema(schema.id)])

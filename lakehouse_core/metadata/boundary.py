@@ -95,8 +95,10 @@ class Boundary:
                     f"{self._store.uri(self._layout.folder)}: a verb is {mark.work} the branch, and may have taken "
                     "this change along or not. Wait until the verb has ended, look, then call again."
                 )
-            # The schemas go before the boundary.
-            if not self._store.children(self._layout.schema_folder).files:
+            # The schemas go before the boundary. What was written does not tell whether the branch was there.
+            folder = self._layout.schema_folder
+            keys = {f"{folder}/{name}" for name in self._store.children(folder).files}
+            if keys.issubset(written):
                 self._store.delete(written)
                 raise NotFound(f"{self._store.uri(self._layout.folder)}: the branch was deleted or renamed meanwhile.")
 

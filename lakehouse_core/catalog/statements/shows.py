@@ -10,6 +10,7 @@ from lakehouse_core.api.answer import Answer, answer_of
 from lakehouse_core.api.table import Table
 from lakehouse_core.catalog.statements.names import StatementCall
 from lakehouse_core.errors import InvalidRequest, LakehouseError, shown
+from lakehouse_core.options import NEXT_BUCKET_OPTION
 from lakehouse_core.planning.sql.statement import Describe, Show
 from lakehouse_core.planning.sql.tokens import Name
 from lakehouse_core.planning.sql.types import quoted, spark_text
@@ -87,6 +88,8 @@ def create_text(table: Table) -> str:
     if schema.comment is not None:
         lines.append(f"COMMENT {_string(schema.comment)}")
     options = {**_keys(table), **schema.options}
+    # No new table takes it.
+    options.pop(NEXT_BUCKET_OPTION, None)
     if options:
         pairs = ",\n".join(f"  {_string(key)} = {_string(value)}" for key, value in sorted(options.items()))
         lines.append(f"TBLPROPERTIES (\n{pairs})")

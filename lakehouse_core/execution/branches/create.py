@@ -26,11 +26,14 @@ from lakehouse_core.execution.context import TableContext
 from lakehouse_core.execution.expiry.expire import check_understood
 from lakehouse_core.execution.expiry.tags import is_held, snapshot_content, tag_source
 from lakehouse_core.execution.read.state import state_at
+from lakehouse_core.execution.read.waiting import waiting_row_count_at
 from lakehouse_core.metadata.used_names import use_name
+from lakehouse_core.planning.alter.announcement import is_announcement
 from lakehouse_core.planning.read.read_point import AtSnapshot, AtTag, ReadPoint
 from lakehouse_core.storage.outcomes import begun, created
 from lakehouse_core.table.boundary import BoundaryMark, BranchWork
 from lakehouse_core.table.branch_base import identity_of, serialize_base
+from lakehouse_core.table.bucketing import may_wait
 from lakehouse_core.table.snapshot import Snapshot, parse_tag
 
 _CALL_AGAIN: Final = "Call delete_branch, which removes what is there, then create a branch of another name."
@@ -111,7 +114,24 @@ def _source(table: TableContext, branch: TableContext, point: ReadPoint | None) 
     snapshot = parse_tag(data, key).snapshot
     objects[branch.layout.snapshot(snapshot_id)] = snapshot_content(data, key)
     objects[branch.layout.branch_base] = serialize_base(identity_of(snapshot))
-    return _Source(objects=objects, schemas=_schemas(table, branch, snapshot.schema_id), snapshot=snapshot, key=key)
+    return _Source(
+        objects=objects, schemas=_schemas(table, branch, _last_schema_id(table, snapshot)), snapshot=snapshot, key=key
+    )
+
+
+def _last_schema_id(table: TableContext, snapshot: Snapshot) -> int:
+    """Return the id of the schema of a snapshot; if it announces another `bucket`, of the next that does not: else the
+    branch would wait for an alteration that has ended. If rows wait in the snapshot, none that lets no row wait.
+    """
+    last = table.schemas.schema(snapshot.schema_id)
+    if not is_announcement(last):
+        return last.id
+    latest = table.schemas.latest()
+    while is_announcement(last) and last.id < latest.id:
+        last = table.schemas.schema(last.id + 1)
+    if not may_wait(last.bucketing) and waiting_row_count_at(table, snapshot):
+        return snapshot.schema_id
+    return last.id
 
 
 def _snapshot_id(table: TableContext, point: ReadPoint) -> int:

@@ -17,6 +17,11 @@ def announcing(schema: TableSchema, bucket: str, *, now_millis: int) -> TableSch
     return announced
 
 
+def is_announcement(schema: TableSchema) -> bool:
+    """Return whether the schema announces a value of `bucket`."""
+    return NEXT_BUCKET_OPTION in schema.options
+
+
 def taken_back(schema: TableSchema, *, now_millis: int) -> TableSchema | None:
     """Return the next version of the schema, which announces nothing; None if this one announces nothing."""
     options = {key: value for key, value in schema.options.items() if key != NEXT_BUCKET_OPTION}

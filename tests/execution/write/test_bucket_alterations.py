@@ -250,3 +250,93 @@ def test_a_table_without_snapshots_gets_its_number_too() -> None:
 
     assert [snapshot.commit_kind for snapshot in place.table().snapshots()] == ["COMPACT", "APPEND"]
     assert place.table().scan().count() == 1
+
+
+def killed_after_its_announcement(place: Place) -> None:
+    def die(call: Call) -> None:
+        if call.key == "db.db/t/schema/schema-2":
+            raise ProcessDied
+
+    with pytest.raises(ProcessDied):
+        fix(place.table(FaultyStore(place.store, on_call=die)))
+
+
+@pytest.mark.parametrize("tagged", [True, False])
+def test_a_branch_of_the_state_that_an_alteration_left_is_written_as_the_table_is(tagged: bool) -> None:
+    place = Place()
+    fix(place.table())
+    table = place.table()
+    latest = table.snapshots()[-1].id
+    table.create_tag("t")
+    table.create_branch("b", at=lc.AtTag("t") if tagged else latest)
+
+    write(place.table().branch("b"))
+
+    assert place.table().branch("b").schema.options["bucket"] == "2"
+    assert place.table().branch("b").scan().count() == 2
+    assert place.table().fast_forward("b").snapshot_id == latest + 1
+    assert place.keys() == [1, 2]
+
+
+def test_a_branch_of_a_state_with_waiting_rows_gets_no_number_from_a_later_alteration() -> None:
+    place = Place()
+    write(place.table())
+    announced = "db.db/t/schema/schema-1"
+    states: list[int] = []
+
+    def die(call: Call) -> None:
+        if call.key == announced and call.writes:
+            write(place.other())
+        if call.key == "db.db/t/schema/schema-2" and call.writes:
+            raise ProcessDied
+
+    place.table().compact()
+    with pytest.raises(ProcessDied):
+        fix(place.table(FaultyStore(place.store, on_call=die)))
+    # A snapshot of the announced schema, in which a row still waits.
+    place.other().compact_manifests()
+    states.append(place.other().snapshots()[-1].id)
+    assert place.other().snapshots()[-1].schema_id == 1
+    place.other().compact()
+    fix(place.other())
+
+    place.table().create_branch("b", at=states[0])
+    branch = place.table().branch("b")
+    assert branch.scan().count() == 2
+    postpone(branch)
+    branch.compact()
+    fix(branch)
+    assert branch.scan().count() == 2
+
+
+@pytest.mark.parametrize("change", [lc.SetOption("bucket", "2"), lc.AddColumn("w", "INT")])
+def test_an_alteration_of_a_branch_that_was_deleted_meanwhile_is_not_acknowledged(change: lc.SetOption) -> None:
+    made = Place()
+    made.table().create_branch("b", at=made.table().snapshots()[-1].id)
+
+    def change_branch(table: lc.Table) -> None:
+        table.branch("b").alter(change)
+
+    for number in range(1, calls_of(change_branch, made.copy()) + 1):
+        place = made.copy()
+
+        def delete(call: Call, number: int = number, place: Place = place) -> None:
+            if call.number == number:
+                place.other().delete_branch("b")
+
+        with pytest.raises(lc.LakehouseError):
+            change_branch(place.table(FaultyStore(place.store, on_call=delete)))
+        assert place.other().branches() == [], number
+        assert [info.key for info in place.store.list("db.db/t/branch") if "/schema" in info.key] == [], number
+        assert place.keys() == [1], number
+
+
+def test_the_statement_that_makes_such_a_table_leaves_the_announcement_out() -> None:
+    place = Place()
+    killed_after_its_announcement(place)
+    catalog = Catalog(place.store, clock=place.clock)
+    text = catalog.sql("SHOW CREATE TABLE db.t").to_arrow()["createtab_stmt"][0].as_py()
+
+    assert place.other().schema.options["lakehouse.bucket.next"] == "2"
+    catalog.sql(text.replace("db.t ", "db.again "))
+    assert catalog.table("db.again").schema.options["bucket"] == "-2"
