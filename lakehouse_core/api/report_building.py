@@ -9,6 +9,7 @@ from lakehouse_core.api.reports import (
     CommitReport,
     CompactionReport,
     ExpiryReport,
+    FileIndexReport,
     ManifestReport,
     OrphanReport,
     Report,
@@ -25,6 +26,7 @@ from lakehouse_core.execution.compaction.compact import CompactionResult
 from lakehouse_core.execution.compaction.plan import BucketCompaction
 from lakehouse_core.execution.expiry.expire import ExpiryResult
 from lakehouse_core.execution.expiry.orphans import OrphanRemoval
+from lakehouse_core.execution.file_indexes import FileIndexResult
 from lakehouse_core.execution.rescale import RescaleResult
 from lakehouse_core.execution.rollback import RollbackResult
 from lakehouse_core.execution.row_changes.change import RowChangeResult
@@ -166,6 +168,34 @@ def rescale_report(table: str, result: RescaleResult, *, dry_run: bool) -> Resca
         rows_removed=effects.rows_removed,
         bytes_added=effects.bytes_added,
         bytes_removed=effects.bytes_removed,
+    )
+
+
+def file_index_report(table: str, result: FileIndexResult, *, dry_run: bool) -> FileIndexReport:
+    """Return the report of rewrite_file_index; for a dry run, what it would write."""
+    snapshots = [snapshot for commit in result.commits for snapshot in commit.snapshots]
+    last = snapshots[-1] if snapshots else None
+    sizes = [index.size_bytes for _, index in result.changed]
+    nothing = "every file has the indexes that the options ask for"
+    if not result.file_count:
+        nothing = "the table is empty" if result.snapshot is None else "there are no files in the partition"
+    return FileIndexReport(
+        table=table,
+        snapshot_id=None if last is None else last.id,
+        snapshot_id_before=None if result.snapshot is None else result.snapshot.id,
+        commit_kind=None if last is None else last.commit_kind.value,
+        noop_reason=None if result.changed or result.conflicted else nothing,
+        attempts=sum(commit.attempts for commit in result.commits),
+        dry_run=dry_run,
+        commit_user=result.commit_user if result.commits else "",
+        files_examined=result.file_count,
+        files_indexed=sum(map(bool, sizes)),
+        indexes_dropped=sizes.count(0),
+        index_bytes=sum(sizes),
+        partitions_changed=len({entry.partition for entry, _ in result.changed}),
+        files_conflicted=result.conflicted,
+        snapshot_ids=tuple(snapshot.id for snapshot in snapshots),
+        runs=result.runs if result.commits else 0,
     )
 
 

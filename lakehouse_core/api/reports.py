@@ -162,6 +162,27 @@ class RescaleReport(Report):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class FileIndexReport(Report):
+    """The report of rewrite_file_index. No data file is rewritten, and no row changes.
+
+    `files_examined`: the live data files in scope. `files_indexed` got another index, of `index_bytes` in all, and
+    `indexes_dropped` lost theirs, in `partitions_changed` partitions. `files_conflicted` were changed by other commits
+    in each attempt; their index is as before. `runs`: how often a commit was begun. `snapshot_id` is the last of
+    `snapshot_ids`.
+    """
+
+    commit_user: str = ""
+    files_examined: int = 0
+    files_indexed: int = 0
+    indexes_dropped: int = 0
+    index_bytes: int = 0
+    partitions_changed: int = 0
+    files_conflicted: int = 0
+    snapshot_ids: tuple[int, ...] = ()
+    runs: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class ManifestReport(Report):
     """The report of compact_manifests.
 

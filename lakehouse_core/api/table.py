@@ -553,6 +553,24 @@ class Table:
         call = CallOptions(properties, progress, dry_run)
         return table_maintenance.rescale(self._context, call, buckets=buckets, partition=partition)
 
+    def rewrite_file_index(
+        self,
+        *,
+        partition: Mapping[str, Any] | None = None,
+        dry_run: bool = False,
+        properties: Mapping[str, str] | None = None,
+        progress: Listener | None = None,
+    ) -> reports.FileIndexReport:
+        """Give the data files that are there the indexes that the options `file-index.…` ask for now, and no others.
+
+        Reads the indexed columns of every file, and rewrites no data file. `partition` limits the call, by some or all
+        of its columns. A file that another commit changes meanwhile is looked at again. Raises InvalidRequest,
+        UnsupportedFeature for an index that is not written here, CorruptTable, and CommitConflict if others changed
+        all of the files in each attempt.
+        """
+        call = CallOptions(properties, progress, dry_run)
+        return table_maintenance.rewrite_file_index(self._context, call, partition=partition)
+
     def compact(
         self,
         *,

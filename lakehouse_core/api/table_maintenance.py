@@ -22,6 +22,7 @@ from lakehouse_core.api.arguments import (
 from lakehouse_core.api.reports import (
     CompactionReport,
     ExpiryReport,
+    FileIndexReport,
     ManifestReport,
     OrphanReport,
     RescaleReport,
@@ -41,6 +42,7 @@ from lakehouse_core.execution.expiry.expire import expire
 from lakehouse_core.execution.expiry.orphans import remove_orphans as delete_orphans
 from lakehouse_core.execution.expiry.tags import create_tag as make_tag
 from lakehouse_core.execution.expiry.tags import delete_tag as drop_tag
+from lakehouse_core.execution.file_indexes import rewrite_file_indexes
 from lakehouse_core.execution.read.state import state_at
 from lakehouse_core.execution.rescale import rescale as rescale_partitions
 from lakehouse_core.execution.rollback import roll_back
@@ -91,6 +93,20 @@ def rescale(
         watch=call.watch("rescale", table.name),
     )
     return answers.rescale_report(table.name, result, dry_run=call.dry_run)
+
+
+@reported
+def rewrite_file_index(
+    table: TableContext, call: CallOptions, *, partition: Mapping[str, Any] | None
+) -> FileIndexReport:
+    result = rewrite_file_indexes(
+        table,
+        condition=partition_condition(mapping_of("partition", partition), table.schemas.latest()),
+        dry_run=call.dry_run,
+        properties=call.checked_properties(),
+        watch=call.watch("rewrite_file_index", table.name),
+    )
+    return answers.file_index_report(table.name, result, dry_run=call.dry_run)
 
 
 @reported

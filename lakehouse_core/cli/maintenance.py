@@ -1,4 +1,4 @@
-"""compact, compact-manifests, rescale, expire, tag, rollback, orphans, verify."""
+"""compact, compact-manifests, rescale, rewrite-file-index, expire, tag, rollback, orphans, verify."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -96,6 +96,30 @@ def rescale(
     with progress_bar(context) as progress:
         report = opened.rescale(buckets, partition=parse_assignments(partition), dry_run=dry_run, progress=progress)
     _told(context, report)
+
+
+@click.command(
+    "rewrite-file-index", cls=Verb, epilog="lakehouse rewrite-file-index sales.orders --partition dt=2013-01-05"
+)
+@tables_argument
+@click.option(
+    "--partition", multiple=True, metavar="K=V", help="Only this partition. Repeat for each partition column."
+)
+@_DRY_RUN
+@json_option
+@click.pass_context
+def rewrite_file_index(context: click.Context, *, table: str, partition: tuple[str, ...], dry_run: bool) -> int:
+    """Give the files of TABLE, or of all tables that match a pattern, the indexes that the options file-index.… ask
+    for. Rewrites no data file.
+    """
+    assignments = parse_assignments(partition)
+
+    def verb(opened: Table) -> None:
+        with progress_bar(context) as progress:
+            report = opened.rewrite_file_index(partition=assignments, dry_run=dry_run, progress=progress)
+        _told(context, report)
+
+    return on_each(context, table, verb)
 
 
 @click.command("expire", cls=Verb, epilog="lakehouse expire sales.orders --retain-max 20 --older-than 7d --dry-run")
@@ -297,6 +321,7 @@ COMMANDS: Final = {
     "compact": compact,
     "compact-manifests": compact_manifests,
     "rescale": rescale,
+    "rewrite-file-index": rewrite_file_index,
     "expire": expire,
     "tag": tag,
     "rollback": rollback,

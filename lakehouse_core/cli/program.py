@@ -50,6 +50,7 @@ _VERBS: Final = {
     "compact": "maintenance",
     "compact-manifests": "maintenance",
     "rescale": "maintenance",
+    "rewrite-file-index": "maintenance",
     "expire": "maintenance",
     "tag": "maintenance",
     "branch": "branches",

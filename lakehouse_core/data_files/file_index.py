@@ -47,6 +47,18 @@ def check_indexes(store: FileOpener, folder: str, file: DataFile, file_schema: T
     _asked(store, folder, file, lambda index: open_every_index(index, file, file_schema))
 
 
+def stored_bodies(store: FileOpener, folder: str, file: DataFile) -> dict[str, dict[str, bytes | None]] | None:
+    """Return all indexes of a data file by column and kind, None if it has no index. Raises as `indexed_rows` does."""
+
+    def every(index: FileIndex) -> dict[str, dict[str, bytes | None]]:
+        return {
+            column: {kind: None if place is None else index.fetch(place) for kind, place in places.items()}
+            for column, places in index.directory.items()
+        }
+
+    return _asked(store, folder, file, every)
+
+
 def _asked(store: FileOpener, folder: str, file: DataFile, ask: Callable[[FileIndex], T]) -> T | None:
     """Return the result of `ask` for the index of a data file, None if the file has no index."""
     if file.embedded_index is not None:

@@ -201,8 +201,8 @@ class DataFileWriter:
 
     def _new_index(self) -> GrowingFileIndex | None:
         schema = self._output.encoding.schema
-        is_wanted = self._kind.is_indexed and schema.table_options.indexed_columns
-        return GrowingFileIndex(schema) if is_wanted else None
+        indexed = schema.table_options.indexed_columns
+        return GrowingFileIndex(schema, indexed) if self._kind.is_indexed and indexed else None
 
     def _with_index(self, file: DataFile) -> DataFile:
         """Return the entry with the index in it or, if the index is large, in a side file."""

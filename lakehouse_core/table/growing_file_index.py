@@ -22,14 +22,13 @@ from lakehouse_core.table.schema import TableSchema
 
 
 class GrowingFileIndex:
-    """Takes the rows of a file in order; `bodies` returns its indexes.
+    """Takes the rows of a file in order; `bodies` returns the `indexed` ones of the file's columns, which `schema` has.
 
     Memory: a bloom filter takes its size, eight times that while it is small; another index takes four bytes per row,
     and each distinct value.
     """
 
-    def __init__(self, schema: TableSchema) -> None:
-        indexed = schema.table_options.indexed_columns
+    def __init__(self, schema: TableSchema, indexed: Sequence[IndexedColumn]) -> None:
         self._blooms = [_Bloom(one, schema) for one in indexed if one.kind is IndexKind.BLOOM_FILTER]
         self._dictionaries = [
             _Dictionary(column, schema, [one for one in indexed if one.column == column and _has_dictionary(one)])
@@ -38,7 +37,7 @@ class GrowingFileIndex:
         self._order = indexed
 
     def add(self, records: pa.Table) -> None:
-        """Add the next rows; `records` has the table's columns by name."""
+        """Add the next rows; `records` has the indexed columns by name."""
         for bloom in self._blooms:
             bloom.add(records)
         for dictionary in self._dictionaries:

@@ -49,7 +49,7 @@ def schema_of(indexes: dict[str, list[str]], types: dict[str, str] = TYPES) -> T
 
 def file_of(schema: TableSchema, rows: Sequence[Row]) -> DataFile:
     """An entry with the index of the rows in it."""
-    index = GrowingFileIndex(schema)
+    index = GrowingFileIndex(schema, schema.table_options.indexed_columns)
     arrays = {}
     for field in schema.fields:
         assert isinstance(field.type, AtomicType)

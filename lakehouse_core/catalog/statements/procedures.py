@@ -76,6 +76,7 @@ _ARGUMENTS: Final[Mapping[str, tuple[str, ...]]] = {
     "mark_partition_done": ("table", "partitions"),
     "materialize_deletion_vectors": ("table", "partitions", "options", "where"),
     "rescale": ("table", "bucket_num", "partitions", "where"),
+    "rewrite_file_index": ("table", "where"),
     "reset_consumer": ("table", "consumerId", "nextSnapshotId"),
     "clear_consumers": ("table", "includingConsumers", "excludingConsumers"),
 }
@@ -84,11 +85,7 @@ _OTHER_STORES: Final = "is for metastores of Hive. Create a table and write the 
 _NO_KIND: Final = "is for a kind of table or object that does not exist here"
 _REFUSED: Final[Mapping[str, str]] = {
     **dict.fromkeys(
-        (
-            *("trigger_tag_automatic_creation", "remove_unexisting_files"),
-            "merge_branch",
-            "rewrite_file_index",
-        ),
+        ("trigger_tag_automatic_creation", "remove_unexisting_files", "merge_branch"),
         _NO_VERB,
     ),
     "repair": "is for metastores of Hive, which may lack tables that the warehouse has; a catalog here lists the "
@@ -193,6 +190,18 @@ def _materialize_vectors(call: StatementCall, table: Table, arguments: Mapping[s
     partitions = _partitions(procedure, table, arguments)
     # A full compaction rewrites each file with marked rows.
     return answer_of(call.sql.text, DONE, [table.compact(full=True, partition=one) for one in partitions])
+
+
+def _rewrite_file_index(call: StatementCall, table: Table, arguments: Mapping[str, Any]) -> Answer:
+    (partition,) = _partitions("rewrite_file_index", table, arguments)
+    report = table.rewrite_file_index(partition=partition)
+    counts = {
+        "written_partitions": report.partitions_changed,
+        # Java counts the data files whose index it replaced, also by none.
+        "written_indexes": report.files_indexed + report.indexes_dropped,
+    }
+    row = pa.table({name: pa.array([count], pa.int32()) for name, count in counts.items()})
+    return answer_of(call.sql.text, row, [report])
 
 
 def _partitions(procedure: str, table: Table, arguments: Mapping[str, Any]) -> list[dict[str, Any] | None]:
@@ -307,6 +316,7 @@ _VERBS: Final[Mapping[str, Callable[[StatementCall, Table, Mapping[str, Any]], A
     "compact": _compact,
     "compact_manifest": _compact_manifest,
     "materialize_deletion_vectors": _materialize_vectors,
+    "rewrite_file_index": _rewrite_file_index,
     "expire_snapshots": _expire,
     "remove_orphan_files": _remove_orphans,
     **TAG_PROCEDURES,

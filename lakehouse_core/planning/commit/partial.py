@@ -32,7 +32,7 @@ def compactions_that_fit(
     conflicts of the others. `overtaken`: conflicts that are known already.
     """
     found = list(overtaken)
-    left = _unhit(messages, found)
+    left = without_conflicts(messages, found)
     while left:
         conflicts = conflicts_of(compact_changes(left), live, schema, indexes)
         if not conflicts:
@@ -40,7 +40,7 @@ def compactions_that_fit(
         conflicts += _torn(left, conflicts)
         conflicts += _with_moves(left, conflicts)
         found.extend(conflicts)
-        left = _unhit(left, conflicts)
+        left = without_conflicts(left, conflicts)
     return left, found
 
 
@@ -73,7 +73,8 @@ def _with_moves(messages: Iterable[CommitMessage], conflicts: Sequence[Conflict]
     return [Conflict(partition=one.partition, bucket=None, reason=one.reason) for one in hit.values()]
 
 
-def _unhit(messages: Iterable[CommitMessage], conflicts: Iterable[Conflict]) -> list[CommitMessage]:
+def without_conflicts(messages: Iterable[CommitMessage], conflicts: Iterable[Conflict]) -> list[CommitMessage]:
+    """Return the messages that none of the conflicts concerns."""
     hits = _by_place(conflicts)
     return [message for message in messages if not _is_hit(message, hits)]
 
