@@ -97,6 +97,23 @@ def compact_changes(messages: Sequence[CommitMessage]) -> FileChanges:
     )
 
 
+def may_return(entries: Iterable[ManifestEntry]) -> bool:
+    """Return whether one of the added entries may be one that an earlier commit has removed.
+
+    This is so where a file gets other entry fields and stays in its level: its index went away, or into the entry. An
+    extra file is new, and makes the entry a new one.
+    """
+    removed: dict[tuple[bytes, int, int, str], set[str]] = {}
+    added: list[tuple[tuple[bytes, int, int, str], DataFile]] = []
+    for entry in entries:
+        place = (entry.partition, entry.bucket, entry.file.level, entry.file.file_name)
+        if entry.kind is EntryKind.DELETE:
+            removed[place] = {*entry.file.extra_files}
+        else:
+            added.append((place, entry.file))
+    return any(place in removed and removed[place].issuperset(file.extra_files) for place, file in added)
+
+
 def conflicts_of(
     changes: FileChanges,
     live: Sequence[ManifestEntry],

@@ -17,6 +17,7 @@ from lakehouse_core.planning.commit.file_changes import (
     compact_changes,
     conflicts_of,
     is_compaction,
+    may_return,
 )
 from lakehouse_core.planning.commit.index_files import check_other_indexes
 from lakehouse_core.planning.commit.overwrites import restored_files, with_removed, with_upgraded_files
@@ -246,7 +247,9 @@ def plan_step(step: CommitStep, state: StepState) -> StepPlan:
             left, conflicts = compactions_that_fit(messages, live, state.schema, state.indexes, overtaken)
             changes = compact_changes(left)
             check_other_indexes(state.indexes, changes.entries)
-            return StepPlan(changes=changes, conflicts=tuple(conflicts))
+            # As for restored files.
+            returns = may_return(changes.entries)
+            return StepPlan(changes=changes, conflicts=tuple(conflicts), rewrites_manifests=returns)
         case RewriteManifestsStep():
             return StepPlan(changes=_NOTHING, rewrites_manifests=True)
         case RestoreStep():
