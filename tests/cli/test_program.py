@@ -20,7 +20,7 @@ VERBS = [
     *("write", "read", "count", "lookup", "changes", "diff", "sql"),
     *("delete", "update", "truncate", "drop-partitions", "expire-partitions"),
     *("snapshots", "partitions", "files", "manifests", "tags", "branches", "schemas", "trace", "report", "fleet"),
-    *("compact", "compact-manifests", "rescale", "expire", "tag", "branch", "rollback"),
+    *("compact", "compact-manifests", "rescale", "rewrite-file-index", "expire", "tag", "branch", "rollback"),
     *("orphans", "pending", "verify", "completion"),
 ]
 PROGRAM = [sys.executable, "-c", "from lakehouse_core.cli import main; main()"]

@@ -554,6 +554,17 @@ def test_a_report_of_a_table_or_of_all_is_written_as_a_page(shell, orders, home)
     assert not (home / "x.html").exists()
 
 
+def test_files_get_the_indexes_that_options_ask_for(shell, orders):
+    before = sorted(shell("read", orders).lines)
+    assert shell("rewrite-file-index", orders, "--dry-run").code == 0
+    report = json.loads(shell("rewrite-file-index", orders, "--json").out)
+
+    assert (report["files_indexed"], report["snapshot_id"]) == (0, None)
+    assert report["noop_reason"] == "every file has the indexes that the options ask for"
+    assert sorted(shell("read", orders).lines) == before
+    assert shell("rewrite-file-index", orders, "--partition", "nix=1").code == 2
+
+
 def test_a_table_is_rescaled(shell, orders):
     before = sorted(shell("read", orders).lines)
     assert shell("rescale", orders, "--buckets", "3", "--dry-run").code == 0

@@ -305,6 +305,14 @@ def _replace(table: lc.Table) -> object:
     return table.overwrite([{"k": 1, "v": "b"}, {"k": 7, "v": "b"}], where="v = 'b'")
 
 
+def _ask_for_indexes(table: lc.Table) -> None:
+    table.alter(*(lc.SetOption(key, value) for key, value in INDEXED.items()))
+
+
+def _rewrite_file_index(table: lc.Table) -> object:
+    return table.rewrite_file_index()
+
+
 def _outdate(table: lc.Table) -> None:
     """Leave files that old snapshots alone need."""
     table.delete_tag("kept")
@@ -339,6 +347,10 @@ FILE_VERBS = {
         lambda table: table.rescale(3), options={**IN_FULL, "write-only": "true"}, prepare=_append, in_steps=True
     ),
     "rescale, marked": _on_table(lambda table: table.rescale(3), options=MARKED, prepare=_append, in_steps=True),
+    "rewrite file index": _on_table(_rewrite_file_index, prepare=_ask_for_indexes),
+    "rewrite file index, append": _on_table(
+        _rewrite_file_index, options={"bucket": "-1", **VECTORS}, keys=(), prepare=_ask_for_indexes
+    ),
     "expire, indexed": _on_table(_expire, options=INDEXED, prepare=_outdate),
     "delete": _on_table(_delete),
     "delete, marked": _on_table(_delete, options={"bucket": "-1", **VECTORS}, keys=()),

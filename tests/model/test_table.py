@@ -215,6 +215,15 @@ class TableMachine(RuleBasedStateMachine):
     def compact_manifests(self, dry):
         self._remember(self.table.compact_manifests(dry_run=dry))
 
+    @rule(columns=st.sets(st.sampled_from(["k", "v", "n"])), limit=st.sampled_from(["1 b", "500 b", "1 mb"]))
+    def index_other_columns(self, columns, limit):
+        key = "file-index.bitmap.columns"
+        self.table.alter(
+            lc.SetOption("file-index.in-manifest-threshold", limit),
+            lc.SetOption(key, ",".join(sorted(columns))) if columns else lc.RemoveOption(key),
+        )
+        self._remember(self.table.rewrite_file_index())
+
     @rule(retain=st.integers(1, 4))
     def expire(self, retain):
         self.clock.advance(7200)

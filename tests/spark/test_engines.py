@@ -230,3 +230,17 @@ def test_every_type_comes_back_as_it_was_written(engine, tmp_path, primary_keys)
     if engine.spark is not None:
         by_spark = table.scan().to_spark(engine.spark).orderBy("id").toArrow()
         assert by_spark.cast(expected.schema).equals(expected)
+
+
+def test_files_get_their_indexes_from_either_engine(engine, tmp_path):
+    table = engine.catalog(tmp_path).create_table("db.t", {"k": "INT", "v": "STRING"}, options={"bucket": "-1"})
+    for start in (0, 10):
+        table.write([{"k": k, "v": f"v{k}"} for k in range(start, start + 10)])
+    for limit in ("1 mb", "1 b"):
+        table.alter(
+            lc.SetOption("file-index.bitmap.columns", "k,v"), lc.SetOption("file-index.in-manifest-threshold", limit)
+        )
+        assert table.rewrite_file_index().files_indexed == 2
+        assert table.rewrite_file_index().snapshot_id is None
+        assert engine.rows(table.scan(where="v = 'v13'")) == [(13, "v13")]
+        assert table.verify(data=True).findings == ()

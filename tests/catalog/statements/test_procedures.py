@@ -145,6 +145,17 @@ def test_a_table_is_rescaled_and_so_are_its_partitions_by_javas_name(empty, tabl
     assert counts == {("0", 2), ("1", 2), ("2", 1)}
 
 
+def test_indexes_are_given_to_files_with_the_counts_of_java(empty, call):
+    columns = {"k": "INT", "p": "INT NOT NULL"}
+    parts = empty.create_table("s.p", columns, partition_keys=["p"], options={"bucket": "-1"})
+    parts.write([{"k": k, "p": k % 3} for k in range(9)])
+    parts.alter(lc.SetOption("file-index.bitmap.columns", "k"))
+    counts = [{"written_partitions": 1, "written_indexes": 1}, {"written_partitions": 2, "written_indexes": 2}]
+    assert call("rewrite_file_index(table => 'p', where => 'p = 1')") == counts[:1]
+    assert call("rewrite_file_index('p')") == counts[1:]
+    assert call("rewrite_file_index('p')") == [{"written_partitions": 0, "written_indexes": 0}]
+
+
 def test_branches_are_created_renamed_and_deleted(table, call):
     done = [{"result": True}]
 
