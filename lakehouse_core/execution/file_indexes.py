@@ -142,7 +142,8 @@ def _planned(
         if latest is None:
             return _Plan()
         live = table.manifests.live_entries(latest, keep=keep, with_stats=True)
-        entries = indexed_entries(live, only, table.schemas.schema, schema=schema)
+        file_schemas = {number: table.schemas.schema(number) for number in {entry.file.schema_id for entry in live}}
+        entries = indexed_entries(live, only, file_schemas, schema=schema)
         return _Plan(snapshot=latest, file_count=len(live), entries=entries)
 
     return table.snapshots.of_latest(read)

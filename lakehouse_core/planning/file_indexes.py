@@ -5,7 +5,7 @@ does not have, or whose type there the kind of index cannot hold, has no index i
 Source: docs/semantics/maintenance.md#file-indexes.
 """
 
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -78,20 +78,20 @@ def with_index(file: DataFile, index: NewIndex) -> DataFile:
 def indexed_entries(
     live: Iterable[ManifestEntry],
     names: Container[str] | None,
-    schemas: Callable[[int], TableSchema],
+    file_schemas: Mapping[int, TableSchema],
     *,
     schema: TableSchema,
 ) -> list[ManifestEntry]:
     """Return the entries whose index may not be the wanted one; `names`: only of these files.
 
-    Rows that wait for their buckets have no index: the compaction that moves them writes it. `schemas` returns the
-    schema of an id. Raises UnsupportedFeature for files that cannot be read.
+    Rows that wait for their buckets have no index: the compaction that moves them writes it. `file_schemas`: by
+    id, the schemas of the files. Raises UnsupportedFeature for files that cannot be read.
     """
     found = []
     for entry in live:
         if not is_placed(entry.bucket) or (names is not None and entry.file.file_name not in names):
             continue
         check_file(entry.file, entry.bucket)
-        if may_differ(entry.file, wanted_indexes(schema, schemas(entry.file.schema_id))):
+        if may_differ(entry.file, wanted_indexes(schema, file_schemas[entry.file.schema_id])):
             found.append(entry)
     return found
