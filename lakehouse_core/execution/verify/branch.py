@@ -115,7 +115,7 @@ class _BranchCheck:
                 continue
             before = [*base, *delta]
             self._step(rooted, live, changes, is_first=is_first)
-            if rooted is self._branch.snapshots[-1]:
+            if self._branch.snapshots and rooted is self._branch.snapshots[-1]:
                 for check in (check_key_buckets, check_moved_keys):
                     check(self._inspection, rooted, live.entries.values(), self._branch.schemas, self._branch.schema)
 

@@ -38,6 +38,7 @@ from lakehouse_core.table.boundary import NO_MARK, BoundaryMark
 from lakehouse_core.table.checksums import CHECKSUMS_PROPERTY
 from lakehouse_core.table.layout import CONSUMER_PREFIX, OWN_FOLDER, PENDING_FOLDER, TableLayout
 from lakehouse_core.table.root import RootKind, needed, root_of
+from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.snapshot import Snapshot, parse_consumer, parse_snapshot
 
 T = TypeVar("T")
@@ -158,10 +159,12 @@ class _Verification:
         store, layout = self._store, table.layout
         boundary, unlinking = self._boundary(table), self._plans(layout.prefix)
         self._consumers(layout)
-        read = {
-            id: self._inspection.read(Invariant.READABLE_SCHEMAS, layout.schema(id), partial(table.schemas.schema, id))
-            for id in table.schemas.ids()
-        }
+
+        def schemas_of(ids: Iterable[int]) -> dict[int, TableSchema | None]:
+            load, promise = table.schemas.schema, Invariant.READABLE_SCHEMAS
+            return {id: self._inspection.read(promise, layout.schema(id), partial(load, id)) for id in ids}
+
+        read = schemas_of(table.schemas.ids())
         schema = read.get(max(read, default=0))
         if schema is None:
             self._inspection.report([no_schema(layout)] if not read else [])
@@ -190,13 +193,18 @@ class _Verification:
 
         every = [layout.snapshot(id) for id in every_id if id >= boundary]
         every_changelog = list(map(layout.changelog, every_changelog_id))
+        snapshots = self._first_of_branch(layout, rooted(every, RootKind.SNAPSHOT))
+        tags = rooted(map(layout.tag, tag_names(store, layout)), RootKind.TAG)
+        changelogs = self._first_of_branch(layout, rooted(every_changelog, RootKind.CHANGELOG))
+        # A snapshot may name a schema that was added after the schemas were listed.
+        read |= schemas_of(id for id in table.schemas.ids() if id not in read)
         return Branch(
             now_millis=table.clock.now_millis(),
             schema=schema,
             schemas={id: one for id, one in read.items() if one is not None},
-            snapshots=self._first_of_branch(layout, rooted(every, RootKind.SNAPSHOT)),
-            tags=rooted(map(layout.tag, tag_names(store, layout)), RootKind.TAG),
-            changelogs=self._first_of_branch(layout, rooted(every_changelog, RootKind.CHANGELOG)),
+            snapshots=snapshots,
+            tags=tags,
+            changelogs=changelogs,
         )
 
     def _first_of_branch(self, layout: TableLayout, roots: list[Rooted]) -> list[Rooted]:

@@ -1,10 +1,13 @@
 """verify: nothing to say about a sound table, one finding for each thing that is broken."""
 
 from dataclasses import replace
+from datetime import timedelta
 from functools import cache
+from itertools import count
 
 import pytest
 
+import lakehouse_core as lc
 from lakehouse_core.errors import NotFound
 from lakehouse_core.execution.expiry.expire import expire
 from lakehouse_core.execution.verify.verify import verify
@@ -21,6 +24,7 @@ from lakehouse_core.table.manifest import (
 from lakehouse_core.table.schema import serialize_schema
 from lakehouse_core.table.snapshot import serialize_snapshot, serialize_tag
 from tests.contexts import context_of
+from tests.execution.memory_place import MemoryPlace
 from tests.execution.small_table import INT, TOP_LEVEL, SmallTable
 
 DECOUPLED = {"changelog.num-retained.min": "1", "changelog.num-retained.max": "9", "changelog.time-retained": "9 h"}
@@ -439,6 +443,41 @@ def test_what_an_expiry_takes_meanwhile_is_not_reported():
 
         assert findings == [], number
         assert table.over(inner).findings() == []
+
+
+def test_a_schema_that_was_added_meanwhile_is_not_missing():
+    ready = MemoryPlace({"k": "INT NOT NULL"}, (["k"], [], {"bucket": "1"}), {})
+    ready.table().write([{"k": 1}])
+    for number in count(1):
+        place = ready.copy()
+
+        def interrupt(call, number=number, place=place):
+            if call.number == number:
+                place.table().alter(lc.AddColumn("n", "INT"))
+                place.table().write([{"k": 2, "n": 2}])
+
+        store = FaultyStore(place.store, on_call=interrupt)
+        assert place.table(store).verify(data=True).findings == (), number
+        if len(store.calls) < number:
+            break
+
+
+def test_a_tag_is_looked_at_also_where_every_listed_snapshot_expires_meanwhile():
+    ready = MemoryPlace({"k": "INT NOT NULL"}, (["k"], [], {"bucket": "1"}), {})
+    ready.table().write([{"k": 1}])
+    ready.table().create_tag("kept")
+    for number in count(1):
+        place = ready.copy()
+
+        def interrupt(call, number=number, place=place):
+            if call.number == number:
+                place.table().write([{"k": 2}])
+                place.table().expire_snapshots(retain_max=1, older_than=timedelta(0))
+
+        store = FaultyStore(place.store, on_call=interrupt)
+        assert place.table(store).verify().findings == (), number
+        if len(store.calls) < number:
+            break
 
 
 def interrupted_by_an_older_version():
