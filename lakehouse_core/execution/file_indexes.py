@@ -159,7 +159,7 @@ def _run(
         with named_by_nobody():
             for text in table.engine().run(run_file_indexes, list(_tasks(table, schema, plan, dry_run=dry_run))):
                 made = indexes_from(text)
-                found |= made
+                found |= {name: index for name, index in made.items() if index is not None}
                 done(len(made))
     except BaseException:
         _discard(table, schema, _messages(_changed(plan, found)))

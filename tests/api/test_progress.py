@@ -32,6 +32,7 @@ VERBS: dict[str, Callable[[lc.Table, Any], object]] = {
     "overwrite": lambda table, progress: table.overwrite(ROWS, progress=progress),
     "stage": lambda table, progress: table.stage(ROWS, commit_user="u", commit_identifier=1, progress=progress),
     "compact": lambda table, progress: table.compact(full=True, progress=progress),
+    "rewrite_file_index": lambda table, progress: table.rewrite_file_index(progress=progress),
     "expire_snapshots": lambda table, progress: table.expire_snapshots(progress=progress),
     "verify": lambda table, progress: table.verify(progress=progress),
     "verify data": lambda table, progress: table.verify(data=True, progress=progress),
@@ -67,6 +68,18 @@ def test_the_total_is_told_where_the_data_tells_it(table: lc.Table) -> None:
     table.write(ROWS, progress=told.append)
 
     assert [one.total for one in told if one.phase == "writing"] == [100, 100]
+
+
+def test_a_file_counts_as_indexed_also_if_its_index_stays(table: lc.Table) -> None:
+    table.alter(lc.SetOption("file-index.bloom-filter.columns", "v"))
+    filled(table)
+    told: list[lc.Progress] = []
+
+    assert table.rewrite_file_index(progress=told.append).files_indexed == 0
+
+    counts = [(one.done, one.total) for one in told if one.phase == "indexing"]
+    count = len(list(table.files()))
+    assert (counts[0], counts[-1]) == ((0, count), (count, count))
 
 
 @pytest.mark.parametrize("verb", VERBS)

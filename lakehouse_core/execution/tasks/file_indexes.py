@@ -10,6 +10,7 @@ import base64
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from typing import Any
 
 import pyarrow as pa
 
@@ -44,18 +45,15 @@ class FileIndexTask:
 
 def run_file_indexes(task: FileIndexTask, runtime: TaskRuntime) -> str:
     """Carry out the task where an engine runs it; `indexes_from` parses the returned text."""
-    return json.dumps(
-        {
-            name: {**asdict(index), "embedded": None if index.embedded is None else _text(index.embedded)}
-            for name, index in write_indexes(task, runtime).items()
-        }
-    )
+    found = write_indexes(task, runtime)
+    return json.dumps({file.file_name: _fields(found.get(file.file_name)) for _, file in task.files})
 
 
-def indexes_from(text: str) -> dict[str, NewIndex]:
-    """Return the new indexes that a task answered, by the name of the data file."""
+def indexes_from(text: str) -> dict[str, NewIndex | None]:
+    """Return the new index of each data file of a task, by its name; None for a file whose index stays."""
     return {
-        name: NewIndex(
+        name: found
+        and NewIndex(
             embedded=None if found["embedded"] is None else base64.b64decode(found["embedded"]),
             file_name=found["file_name"],
             size_bytes=found["size_bytes"],
@@ -144,5 +142,8 @@ def _rows(
         reader.close()
 
 
-def _text(data: bytes) -> str:
-    return base64.b64encode(data).decode()
+def _fields(index: NewIndex | None) -> dict[str, Any] | None:
+    if index is None:
+        return None
+    embedded = None if index.embedded is None else base64.b64encode(index.embedded).decode()
+    return {**asdict(index), "embedded": embedded}
