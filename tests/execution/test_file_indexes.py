@@ -372,6 +372,85 @@ def test_whatever_others_do_between_two_calls_both_are_done(
     assert calls > 30 // step
 
 
+def _merged(table: lc.Table) -> None:
+    rows = [{"k": key, "p": 0, "v": "merged", "n": 1} for key in (8, 900)]
+    table.merge(rows, "t.k = s.k", lc.WhenMatched(update={"v": "s.v"}), lc.WhenNotMatched(insert="*"))
+
+
+def _went_back(table: lc.Table) -> None:
+    table.rollback_to(2)
+
+
+def _took_another_type(table: lc.Table) -> None:
+    table.alter(lc.UpdateColumnType("n", "BIGINT"), lc.RenameColumn("v", "w"))
+
+
+def _has_other_buckets(table: lc.Table) -> None:
+    table.rescale(4)
+
+
+def _compacted_manifests(table: lc.Table) -> None:
+    table.compact_manifests()
+
+
+def _verified(table: lc.Table) -> None:
+    assert table.verify(data=True).findings == ()
+
+
+INTERRUPTED = [_wrote, _deleted, _rewrote, _overwrote, _merged, _went_back, _took_another_type, _compacted_manifests]
+SHORT_INTERRUPTED = [
+    ("append", _deleted),
+    ("append, vectors", _merged),
+    ("key", _has_other_buckets),
+    ("key, vectors", _went_back),
+    ("key, moving", _wrote),
+    ("key, dynamic", _verified),
+]
+INTERRUPTED_PAIRS = [
+    *(pytest.param(kind, verb, 7) for kind, verb in SHORT_INTERRUPTED),
+    *(
+        pytest.param(kind, verb, 1, marks=pytest.mark.long)
+        for kind in ("append", "append, vectors", "key", "key, vectors", "key, moving", "key, dynamic")
+        for verb in INTERRUPTED
+    ),
+]
+
+
+@pytest.mark.parametrize(("kind", "verb", "step"), INTERRUPTED_PAIRS)
+def test_whatever_others_do_its_rows_are_right_if_files_get_other_indexes_between_two_calls(
+    kind: str, verb: Callable[[lc.Table], None], step: int
+) -> None:
+    ready = Place(kind).lived()
+    ready.write(range(30, 36), "d")
+    ready.ask_for({**BLOOM, **BESIDE})
+    ready.table().create_tag("kept")
+    expected = ready.copy()
+    verb(expected.table())
+    done = 0
+    for number in count(1, step):
+        place = ready.copy()
+
+        def interrupt(call: Call, number: int = number, place: Place = place) -> None:
+            if call.number == number:
+                place.table().rewrite_file_index()
+
+        counting = FaultyStore(place.store, on_call=interrupt)
+        try:
+            verb(place.table(counting))
+        except lc.CommitConflict:
+            # A compaction whose files all have other entries by now; no other verb gives up.
+            assert verb is _rewrote, number
+            assert place.rows() == ready.rows(), number
+        else:
+            done += 1
+            assert place.rows() == expected.rows(), number
+        assert place.table().verify(data=True).findings == (), number
+        place.check_as_java_reads()
+        if number > len(counting.calls):
+            break
+    assert done > 1
+
+
 def _failures() -> Iterator[tuple[int, FaultKind]]:
     for number in count(1):
         for kind in (FaultKind.FAIL_BEFORE, FaultKind.FAIL_AFTER, FaultKind.DIE_AFTER):
