@@ -21,6 +21,7 @@ _MOST_DEPTH: Final = 32
 # Numbers of fields and types in parquet.thrift, values as the compact protocol writes them (zigzag).
 _SCHEMA_FIELD, _ROW_GROUPS_FIELD, _COLUMNS_FIELD, _CHUNK_METADATA_FIELD = 2, 4, 1, 3
 _TYPE_FIELD, _TYPE_LENGTH_FIELD = 1, 2
+_PAGE_SIZE_FIELD, _PAGE_CHECKSUM_FIELD = 3, 4
 _INT96, _FIXED_LEN_BYTE_ARRAY = 3 * 2, 7 * 2
 _TYPE_LENGTH: Final = bytes([0x10 | 5, INT96_BYTES * 2])
 
@@ -43,6 +44,26 @@ def int96_as_bytes(footer: bytes) -> bytes:
         parts += [footer[position:start], replacement]
         position = end
     return b"".join([*parts, footer[position:]])
+
+
+def page_header(data: bytes, position: int) -> tuple[int, int, int | None]:
+    """Return where the page whose header is at `position` begins, where it ends, and its checksum, None if it has none.
+
+    Raises IndexError where `data` ends inside the header.
+    """
+    size, checksum, end = 0, None, position
+    for number, _, _, value, end in _fields(data, position):  # noqa: B007
+        if number == _PAGE_SIZE_FIELD:
+            size = _whole(data, value)
+        elif number == _PAGE_CHECKSUM_FIELD:
+            checksum = _whole(data, value) & 0xFFFFFFFF
+    start = end + 1
+    return start, start + size, checksum
+
+
+def _whole(data: bytes, position: int) -> int:
+    zigzag, _ = _varint(data, position)
+    return (zigzag >> 1) ^ -(zigzag & 1)
 
 
 def _edits(footer: bytes) -> Iterator[_Edit]:

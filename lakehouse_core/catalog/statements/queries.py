@@ -15,7 +15,7 @@ from lakehouse_core.errors import InvalidRequest, LakehouseError, shown
 from lakehouse_core.execution.read.scan import ScanPlan
 from lakehouse_core.execution.row_changes.change_base import ReadAt
 from lakehouse_core.execution.sql.pinning import PinnedTable, pin
-from lakehouse_core.execution.sql.relation import Relation
+from lakehouse_core.execution.sql.relation import NativeTable, Relation
 from lakehouse_core.format.data_types import DataField, field_from_arrow
 from lakehouse_core.interchange.arrow_rows import ArrowRows, RowsInMemory
 from lakehouse_core.planning.read.read_point import AsOf, AtVersion, ReadPoint
@@ -223,8 +223,13 @@ def _relation(view: str, source: _Source, analysed: AnalysedQuery, start: int) -
     if source.pinned is None:
         return Relation(view=view, title=source.title, rows=source.rows, frame=source.frame)
     pushed = analysed.pushed[start]
-    plan = source.pinned.plan(pushed.columns, pushed.condition)
-    return Relation(view=view, title=source.title, rows=Scan(lambda: plan, source.pinned.context), plan=plan)
+    plan, context = source.pinned.plan(pushed.columns, pushed.condition), source.pinned.context
+
+    def rows(part: ScanPlan) -> Scan:
+        return Scan(lambda: part, context)
+
+    native = NativeTable(plan=plan, table=context, rows=rows)
+    return Relation(view=view, title=source.title, rows=rows(plan), plan=plan, native=native)
 
 
 def _explained(reference: TableReference, relation: Relation, planned: PlannedQuery) -> Iterator[str]:

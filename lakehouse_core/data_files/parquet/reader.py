@@ -18,6 +18,7 @@ from lakehouse_core.data_files.bounds import footer_values
 from lakehouse_core.data_files.deletion_vectors import remaining_rows
 from lakehouse_core.data_files.file_name import FILE_NAME_KEY, check_file_name
 from lakehouse_core.data_files.parquet.checksum import CHECKSUM_BYTES, fits_checksum
+from lakehouse_core.data_files.parquet.pages import check_pages
 from lakehouse_core.data_files.reader import (
     READ_AT_ONCE_BYTES,
     SYSTEM_TYPES,
@@ -161,6 +162,25 @@ class ParquetFileReader:
             stored = remaining_rows(stored, self._among(groups, without))
         pieces = (piece for batch in stored for piece in _addressable(batch))
         yield from as_read(pieces, projections, system, self._key)
+
+    def stored_types(self) -> Mapping[str, pa.DataType]:
+        """Return the Arrow types of the file's columns."""
+        return {field.name: field.type for field in self._arrow_schema}
+
+    def has_statistics(self, name: str) -> bool:
+        """Return whether a row group has bounds of a column without parts."""
+        found = (self._statistics(group, name) for group in range(self._footer.num_row_groups))
+        return any(statistics is not None and statistics.has_min_max for statistics in found)
+
+    def check_pages(self, fields: Sequence[DataField], row_filter: Predicate | None) -> None:
+        """Test the checksums of the pages that `batches` would read for these columns with `row_filter`. Raises
+        CorruptTable.
+        """
+        projections = self._projections(fields)
+        groups = self._row_groups(row_filter, projections)
+        names = {*source_columns(projections), VALUE_KIND}
+        with decoding(self._key, "its pages"):
+            check_pages(self._source, self._footer, groups, names, self._key)
 
     def decode_all(self) -> None:
         """Decode every page of every column, also unneeded ones, and discard the values."""

@@ -12,7 +12,15 @@ import numpy as np
 import pyarrow as pa
 
 from lakehouse_core.display import line, page
-from lakehouse_core.errors import CorruptTable, InvalidRequest, NotFound, UnsupportedFeature, near_hint, shown
+from lakehouse_core.errors import (
+    CorruptTable,
+    InvalidRequest,
+    LakehouseError,
+    NotFound,
+    UnsupportedFeature,
+    near_hint,
+    shown,
+)
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.execution.read.increments import (
     Increment,
@@ -257,10 +265,14 @@ def explain_missing_files(rows: Iterator[R], table: TableContext, plan: ScanPlan
     try:
         yield from rows
     except (NotFound, CorruptTable) as error:
-        expired = None if plan.snapshot is None else expiry_behind(table, plan.tags, plan.oldest_id)
-        if expired is None:
+        if (expired := expiry_of(plan, table)) is None:
             raise
         raise expired from error
+
+
+def expiry_of(plan: ScanPlan, table: TableContext) -> LakehouseError | None:
+    """Return the error of a plan whose snapshot expired, None if its snapshot is there."""
+    return None if plan.snapshot is None else expiry_behind(table, plan.tags, plan.oldest_id)
 
 
 def _batches(plan: ScanPlan, table: TableContext) -> Iterator[pa.RecordBatch]:

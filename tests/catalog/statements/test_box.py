@@ -4,7 +4,7 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from lakehouse_core.execution.engines.duckdb.query import boxed_connection
+from lakehouse_core.execution.engines.duckdb.box import boxed_connection
 
 
 @pytest.mark.parametrize(
