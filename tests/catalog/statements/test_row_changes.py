@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import lakehouse_core as lc
-from lakehouse_core.execution.engines.duckdb.query import boxed_connection
+from lakehouse_core.execution.engines.duckdb.box import boxed_connection
 
 Row = tuple[Any, ...]
 ROWS = [
