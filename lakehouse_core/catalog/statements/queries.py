@@ -20,7 +20,7 @@ from lakehouse_core.format.data_types import DataField, field_from_arrow
 from lakehouse_core.interchange.arrow_rows import ArrowRows, RowsInMemory
 from lakehouse_core.planning.read.read_point import AsOf, AtVersion, ReadPoint
 from lakehouse_core.planning.sql.conditions import is_utc
-from lakehouse_core.planning.sql.pushing import AnalysedQuery, QueryTable, analyse
+from lakehouse_core.planning.sql.pushing import AnalysedQuery, QueryTable, analyse, stops_early
 from lakehouse_core.planning.sql.query import Query, TableReference, parse_query
 from lakehouse_core.planning.sql.spark_text import spark_query
 from lakehouse_core.planning.sql.statement import QueryText
@@ -228,7 +228,7 @@ def _relation(view: str, source: _Source, analysed: AnalysedQuery, start: int) -
     def rows(part: ScanPlan) -> Scan:
         return Scan(lambda: part, context)
 
-    native = NativeTable(plan=plan, table=context, rows=rows)
+    native = None if stops_early(analysed.tree) else NativeTable(plan=plan, table=context, rows=rows)
     return Relation(view=view, title=source.title, rows=rows(plan), plan=plan, native=native)
 
 
@@ -238,9 +238,12 @@ def _explained(reference: TableReference, relation: Relation, planned: PlannedQu
     if plan is None:
         yield f"table {relation.title}{alias}: all columns, no condition is pushed"
         return
-    merged = sum(not split.raw for split in plan.splits)
-    native, how = len(plan.splits) - merged, "need no merge"
-    if planned.session is not None:
+    native, how = 0, "are read by DuckDB itself"
+    if relation.native is not None and planned.session is None:
+        from lakehouse_core.execution.engines.duckdb.files import native_count as duckdb_count  # noqa: PLC0415
+
+        native = duckdb_count(plan, relation.native.table)
+    elif planned.session is not None:
         from lakehouse_core.execution.engines.spark.sql.query import native_count  # noqa: PLC0415
 
         native, how = native_count(planned.session, plan), "are read by Spark itself"

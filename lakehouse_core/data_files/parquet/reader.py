@@ -167,10 +167,16 @@ class ParquetFileReader:
         """Return the Arrow types of the file's columns."""
         return {field.name: field.type for field in self._arrow_schema}
 
-    def has_statistics(self, name: str) -> bool:
-        """Return whether a row group has bounds of a column without parts."""
-        found = (self._statistics(group, name) for group in range(self._footer.num_row_groups))
-        return any(statistics is not None and statistics.has_min_max for statistics in found)
+    def has_bounds_of_floats(self, name: str) -> bool:
+        """Return whether the footer has bounds of floating-point values of a column or its parts. They do not cover
+        NaN.
+        """
+        return any(
+            chunk.physical_type in ("FLOAT", "DOUBLE") and chunk.is_stats_set and chunk.statistics.has_min_max
+            for group in map(self._footer.row_group, range(self._footer.num_row_groups))
+            for chunk in map(group.column, range(group.num_columns))
+            if chunk.path_in_schema == name or chunk.path_in_schema.startswith(f"{name}.")
+        )
 
     def check_pages(self, fields: Sequence[DataField], row_filter: Predicate | None) -> None:
         """Test the checksums of the pages that `batches` would read for these columns with `row_filter`. Raises

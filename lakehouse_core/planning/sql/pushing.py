@@ -80,6 +80,14 @@ def analyse(query: Query, tables: Mapping[int, QueryTable], *, in_utc: bool) -> 
     return AnalysedQuery(tree=tree, schema=schema, names=_output_names(query.tree, tree, tables), pushed=pushed)
 
 
+def stops_early(tree: Any) -> bool:
+    """Return whether some first rows of one table answer a query, so that a reader need not see all of it."""
+    if not isinstance(tree, exp.Select) or tree.args.get("limit") is None:
+        return False
+    whole = ("joins", "laterals", "group", "having", "distinct", "order", "windows", "qualify")
+    return not any(tree.args.get(clause) for clause in whole) and tree.find(exp.AggFunc, exp.Window) is None
+
+
 def _with_views(query: Query, tables: Mapping[int, QueryTable]) -> Any:
     tree = query.tree.copy()
     for node in list(tree.find_all(exp.Table)):

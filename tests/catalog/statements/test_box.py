@@ -1,7 +1,11 @@
 """DuckDB's box: even a text that passed all checks would reach nothing outside."""
 
+import subprocess
+import sys
+
 import duckdb
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from lakehouse_core.execution.engines.duckdb.box import boxed_connection
@@ -39,3 +43,37 @@ def test_the_box_refuses_what_reaches_outside(text, tmp_path):
 
     connection.close()
     assert [one.name for one in tmp_path.iterdir()] == ["secret.csv"]
+
+
+def test_a_box_reads_files_in_its_folders_only(tmp_path):
+    for folder in ("table", "table2"):
+        (tmp_path / folder).mkdir()
+        pq.write_table(pa.table({"x": [1]}), tmp_path / folder / "a.parquet")
+    connection = boxed_connection(duckdb, [str(tmp_path / "table")])
+
+    read = "SELECT x FROM read_parquet('{}')"
+    assert connection.execute(read.format(tmp_path / "table" / "a.parquet")).fetchall() == [(1,)]
+    for outside in ("table2/a.parquet", "table/../table2/a.parquet", "table*/a.parquet"):
+        with pytest.raises(duckdb.PermissionException):
+            connection.execute(read.format(tmp_path / outside))
+    connection.close()
+
+
+def test_a_box_outlives_a_fork_of_its_process(tmp_path):
+    script = """
+import os, sys
+import lakehouse_core as lc
+catalog = lc.connect(sys.argv[1])
+catalog.create_database("s")
+catalog.create_table("s.t", {"id": "INT"}).write([{"id": 1}])
+for _ in range(2):
+    assert catalog.sql("SELECT id FROM s.t").to_arrow().num_rows == 1
+    child = os.fork()
+    if not child:
+        assert lc.connect(sys.argv[1]).sql("SELECT id FROM s.t").to_arrow().num_rows == 1
+        sys.exit(7)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+"""
+    done = subprocess.run([sys.executable, "-c", script, tmp_path], capture_output=True, text=True, timeout=60)
+
+    assert (done.returncode, done.stderr) == (0, "")

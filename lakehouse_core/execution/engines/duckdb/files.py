@@ -20,7 +20,7 @@ from lakehouse_core.errors import CorruptTable, LakehouseError
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.execution.engines.duckdb.box import quoted
 from lakehouse_core.execution.read.scan import ScanPlan, expiry_of, explain_missing_files
-from lakehouse_core.format.data_types import AtomicType, DataField, arrow_type, has_same_kind
+from lakehouse_core.format.data_types import DataField, TypeRoot, arrow_type, atomic_parts, has_same_kind
 from lakehouse_core.planning.read.lazy_splits import LazySplits
 from lakehouse_core.storage.object_store import ObjectStore
 from lakehouse_core.table.data_file import DataFile
@@ -43,6 +43,7 @@ _TYPES: Final[Mapping[pa.DataType, str]] = {
     pa.string(): "VARCHAR",
     pa.binary(): "BLOB",
     pa.date32(): "DATE",
+    pa.time32("ms"): "TIME",
     pa.timestamp("ms"): "TIMESTAMP_MS",
     pa.timestamp("us"): "TIMESTAMP",
     pa.timestamp("ms", "UTC"): "TIMESTAMPTZ",
@@ -69,20 +70,22 @@ def native_splits(plan: ScanPlan) -> list[Split]:
         return []
     if isinstance(plan.splits, LazySplits) or not _differ_without_case(plan.schema):
         return []
-    if any(_duckdb_type(plan.schema.field(name)) is None for name in plan.columns):
+    fields = [plan.schema.field(name) for name in plan.columns]
+    if not all(_is_stored(field) and _duckdb_type(arrow_type(field.type)) is not None for field in fields):
         return []
     return [split for split in plan.splits if _is_native(split, plan)]
 
 
-def native_read(plan: ScanPlan, table: TableContext) -> NativeRead | None:
-    """Open and test the files of native splits; None if there are none. Raises CorruptTable for a missing or damaged
+def native_read(plan: ScanPlan, table: TableContext, *, tests_pages: bool = True) -> NativeRead | None:
+    """Open and test the files of native splits; None if there are none. `tests_pages`: also their pages, for a table
+    whose reads are verified. Raises CorruptTable for a missing or damaged
     file, SnapshotExpired if its snapshot expired meanwhile.
     """
     splits = native_splits(plan)
     if not splits:
         return None
     store = table.runtime.open_store(plan.store)
-    tested = explain_missing_files(((split, _tested(split, plan, store)) for split in splits), table, plan)
+    tested = explain_missing_files(((split, _tested(split, plan, store, tests_pages)) for split in splits), table, plan)
     chosen = {id(split): parts for split, parts in tested if parts is not None}
     if not chosen:
         return None
@@ -124,7 +127,7 @@ def _is_plain(file: DataFile, plan: ScanPlan) -> bool:
     if plan.predicate is not None and (file.embedded_index is not None or file.extra_files):
         return False
     schema = plan.file_schemas.get(file.schema_id, plan.schema)
-    return _differ_without_case(schema) and _sources(plan, schema) is not None
+    return _sources(plan, schema) is not None
 
 
 def _sources(plan: ScanPlan, schema: TableSchema) -> list[tuple[DataField, DataField | None]] | None:
@@ -140,7 +143,7 @@ def _sources(plan: ScanPlan, schema: TableSchema) -> list[tuple[DataField, DataF
     return found
 
 
-def _tested(split: Split, plan: ScanPlan, store: ObjectStore) -> list[str] | None:
+def _tested(split: Split, plan: ScanPlan, store: ObjectStore, tests_pages: bool) -> list[str] | None:
     """Test the files of a split; return the query that reads each of them, None if the stream must read one."""
     queries = []
     for file in split.files:
@@ -151,7 +154,7 @@ def _tested(split: Split, plan: ScanPlan, store: ObjectStore) -> list[str] | Non
             query = _query(reader, plan, schema)
             if query is None:
                 return None
-            if verify:
+            if verify and tests_pages:
                 fields = [plan.schema.field(name) for name in _read_columns(plan)]
                 reader.check_pages(fields, plan.predicate)
         finally:
@@ -170,8 +173,10 @@ def _query(reader: ParquetFileReader, plan: ScanPlan, schema: TableSchema) -> st
     sources = _sources(plan, schema)
     assert sources is not None
     stored, columns = reader.stored_types(), []
+    if len({name.casefold() for name in stored}) < len(stored):
+        return None
     for target, source in sources:
-        kind = _duckdb_type(target)
+        kind = _duckdb_type(arrow_type(target.type))
         if source is None:
             columns.append(f"CAST(NULL AS {kind}) AS {_name(target.name)}")
             continue
@@ -179,7 +184,7 @@ def _query(reader: ParquetFileReader, plan: ScanPlan, schema: TableSchema) -> st
         if stored.get(source.name) not in (plain, WIDE_TEXT.get(plain, plain)):
             return None
         # Bounds do not cover NaN, which DuckDB takes for the greatest value.
-        if pa.types.is_floating(plain) and reader.has_statistics(source.name):
+        if reader.has_bounds_of_floats(source.name):
             return None
         columns.append(f"CAST({_name(source.name)} AS {kind}) AS {_name(target.name)}")
     inserts = schema.is_append or VALUE_KIND not in stored or reader.holds_only_inserts
@@ -193,15 +198,34 @@ def _name(name: str) -> str:
     return '"' + name.replace('"', '""').replace("{", "{{").replace("}", "}}") + '"'
 
 
-def _duckdb_type(field: DataField) -> str | None:
+def _duckdb_type(kind: pa.DataType) -> str | None:
     """Return DuckDB's type of a column in an Arrow stream, None for a type that is not read natively."""
-    if not isinstance(field.type, AtomicType):
-        return None
-    plain = arrow_type(field.type)
-    if pa.types.is_decimal128(plain):
-        return f"DECIMAL({plain.precision}, {plain.scale})"
-    return _TYPES.get(plain)
+    if pa.types.is_decimal128(kind):
+        return f"DECIMAL({kind.precision}, {kind.scale})"
+    if pa.types.is_list(kind):
+        element = _duckdb_type(kind.value_type)
+        return None if element is None else f"{element}[]"
+    if pa.types.is_map(kind):
+        key, value = _duckdb_type(kind.key_type), _duckdb_type(kind.item_type)
+        return None if key is None or value is None else f"MAP({key}, {value})"
+    if pa.types.is_struct(kind):
+        parts = [(_name(part.name), _duckdb_type(part.type)) for part in kind]
+        known = [f"{name} {text}" for name, text in parts if text is not None]
+        return f"STRUCT({', '.join(known)})" if known and len(known) == len(parts) else None
+    return _TYPES.get(kind)
+
+
+def _is_stored(field: DataField) -> bool:
+    """Return whether files hold the values of a column as Parquet's own types."""
+    roots = {part.root for part in atomic_parts(field.type)}
+    return not roots & {TypeRoot.VARIANT, TypeRoot.BLOB}
 
 
 def _differ_without_case(schema: TableSchema) -> bool:
     return len({field.name.casefold() for field in schema.fields}) == len(schema.fields)
+
+
+def native_count(plan: ScanPlan, table: TableContext) -> int:
+    """Return how many splits DuckDB reads by itself. Raises as `native_read` does."""
+    read = native_read(plan, table, tests_pages=False)
+    return 0 if read is None else len(plan.splits) - (0 if read.rest is None else len(read.rest.splits))
