@@ -61,9 +61,9 @@ def row(number: int) -> dict[str, Any]:
         "big": (2**63 - 1) * sign,
         "f": number_of,
         "d": number_of,
-        "short": Decimal("999.99") * sign,
-        "long": Decimal("999999999999999.999") * sign,
-        "wide": Decimal("9999999999999999999999999999.9999999999") * sign,
+        "short": signed("999.99", sign),
+        "long": signed("999999999999999.999", sign),
+        "wide": signed("9999999999999999999999999999.9999999999", sign),
         "fixed": "äb",
         "text": "x\x00y" * number,
         "raw": b"\x00\xff" * number,
@@ -81,6 +81,11 @@ def row(number: int) -> dict[str, Any]:
         "rows": [{"a": parts}, None],
         'odd "name" {x}': number,
     }
+
+
+def signed(digits: str, sign: int) -> Decimal:
+    # A product would be rounded to 28 digits.
+    return Decimal(f"-{digits}" if sign < 0 else digits)
 
 
 def small(*numbers: int) -> list[dict[str, Any]]:
@@ -144,7 +149,7 @@ def widened(catalog: lc.Catalog) -> None:
     table = append(catalog)
     table.write(small(1, 2))
     table.alter(lc.UpdateColumnType("x", "BIGINT"))
-    table.write([{"id": 3, "x": 2**40, "p": "a"}])
+    table.write([{"id": 3, "x": 2**40, "p": "c"}])
 
 
 def vectors(catalog: lc.Catalog) -> None:
@@ -176,7 +181,7 @@ TABLES: list[tuple[Callable[[lc.Catalog], None], int, int]] = [
     (one_run, 1, 0),
     (raw_and_merged, 1, 1),
     (deleted_keys, 0, 1),
-    (renamed_and_added, 3, 0),
+    (renamed_and_added, 2, 0),
     (widened, 1, 2),
     (vectors, 1, 1),
     (orc, 0, 2),
@@ -233,16 +238,14 @@ def test_a_random_query_of_files_has_the_answer_of_streams(tmp_path_factory, see
     assert repr(found) == repr(answer(lambda: as_streams(empty, query, monkeypatch)))
 
 
-def test_bounds_that_leave_out_nan_are_not_trusted(empty, tmp_path):
+def test_bounds_that_leave_out_nan_are_not_trusted(empty, monkeypatch):
     """Java's files have bounds of floating-point columns, and DuckDB skips row groups by them."""
+    monkeypatch.setattr("lakehouse_core.data_files.parquet.writer._may_hold_nan", lambda kind: False)
     empty.create_table("s.t", {"id": "INT", "d": "DOUBLE"}).write([{"id": 1, "d": 1.0}, {"id": 2, "d": float("nan")}])
-    with_bounds(next(tmp_path.rglob("data-*.parquet")))
 
+    assert splits_of(empty, "SELECT id FROM s.t WHERE d > 100") == (0, 1)
+    assert splits_of(empty, "SELECT id FROM s.t") == (1, 0)
     assert empty.sql("SELECT id FROM s.t WHERE d > 100").to_arrow().to_pylist() == [{"id": 2}]
-
-
-def with_bounds(path: Any) -> None:
-    raise NotImplementedError
 
 
 @pytest.mark.damage
@@ -288,11 +291,11 @@ def test_a_file_that_vanishes_while_duckdb_opens_it_is_an_error_of_the_table(emp
 
 
 def test_a_snapshot_that_expires_before_the_read_is_told(empty):
-    table = append(empty)
+    table = append(empty, **{"lakehouse.read.grace": "0 s"})
     table.write(small(1))
     answer = empty.sql("SELECT * FROM s.t")
     table.overwrite(small(2))
-    table.expire_snapshots(retain_max=1, retain_min=1, older_than=timedelta(0))
+    table.expire_snapshots(retain_max=1, retain_min=1)
 
     with pytest.raises(lc.SnapshotExpired):
         answer.to_arrow()
