@@ -290,17 +290,6 @@ def test_a_file_that_vanishes_while_duckdb_opens_it_is_an_error_of_the_table(emp
         empty.sql("SELECT * FROM s.t").to_arrow()
 
 
-def test_a_snapshot_that_expires_before_the_read_is_told(empty):
-    table = append(empty, **{"lakehouse.read.grace": "0 s"})
-    table.write(small(1))
-    answer = empty.sql("SELECT * FROM s.t")
-    table.overwrite(small(2))
-    table.expire_snapshots(retain_max=1, retain_min=1)
-
-    with pytest.raises(lc.SnapshotExpired):
-        answer.to_arrow()
-
-
 def test_first_rows_are_read_as_a_stream_that_ends(empty):
     append(empty).write(small(*range(12)))
 
