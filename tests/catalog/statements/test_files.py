@@ -290,6 +290,45 @@ def test_a_file_that_vanishes_while_duckdb_opens_it_is_an_error_of_the_table(emp
         empty.sql("SELECT * FROM s.t").to_arrow()
 
 
+def replaced_and_expired(table: lc.Table) -> None:
+    """Replace the row 1 by one of the same partition, and delete the file that held it."""
+    table.overwrite(small(3))
+    table.expire_snapshots(retain_max=1, retain_min=1)
+
+
+def test_a_snapshot_that_expires_before_the_read_is_told(empty):
+    table = append(empty, **{"lakehouse.read.grace": "0 s"})
+    table.write(small(1))
+    answer = empty.sql("SELECT * FROM s.t")
+    replaced_and_expired(table)
+
+    with pytest.raises(lc.SnapshotExpired, match=r"s\.t"):
+        answer.to_arrow()
+
+
+def test_a_snapshot_that_expires_while_duckdb_opens_its_files_is_told(empty, monkeypatch):
+    table = append(empty, **{"lakehouse.read.grace": "0 s"})
+    table.write(small(1))
+    native_read = module.native_read
+
+    def then_expired(*arguments: Any, **named: Any) -> Any:
+        found = native_read(*arguments, **named)
+        replaced_and_expired(table)
+        return found
+
+    monkeypatch.setattr("lakehouse_core.execution.engines.duckdb.views.native_read", then_expired)
+    with pytest.raises(lc.SnapshotExpired, match=r"s\.t"):
+        empty.sql("SELECT * FROM s.t").to_arrow()
+
+
+@pytest.mark.parametrize("prefix", ["a*b-", "a[b]-"])
+def test_a_file_name_with_a_sign_of_patterns_is_read_as_a_stream(empty, prefix):
+    append(empty, **{"data-file.prefix": prefix}).write(small(1))
+
+    assert splits_of(empty, "SELECT * FROM s.t") == (0, 1)
+    assert empty.sql("SELECT id FROM s.t").to_arrow().column("id").to_pylist() == [1]
+
+
 def test_first_rows_are_read_as_a_stream_that_ends(empty):
     append(empty).write(small(*range(12)))
 

@@ -123,6 +123,8 @@ def _is_native(split: Split, plan: ScanPlan) -> bool:
 def _is_plain(file: DataFile, plan: ScanPlan) -> bool:
     if file.external_path is not None or not file.file_name.endswith(".parquet"):
         return False
+    if _PATTERN.search(file.file_name):
+        return False
     # An index may exclude rows that DuckDB would read.
     if plan.predicate is not None and (file.embedded_index is not None or file.extra_files):
         return False
