@@ -44,7 +44,7 @@ def _damaged_page(data: bytes) -> int | None:
             start, end, checksum = page_header(data, position)
         except IndexError:
             return position
-        if end > len(data) or (checksum is not None and crc32(view[start:end]) != checksum):
+        if not start <= end <= len(data) or (checksum is not None and crc32(view[start:end]) != checksum):
             return position
         position = end
     return None

@@ -264,6 +264,19 @@ def test_a_damaged_page_is_found_before_duckdb_reads_it(empty, tmp_path):
 
 
 @pytest.mark.damage
+def test_a_page_that_would_end_where_it_begins_is_damaged(empty, tmp_path):
+    append(empty).write(small(1))
+    path = next(tmp_path.rglob("data-*.parquet"))
+    data = bytearray(path.read_bytes())
+    # A header of 7 bytes, with a compressed size of -7.
+    data[4:11] = bytes([0x15, 0, 0x15, 0, 0x15, 13, 0])
+    path.write_bytes(data)
+
+    with pytest.raises(lc.CorruptTable, match=rf"s\.t.*{path.name}: the page at byte 4 does not fit"):
+        empty.sql("SELECT id FROM s.t").to_arrow()
+
+
+@pytest.mark.damage
 @pytest.mark.parametrize("damage", [b"", b"PAR1", b"x" * 700])
 def test_a_damaged_file_is_one_sentence_that_names_it(empty, tmp_path, damage):
     append(empty).write(small(1))
