@@ -2,16 +2,18 @@
 but those of the tables whose folders it was opened for.
 
 To open one takes as long as a small query, so that queries share the last one. It is closed before a fork, because a
-forked process would end with its threads missing.
+forked process would wait for the threads that it lacks. A box with an answer that is half read stays open, and the
+forked process neither uses nor closes it.
 """
 
 import atexit
+import ctypes
 import os
 import tempfile
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from itertools import count
-from threading import Lock
+from threading import RLock
 from typing import Any, Final
 
 # What a database begins with; then the box is closed for good.
@@ -35,15 +37,29 @@ class _Box:
 @contextmanager
 def box_cursor(duckdb: Any, folders: Collection[str]) -> Iterator[Any]:
     """Yield a connection with its own views to a box that reads files in these folders."""
+    process = os.getpid()
     box = _shared.taken(duckdb, frozenset(folders))
     try:
         cursor = box.database.cursor()
         try:
             yield cursor
         finally:
-            cursor.close()
+            if os.getpid() == process:
+                cursor.close()
+            else:
+                never_freed(cursor)
     finally:
-        _shared.give_back(box)
+        if os.getpid() == process:
+            _shared.give_back(box)
+        else:
+            never_freed(box)
+
+
+def never_freed(inherited: object) -> None:
+    """Keep an object of DuckDB from another process until this process ends. Even the end of the interpreter would
+    free what a variable holds, and so wait for missing threads.
+    """
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(inherited))
 
 
 def boxed_connection(duckdb: Any, folders: Collection[str] = ()) -> Any:
@@ -79,7 +95,8 @@ class _SharedBox:
     """The last box, which the next query takes if it reads the folders that this needs."""
 
     def __init__(self) -> None:
-        self.lock = Lock()
+        # The collector of garbage may close an answer, which gives its box back, in the midst of a method.
+        self.lock = RLock()
         self._last: _Box | None = None
 
     def taken(self, duckdb: Any, folders: frozenset[str]) -> _Box:

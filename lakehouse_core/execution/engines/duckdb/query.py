@@ -3,6 +3,7 @@
 Rule: each read of an answer has a connection of its own. Source: docs/sql.md#without-spark.
 """
 
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
@@ -11,7 +12,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from lakehouse_core.errors import InvalidRequest, StorageFull, UnsupportedFeature
-from lakehouse_core.execution.engines.duckdb.box import box_cursor
+from lakehouse_core.execution.engines.duckdb.box import box_cursor, never_freed
 from lakehouse_core.execution.engines.duckdb.views import RelationView
 from lakehouse_core.execution.sql.relation import Relation
 
@@ -37,12 +38,23 @@ class DuckdbQuery:
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the rows; no batch is empty. Raises the errors of the tables' reads, InvalidRequest for a value that
-        the query cannot compute.
+        the query cannot compute, or if a forked process reads on.
         """
+        process = os.getpid()
         with _connection(self._relations, reads=True) as connection:
-            for batch in connection.sql(self._text).to_arrow_reader(_BATCH_ROWS):
-                if batch.num_rows:
-                    yield pa.RecordBatch.from_arrays(batch.columns, schema=self.schema)
+            reader = connection.sql(self._text).to_arrow_reader(_BATCH_ROWS)
+            try:
+                for batch in reader:
+                    if batch.num_rows:
+                        yield pa.RecordBatch.from_arrays(batch.columns, schema=self.schema)
+                    if os.getpid() != process:
+                        raise InvalidRequest(
+                            "SQL: the process was forked while this answer was read, and only the first process can "
+                            "read on. Run the query again in this one."
+                        )
+            finally:
+                if os.getpid() != process:
+                    never_freed(reader)
 
 
 def read_at_once(text: str, relations: Sequence[Relation], names: Sequence[str]) -> pa.Table:
