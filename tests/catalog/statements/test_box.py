@@ -79,3 +79,31 @@ for _ in range(2):
     )
 
     assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("child", ["next(answer)", "answer.close()", "ask().close()"])
+def test_a_child_of_a_process_that_reads_an_answer_does_not_wait(tmp_path, child):
+    script = f"""
+import os, sys
+import pyarrow as pa
+import lakehouse_core as lc
+catalog = lc.connect(sys.argv[1])
+catalog.create_database("s")
+catalog.create_table("s.t", {{"id": "INT"}}).write(pa.table({{"id": pa.array(range(200_000), pa.int32())}}))
+ask = lambda: catalog.sql("SELECT id FROM s.t").to_batches()
+answer = ask()
+rows = next(answer).num_rows
+if not (pid := os.fork()):
+    try:
+        {child}
+    except lc.InvalidRequest as error:
+        assert "forked" in str(error)
+    os._exit(7)
+assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 7
+assert rows + sum(batch.num_rows for batch in answer) == 200_000
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script, tmp_path], capture_output=True, text=True, timeout=30, check=False
+    )
+
+    assert (done.returncode, done.stderr) == (0, "")
