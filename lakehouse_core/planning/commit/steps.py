@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias, assert_never
 
-from lakehouse_core.errors import CommitConflict, InvalidRequest, SnapshotExpired
-from lakehouse_core.options import POSTPONE_BUCKET
+from lakehouse_core.errors import CommitConflict, SnapshotExpired
 from lakehouse_core.planning.commit.conflicts import Conflict, check_itself, unseen_files
 from lakehouse_core.planning.commit.file_changes import (
     FileChanges,
@@ -23,21 +22,19 @@ from lakehouse_core.planning.commit.index_files import check_other_indexes
 from lakehouse_core.planning.commit.overwrites import restored_files, with_removed, with_upgraded_files
 from lakehouse_core.planning.commit.partial import NumberedAbove, compactions_that_fit, overtaken_moves
 from lakehouse_core.planning.commit.read_scope import LaterChanges, ReadScope, unseen_changes
+from lakehouse_core.planning.commit.waiting import check_may_wait, check_none_waits, check_restored
 from lakehouse_core.planning.partitions import bucket_name
-from lakehouse_core.table.bucketing import is_placed, may_wait
+from lakehouse_core.table.bucketing import is_placed
 from lakehouse_core.table.commit_message import Append, CommitKind, CommitMessage, StaticOverwrite
 from lakehouse_core.table.manifest import (
     DELETION_VECTORS,
     HASH_INDEX,
-    EntryKind,
     IndexManifestEntry,
     ManifestEntry,
-    file_identifier,
 )
 from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.snapshot import Snapshot
 from lakehouse_core.table.staged_commit import StagedCommit
-from lakehouse_core.table.waiting_files import waiting_rows
 
 _NOTHING: Final = FileChanges(kind=CommitKind.COMPACT)
 
@@ -228,7 +225,7 @@ def plan_step(step: CommitStep, state: StepState) -> StepPlan:
     """
     match step:
         case AppendStep(changes=changes, reads=reads):
-            _check_moved_later(step, state.schema)
+            check_may_wait(step.name, changes.entries, state.schema)
             if reads is not None:
                 unseen = unseen_changes(reads, changes, state.later, state.file_schemas)
                 if unseen:
@@ -237,7 +234,7 @@ def plan_step(step: CommitStep, state: StepState) -> StepPlan:
                 removes = reads.whole_partitions and changes.kind is CommitKind.OVERWRITE
                 if removes and state.schema.table_options.overwrite_upgrade:
                     changes = with_upgraded_files(changes, state.schema)
-            _check_none_waits(step, changes, state)
+            check_none_waits(step.name, changes.entries, state.live or (), state.schema)
             return StepPlan(changes=changes) if state.live is None else _unless_conflicting(changes, state.live, state)
         case OverwriteStep():
             return _plan_overwrite(step, state)
@@ -253,7 +250,7 @@ def plan_step(step: CommitStep, state: StepState) -> StepPlan:
         case RewriteManifestsStep():
             return StepPlan(changes=_NOTHING, rewrites_manifests=True)
         case RestoreStep():
-            _check_restored_later(step, state)
+            check_restored(step.target.id, state.wanted, state.schema)
             changes = restored_files(state.live or (), state.indexes, state.wanted, state.wanted_indexes)
             check_other_indexes(state.indexes, changes.entries)
             # Java reads a file as deleted if any manifest deletes it, so none may that is older than its return.
@@ -290,67 +287,8 @@ def _name(staged: StagedCommit) -> str:
     return f"{staged.commit_user}/{staged.commit_identifier}"
 
 
-def _check_moved_later(step: AppendStep | OverwriteStep, schema: TableSchema) -> None:
-    """Raise CommitConflict for rows that would wait for buckets in a table whose compactions move none any more."""
-    new = (entry for entry in step.changes.entries if entry.kind is EntryKind.ADD)
-    if all(is_placed(entry.bucket) for entry in new):
-        return
-    about = f"{_name(step.staged)}: the rows were staged to wait for their buckets, and"
-    if not may_wait(schema.bucketing):
-        raise CommitConflict(
-            f"{about} the table's option bucket is {schema.bucket_setting} now, so no compaction would move them. "
-            "Nothing was applied: stage the data again."
-        )
-    if (count := schema.table_options.postponed_buckets.next_bucket) is not None:
-        raise CommitConflict(
-            f"{about} another call sets the table's option bucket to {count}, or was interrupted. Nothing was applied: "
-            f"stage the data again when that call has ended. If it was interrupted, set bucket to {count} again, or to "
-            f"{POSTPONE_BUCKET}, with which rows wait further."
-        )
-
-
-def _check_restored_later(step: RestoreStep, state: StepState) -> None:
-    """Raise InvalidRequest for a state in which rows wait for their buckets, if no compaction would move them any
-    more.
-    """
-    waiting = sum(entry.file.row_count for entry in state.wanted if not is_placed(entry.bucket))
-    count = state.schema.table_options.postponed_buckets.next_bucket
-    if waiting and (count is not None or not may_wait(state.schema.bucketing)):
-        bucket = f"{state.schema.bucket_setting} now" if count is None else f"about to become {count}"
-        raise InvalidRequest(
-            f"rollback_to: {waiting_rows(waiting)} in snapshot {step.target.id}, and the table's option bucket is "
-            f"{bucket}, with which no compaction moves rows. Set bucket to {POSTPONE_BUCKET}, roll back, compact the "
-            "table, and set bucket again."
-        )
-
-
-def _check_none_waits(step: AppendStep | OverwriteStep, changes: FileChanges, state: StepState) -> None:
-    """Raise CommitConflict for rows in buckets beside others that wait: a compaction would move these above them, or,
-    if `bucket` is a number now, none would move them at all.
-    """
-    removed = {file_identifier(entry) for entry in changes.entries if entry.kind is EntryKind.DELETE}
-    left = (entry for entry in state.live or () if not is_placed(entry.bucket))
-    waiting = [entry for entry in left if file_identifier(entry) not in removed]
-    if not waiting:
-        return
-    count = waiting_rows(sum(entry.file.row_count for entry in waiting))
-    where = f"{_name(step.staged)}: {count} in the partitions of the new rows"
-    if not may_wait(state.schema.bucketing):
-        raise CommitConflict(
-            f"{where}, and the table's option bucket is {state.schema.bucket_setting}, so no compaction would move "
-            f"them first. Nothing was applied: set bucket to {POSTPONE_BUCKET}, compact the table, set bucket again, "
-            "and stage the data again."
-        )
-    placed = {entry.partition for entry in changes.entries if entry.kind is EntryKind.ADD and is_placed(entry.bucket)}
-    if any(entry.partition in placed for entry in waiting):
-        raise CommitConflict(
-            f"{where}, which were staged for buckets before the table's option bucket was {POSTPONE_BUCKET}. The rows "
-            "that wait came earlier and would replace them. Nothing was applied: stage the data again."
-        )
-
-
 def _plan_overwrite(step: OverwriteStep, state: StepState) -> StepPlan:
-    _check_moved_later(step, state.schema)
+    check_may_wait(step.name, step.changes.entries, state.schema)
     if state.covers is None:
         return StepPlan(changes=step.changes)
     _check_seen(step, state, state.covers)
@@ -363,7 +301,7 @@ def _plan_overwrite(step: OverwriteStep, state: StepState) -> StepPlan:
     changes = with_removed(
         added, live, (entry for entry in covered if entry.index_type in (DELETION_VECTORS, HASH_INDEX))
     )
-    _check_none_waits(step, changes, state)
+    check_none_waits(step.name, changes.entries, live, state.schema)
     return _unless_conflicting(changes, live, state)
 
 

@@ -543,7 +543,7 @@ def add_to_a_bucket(table: lc.Table) -> None:
     messages = write_batches(task, input_batches([{"p": "a", "k": 1, "v": 7}], schema.fields), context.runtime)
     staged = table.stage([], commit_user="java", commit_identifier=2)
     with pytest.MonkeyPatch.context() as java:
-        java.setattr(steps, "_check_none_waits", lambda *_: None)
+        java.setattr(steps, "check_none_waits", lambda *_: None)
         table.commit(replace(staged, messages=tuple(messages)))
 
 

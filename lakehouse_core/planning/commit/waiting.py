@@ -1,0 +1,79 @@
+"""Checks of rows that wait for their buckets: none may come to wait where no compaction would move them, or would move
+them above newer ones.
+
+Source: docs/semantics/tables.md#postponed-buckets.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from lakehouse_core.errors import CommitConflict, InvalidRequest
+from lakehouse_core.options import POSTPONE_BUCKET
+from lakehouse_core.table.bucketing import is_placed, may_wait
+from lakehouse_core.table.manifest import EntryKind, ManifestEntry, file_identifier
+from lakehouse_core.table.schema import TableSchema
+from lakehouse_core.table.waiting_files import waiting_rows
+
+
+def check_may_wait(name: str, entries: Iterable[ManifestEntry], schema: TableSchema) -> None:
+    """Raise CommitConflict for rows that would wait for buckets in a table whose compactions move none any more.
+
+    `name`: that of the step that adds the entries.
+    """
+    if all(is_placed(entry.bucket) for entry in entries if entry.kind is EntryKind.ADD):
+        return
+    about = f"{name}: the rows were staged to wait for their buckets, and"
+    if not may_wait(schema.bucketing):
+        raise CommitConflict(
+            f"{about} the table's option bucket is {schema.bucket_setting} now, so no compaction would move them. "
+            "Nothing was applied: stage the data again."
+        )
+    if (count := schema.table_options.postponed_buckets.next_bucket) is not None:
+        raise CommitConflict(
+            f"{about} another call sets the table's option bucket to {count}, or was interrupted. Nothing was applied: "
+            f"stage the data again when that call has ended. If it was interrupted, set bucket to {count} again, or to "
+            f"{POSTPONE_BUCKET}, with which rows wait further."
+        )
+
+
+def check_restored(snapshot_id: int, wanted: Iterable[ManifestEntry], schema: TableSchema) -> None:
+    """Raise InvalidRequest for a state in which rows wait for their buckets, if no compaction would move them any
+    more. `wanted`: the files of the snapshot.
+    """
+    waiting = sum(entry.file.row_count for entry in wanted if not is_placed(entry.bucket))
+    count = schema.table_options.postponed_buckets.next_bucket
+    if waiting and (count is not None or not may_wait(schema.bucketing)):
+        bucket = f"{schema.bucket_setting} now" if count is None else f"about to become {count}"
+        raise InvalidRequest(
+            f"rollback_to: {waiting_rows(waiting)} in snapshot {snapshot_id}, and the table's option bucket is "
+            f"{bucket}, with which no compaction moves rows. Set bucket to {POSTPONE_BUCKET}, roll back, compact the "
+            "table, and set bucket again."
+        )
+
+
+def check_none_waits(
+    name: str, entries: Sequence[ManifestEntry], live: Iterable[ManifestEntry], schema: TableSchema
+) -> None:
+    """Raise CommitConflict for rows in buckets beside others that wait: a compaction would move these above them, or,
+    if `bucket` is a number now, none would move them at all.
+
+    `name`: that of the step whose entries these are. `live`: the files before it.
+    """
+    left = [entry for entry in live if not is_placed(entry.bucket)]
+    removed = {file_identifier(entry) for entry in entries if left and entry.kind is EntryKind.DELETE}
+    waiting = [entry for entry in left if file_identifier(entry) not in removed]
+    if not waiting:
+        return
+    count = waiting_rows(sum(entry.file.row_count for entry in waiting))
+    where = f"{name}: {count} in the partitions of the new rows"
+    if not may_wait(schema.bucketing):
+        raise CommitConflict(
+            f"{where}, and the table's option bucket is {schema.bucket_setting}, so no compaction would move "
+            f"them first. Nothing was applied: set bucket to {POSTPONE_BUCKET}, compact the table, set bucket again, "
+            "and stage the data again."
+        )
+    placed = {entry.partition for entry in entries if entry.kind is EntryKind.ADD and is_placed(entry.bucket)}
+    if any(entry.partition in placed for entry in waiting):
+        raise CommitConflict(
+            f"{where}, which were staged for buckets before the table's option bucket was {POSTPONE_BUCKET}. The rows "
+            "that wait came earlier and would replace them. Nothing was applied: stage the data again."
+        )
