@@ -29,6 +29,7 @@ class MariadbServer:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        (folder / "tmp").mkdir()
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self.port = probe.getsockname()[1]
@@ -87,7 +88,9 @@ class MariadbServer:
         return f"mysql://{USER}:{PASSWORD.replace(' ', '%20').replace(':', '%3A')}@127.0.0.1:{self.port}/{database}"
 
     def _options(self) -> list[str]:
-        return ["--no-defaults", f"--datadir={self._folder / 'data'}", f"--user={self._owner}"]
+        # A server that starts deletes the temporary tables of others that have the same folder for them.
+        folders = [f"--datadir={self._folder / 'data'}", f"--tmpdir={self._folder / 'tmp'}"]
+        return ["--no-defaults", *folders, f"--user={self._owner}"]
 
     def _log(self) -> Any:
         return (self._folder / "log").open("ab")
