@@ -17,6 +17,7 @@ from lakehouse_core.table.data_file import DataFile
 from lakehouse_core.table.data_layout import DataLayout
 from lakehouse_core.table.manifest import EntryKind, ManifestEntry, file_identifier
 from tests.execution.memory_place import Kind, MemoryPlace
+from tests.execution.other_calls import deleted, expired, rewrote, wrote
 
 COLUMNS = {"k": "INT NOT NULL", "p": "INT NOT NULL", "v": "STRING", "n": "INT"}
 VECTORS = {"deletion-vectors.enabled": "true"}
@@ -303,23 +304,6 @@ def test_followers_are_told_nothing(kind: str) -> None:
     assert place.table().diff(last, place.table().snapshots()[-1].id).to_arrow().num_rows == 0
 
 
-def _wrote(table: lc.Table) -> None:
-    table.write([{"k": 700, "p": 0, "v": "other", "n": 1}])
-
-
-def _deleted(table: lc.Table) -> None:
-    table.delete("k = 8")
-
-
-def _rewrote(table: lc.Table) -> None:
-    table.compact(full=True)
-
-
-def _expired(table: lc.Table) -> None:
-    _rewrote(table)
-    table.expire_snapshots(retain_max=1, older_than=timedelta(0))
-
-
 def _indexed(table: lc.Table) -> None:
     table.rewrite_file_index()
 
@@ -328,8 +312,8 @@ def _overwrote(table: lc.Table) -> None:
     table.overwrite([{"k": 1, "p": 1, "v": "all", "n": 1}])
 
 
-OTHERS = [_wrote, _deleted, _rewrote, _expired, _indexed, _overwrote]
-SHORT = [("append", _deleted), ("key", _rewrote), ("append, vectors", _expired), ("key", _indexed)]
+OTHERS = [wrote, deleted, rewrote, expired, _indexed, _overwrote]
+SHORT = [("append", deleted), ("key", rewrote), ("append, vectors", expired), ("key", _indexed)]
 KINDS_AND_OTHERS = [(kind, other) for kind in ("append", "append, vectors", "key", "key, vectors") for other in OTHERS]
 # In make test every seventh call of some pairs, in make test-long each call of all of them.
 PAIRS = [
@@ -397,13 +381,13 @@ def _verified(table: lc.Table) -> None:
     assert table.verify(data=True).findings == ()
 
 
-INTERRUPTED = [_wrote, _deleted, _rewrote, _overwrote, _merged, _went_back, _took_another_type, _compacted_manifests]
+INTERRUPTED = [wrote, deleted, rewrote, _overwrote, _merged, _went_back, _took_another_type, _compacted_manifests]
 SHORT_INTERRUPTED = [
-    ("append", _deleted),
+    ("append", deleted),
     ("append, vectors", _merged),
     ("key", _has_other_buckets),
     ("key, vectors", _went_back),
-    ("key, moving", _wrote),
+    ("key, moving", wrote),
     ("key, dynamic", _verified),
 ]
 INTERRUPTED_PAIRS = [
@@ -439,7 +423,7 @@ def test_whatever_others_do_its_rows_are_right_if_files_get_other_indexes_betwee
             verb(place.table(counting))
         except lc.CommitConflict:
             # A compaction whose files all have other entries by now; no other verb gives up.
-            assert verb is _rewrote, number
+            assert verb is rewrote, number
             assert place.rows() == ready.rows(), number
         else:
             done += 1

@@ -12,6 +12,7 @@ from lakehouse_core.catalog.catalog import Catalog
 from lakehouse_core.clock import VirtualClock
 from lakehouse_core.storage import Call, FaultyStore, MemoryStore
 from tests.execution.memory_place import Kind, MemoryPlace
+from tests.execution.other_calls import deleted, expired, rewrote, wrote
 from tests.pairs import in_turn
 
 COLUMNS = {"k": "INT NOT NULL", "p": "INT NOT NULL", "v": "STRING", "n": "INT"}
@@ -236,32 +237,15 @@ def test_rows_that_were_staged_before_are_refused_and_staged_anew(kind: str) -> 
     place.check_buckets(4)
 
 
-def _wrote(table: lc.Table) -> None:
-    table.write([{"k": 700, "p": 0, "v": "other", "n": 1}])
-
-
-def _deleted(table: lc.Table) -> None:
-    table.delete("k = 8")
-
-
-def _rewrote(table: lc.Table) -> None:
-    table.compact(full=True)
-
-
-def _expired(table: lc.Table) -> None:
-    _rewrote(table)
-    table.expire_snapshots(retain_max=1, older_than=timedelta(0))
-
-
 def _rescaled(table: lc.Table) -> None:
     table.rescale(4)
 
 
-OTHERS = [_wrote, _deleted, _rewrote, _expired, _rescaled]
+OTHERS = [wrote, deleted, rewrote, expired, _rescaled]
 
 
 # In make test one pair, in make test-long all of them.
-SHORT = {("key", _wrote)}
+SHORT = {("key", wrote)}
 PAIRS = [
     pytest.param(kind, other, marks=() if (kind, other) in SHORT else pytest.mark.long)
     for kind in ("append", "append, vectors, partitions", "key", "key, told in full", "key, vectors")

@@ -24,7 +24,7 @@ def is_announcement(schema: TableSchema) -> bool:
 
 def taken_back(schema: TableSchema, *, now_millis: int) -> TableSchema | None:
     """Return the next version of the schema, which announces nothing; None if this one announces nothing."""
-    options = {key: value for key, value in schema.options.items() if key != NEXT_BUCKET_OPTION}
-    if options == schema.options:
+    if not is_announcement(schema):
         return None
+    options = {key: value for key, value in schema.options.items() if key != NEXT_BUCKET_OPTION}
     return replace(schema, id=schema.id + 1, time_millis=now_millis, options=options)

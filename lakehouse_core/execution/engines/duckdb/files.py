@@ -77,9 +77,9 @@ def native_splits(plan: ScanPlan) -> list[Split]:
 
 
 def native_read(plan: ScanPlan, table: TableContext, *, tests_pages: bool = True) -> NativeRead | None:
-    """Open and test the files of native splits; None if there are none. `tests_pages`: also their pages, for a table
-    whose reads are verified. Raises CorruptTable for a missing or damaged
-    file, SnapshotExpired if its snapshot expired meanwhile.
+    """Open and test the files of native splits, with `tests_pages` also their pages if the table verifies its reads.
+    Return what DuckDB reads, None if that is nothing. Raises CorruptTable for a missing or damaged file,
+    SnapshotExpired if its snapshot expired meanwhile.
     """
     splits = native_splits(plan)
     if not splits:
@@ -100,6 +100,12 @@ def native_read(plan: ScanPlan, table: TableContext, *, tests_pages: bool = True
             groups.setdefault(query, []).append(quoted(f"{folder}/{key}"))
     text = " UNION ALL ".join(query.format(files=", ".join(files)) for query, files in groups.items())
     return NativeRead(folder=folder, paths=paths, text=text, rest=replace(plan, splits=rest) if rest else None)
+
+
+def native_count(plan: ScanPlan, table: TableContext) -> int:
+    """Return how many splits DuckDB reads by itself. Raises as `native_read` does."""
+    read = native_read(plan, table, tests_pages=False)
+    return 0 if read is None else len(plan.splits) - (0 if read.rest is None else len(read.rest.splits))
 
 
 def file_error(message: str, read: NativeRead, plan: ScanPlan, table: TableContext) -> LakehouseError | None:
@@ -225,9 +231,3 @@ def _is_stored(field: DataField) -> bool:
 
 def _differ_without_case(schema: TableSchema) -> bool:
     return len({field.name.casefold() for field in schema.fields}) == len(schema.fields)
-
-
-def native_count(plan: ScanPlan, table: TableContext) -> int:
-    """Return how many splits DuckDB reads by itself. Raises as `native_read` does."""
-    read = native_read(plan, table, tests_pages=False)
-    return 0 if read is None else len(plan.splits) - (0 if read.rest is None else len(read.rest.splits))

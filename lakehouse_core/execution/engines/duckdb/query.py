@@ -17,7 +17,8 @@ from lakehouse_core.execution.engines.duckdb.views import RelationView
 from lakehouse_core.execution.sql.relation import Relation
 
 DIVIDED_BY_ZERO: Final = "Division by zero"
-# In a window a division by zero ends in a cast of this text to TINYINT. No value of a user is like it.
+# In a window a division by zero ends in a cast of this text to TINYINT. The text is longer than DuckDB's own words, so
+# that a cast of those, which a user may write, keeps its error.
 CAST_BY_ZERO: Final = "Division by zero in a window"
 _CAST_FAILED: Final = f"Could not convert string '{CAST_BY_ZERO}' to INT8"
 _BATCH_ROWS: Final = 65_536
