@@ -8,7 +8,6 @@ from lakehouse_core.execution.commit.loop import commit
 from lakehouse_core.execution.commit.outcome import CommitResult
 from lakehouse_core.execution.context import table_context
 from lakehouse_core.execution.engines.local import LocalEngine
-from lakehouse_core.execution.tasks.runtime import local_runtime
 from lakehouse_core.format.binary_row import serialize_row
 from lakehouse_core.format.data_types import parse_type
 from lakehouse_core.storage import LocalStore
@@ -16,6 +15,7 @@ from lakehouse_core.table.commit_message import Append, CommitMessage
 from lakehouse_core.table.data_file import EMPTY_ROW, DataFile, SimpleStats
 from lakehouse_core.table.schema import new_schema
 from lakehouse_core.table.staged_commit import StagedCommit
+from lakehouse_core.tasks.runtime import local_runtime
 
 FILE_BYTES = 100
 _TYPES = [parse_type("BIGINT"), parse_type("STRING")]

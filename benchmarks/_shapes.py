@@ -17,16 +17,16 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lakehouse_core.clock import SystemClock
-from lakehouse_core.execution.tasks.compact import RewriteTask
-from lakehouse_core.execution.tasks.read import ReadTask
-from lakehouse_core.execution.tasks.runtime import TaskRuntime
-from lakehouse_core.execution.tasks.write.task import WriteTask, write_batches
 from lakehouse_core.planning.compaction.bucket import plan_bucket
 from lakehouse_core.storage import LocalStore, open_store
 from lakehouse_core.table.data_file import EMPTY_ROW, DataFile
 from lakehouse_core.table.deletion_file import DeletionFile
 from lakehouse_core.table.schema import TableSchema, new_schema
 from lakehouse_core.table.split import Split
+from lakehouse_core.tasks.compact import RewriteTask
+from lakehouse_core.tasks.read import ReadTask
+from lakehouse_core.tasks.runtime import TaskRuntime
+from lakehouse_core.tasks.write.task import WriteTask, write_batches
 
 Keys = npt.NDArray[np.int64]
 

@@ -15,11 +15,11 @@ from benchmarks import _measure as measure
 from benchmarks._shapes import COLUMNS, Shape, columns_of, floor_read, floor_write
 from benchmarks.compaction import compact
 from lakehouse_core.clock import SystemClock
-from lakehouse_core.execution.tasks.runtime import TaskRuntime
-from lakehouse_core.execution.tasks.write.task import WriteTask, write_batches
 from lakehouse_core.storage import LocalStore, open_store
 from lakehouse_core.table.data_file import EMPTY_ROW, DataFile
 from lakehouse_core.table.schema import new_schema
+from lakehouse_core.tasks.runtime import TaskRuntime
+from lakehouse_core.tasks.write.task import WriteTask, write_batches
 
 SHAPES: Final = ("narrow", "wide")
 

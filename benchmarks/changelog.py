@@ -16,11 +16,11 @@ from benchmarks.compaction import compact
 from lakehouse_core.clock import SystemClock
 from lakehouse_core.data_files.parquet.writer import Encoding
 from lakehouse_core.data_files.writer import DataFileWriter, FileNames, FileOutput, FileSettings
-from lakehouse_core.execution.tasks.changelogs.merge import ChangelogMerge
-from lakehouse_core.execution.tasks.merge_scan import BucketFiles, merged_records
 from lakehouse_core.planning.compaction.plan import CompactionPlan, Merge
 from lakehouse_core.storage import LocalStore
 from lakehouse_core.storage.overlap import DirectSinks
+from lakehouse_core.tasks.changelogs.merge import ChangelogMerge
+from lakehouse_core.tasks.merge_scan import BucketFiles, merged_records
 
 SHAPES: Final = ("narrow", "wide")
 RUNS: Final = 4

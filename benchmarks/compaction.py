@@ -14,9 +14,9 @@ import pyarrow.parquet as pq
 from benchmarks import _measure as measure
 from benchmarks._shapes import Shape, floor_read, floor_write, make_shape
 from lakehouse_core.clock import SystemClock
-from lakehouse_core.execution.tasks.compact import rewrite_bucket
-from lakehouse_core.execution.tasks.runtime import TaskRuntime
 from lakehouse_core.storage import open_store
+from lakehouse_core.tasks.compact import rewrite_bucket
+from lakehouse_core.tasks.runtime import TaskRuntime
 
 SHAPES = ("narrow", "wide", "composite")
 RUNS = 4

@@ -16,11 +16,11 @@ from benchmarks import _measure as measure
 from benchmarks._shapes import Shape, floor_read, make_shape
 from lakehouse_core.clock import SystemClock
 from lakehouse_core.data_files.deletion_vector_writer import IndexFolder, change_vectors
-from lakehouse_core.execution.tasks.read import read_split
-from lakehouse_core.execution.tasks.runtime import TaskRuntime
 from lakehouse_core.storage import LocalStore, open_store
 from lakehouse_core.table.deletion_file import DeletionFile
 from lakehouse_core.table.layout import INDEX_FOLDER
+from lakehouse_core.tasks.read import read_split
+from lakehouse_core.tasks.runtime import TaskRuntime
 
 SHAPES: Final = ("narrow", "wide")
 MARKED: Final = 0.01

@@ -17,9 +17,9 @@ import pyarrow.parquet as pq
 from benchmarks import _measure as measure
 from benchmarks._shapes import columns_of, schema_of
 from lakehouse_core.clock import SystemClock
-from lakehouse_core.execution.tasks.runtime import TaskRuntime
-from lakehouse_core.execution.tasks.write.task import WriteTask, write_batches
 from lakehouse_core.storage import LocalStore, open_store
+from lakehouse_core.tasks.runtime import TaskRuntime
+from lakehouse_core.tasks.write.task import WriteTask, write_batches
 
 BUCKETS = 16
 

@@ -10,9 +10,9 @@ from pathlib import Path
 from benchmarks import _measure as measure
 from benchmarks._shapes import Shape, floor_read, make_shape
 from lakehouse_core.clock import SystemClock
-from lakehouse_core.execution.tasks.read import read_split
-from lakehouse_core.execution.tasks.runtime import TaskRuntime
 from lakehouse_core.storage import open_store
+from lakehouse_core.tasks.read import read_split
+from lakehouse_core.tasks.runtime import TaskRuntime
 
 RUNS = {"narrow": 4, "wide": 4, "composite": 4, "string": 4, "edge": 4, "late": 4, "falling": 10}
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 import lakehouse_core as lc
 from benchmarks import _measure as measure
-from lakehouse_core.execution.tasks.write.keys import placer
+from lakehouse_core.tasks.write.keys import placer
 
 COLUMNS = {"id": "BIGINT NOT NULL", "day": "INT", "name": "STRING", "price": "DOUBLE"}
 # The bars are those of the design: by million keys, CPU seconds that a write must and should take; and MB in all.

@@ -4,8 +4,8 @@ from lakehouse_core.clock import Clock
 from lakehouse_core.execution.context import TableContext, table_context
 from lakehouse_core.execution.engine import Engine
 from lakehouse_core.execution.engines.local import LocalEngine
-from lakehouse_core.execution.tasks.runtime import local_runtime
 from lakehouse_core.storage.object_store import ObjectStore
+from lakehouse_core.tasks.runtime import local_runtime
 
 
 def context_of(store: ObjectStore, clock: Clock, engine: Engine | None = None) -> TableContext:

@@ -6,8 +6,8 @@ from functools import cache
 from lakehouse_core.clock import Clock
 from lakehouse_core.execution.engine import Engine
 from lakehouse_core.execution.engines.local import LocalEngine
-from lakehouse_core.execution.tasks.runtime import local_runtime
 from lakehouse_core.storage import ObjectStore
+from lakehouse_core.tasks.runtime import local_runtime
 
 
 def local_engine(store: ObjectStore, clock: Clock) -> Callable[[], Engine]:

@@ -26,7 +26,6 @@ from lakehouse_core.execution.context import TableContext
 from lakehouse_core.execution.row_changes.change import change_rows
 from lakehouse_core.execution.row_changes.change_base import ReadAt, SourceRows
 from lakehouse_core.execution.row_changes.replace import replace_rows
-from lakehouse_core.execution.tasks.write.input import can_be_read_again, source_rows
 from lakehouse_core.planning.partitions import partition_condition
 from lakehouse_core.planning.row_changes.assignments import checked_assignments
 from lakehouse_core.planning.row_changes.merge_clauses import (
@@ -41,6 +40,7 @@ from lakehouse_core.row_files.files import RowFiles
 from lakehouse_core.table.commit_message import Missing
 from lakehouse_core.table.predicate import Or, Predicate
 from lakehouse_core.table.schema import TableSchema
+from lakehouse_core.tasks.write.input import can_be_read_again, source_rows
 
 if TYPE_CHECKING:
     from lakehouse_core.execution.row_changes.merge import MergeSide

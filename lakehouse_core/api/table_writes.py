@@ -29,7 +29,6 @@ from lakehouse_core.execution.commit.loop import commit_or_discard
 from lakehouse_core.execution.commit.outcome import CommitResult
 from lakehouse_core.execution.commit.staged_files import discard
 from lakehouse_core.execution.context import TableContext
-from lakehouse_core.execution.tasks.write.input import can_be_read_again
 from lakehouse_core.execution.write.compact_after_commit import compact_written
 from lakehouse_core.execution.write.stage import OpenStage, close_append_stage
 from lakehouse_core.execution.write.stage import open_stage as open_staged
@@ -48,6 +47,7 @@ from lakehouse_core.row_files.files import RowFiles
 from lakehouse_core.table.bucketing import places_keys
 from lakehouse_core.table.commit_message import BATCH_IDENTIFIER, Append, CommitMessage, WriteMode
 from lakehouse_core.table.staged_commit import StagedCommit
+from lakehouse_core.tasks.write.input import can_be_read_again
 
 # Each further attempt means that another commit brought one of the keys to another bucket or partition meanwhile.
 _CLASHES: Final = Retry(10)

@@ -10,8 +10,6 @@ from typing import Any
 from lakehouse_core.clock import Clock
 from lakehouse_core.errors import InvalidRequest
 from lakehouse_core.execution.engine import Engine
-from lakehouse_core.execution.tasks.keys.compared import ComparedKeys
-from lakehouse_core.execution.tasks.runtime import TaskRuntime, local_runtime
 from lakehouse_core.metadata.added_files import AddedFiles
 from lakehouse_core.metadata.arbiter import CREATE_IF_ABSENT, Arbiter
 from lakehouse_core.metadata.changelog_log import ChangelogLog
@@ -22,6 +20,8 @@ from lakehouse_core.metadata.snapshot_log import SnapshotLog
 from lakehouse_core.metadata.tag_log import TagLog
 from lakehouse_core.storage.object_store import ObjectStore
 from lakehouse_core.table.layout import TableLayout, branch_in, branch_table_name
+from lakehouse_core.tasks.keys.compared import ComparedKeys
+from lakehouse_core.tasks.runtime import TaskRuntime, local_runtime
 
 
 @dataclass(frozen=True, slots=True)

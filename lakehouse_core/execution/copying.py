@@ -24,7 +24,6 @@ from lakehouse_core.execution.context import TableContext
 from lakehouse_core.execution.engine import Engine
 from lakehouse_core.execution.expiry.branch_schemas import DeltasAreChangelogs
 from lakehouse_core.execution.expiry.reachability import NamedFiles, reachable
-from lakehouse_core.execution.tasks.copy import CopyTask, copied, run_copy
 from lakehouse_core.metadata.boundary import Boundaries, Boundary
 from lakehouse_core.metadata.changelog_log import ChangelogLog
 from lakehouse_core.metadata.hints import write_hint
@@ -46,6 +45,7 @@ from lakehouse_core.table.file_refs import FileRef
 from lakehouse_core.table.layout import BRANCH_FOLDER, COPY_MARK, MAIN, TableLayout
 from lakehouse_core.table.root import Root, RootKind, root_of
 from lakehouse_core.table.snapshot import parse_snapshot, parse_tag
+from lakehouse_core.tasks.copy import CopyTask, copied, run_copy
 
 # What a task of the engine copies, at most: so many bytes, and a quarter of that many kilobytes of files.
 _TASK_BYTES: Final = 256 << 20

@@ -7,10 +7,10 @@ The engine gives each task the runtime of the place where it runs.
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Protocol, TypeVar
 
-from lakehouse_core.execution.tasks.runtime import TaskRuntime
-from lakehouse_core.execution.tasks.write.task import WriteTask
 from lakehouse_core.progress import NOBODY, Watch
 from lakehouse_core.table.commit_message import CommitMessage
+from lakehouse_core.tasks.runtime import TaskRuntime
+from lakehouse_core.tasks.write.task import WriteTask
 
 T = TypeVar("T")
 

@@ -15,7 +15,6 @@ from lakehouse_core.execution.commit.loop import commit_or_discard
 from lakehouse_core.execution.commit.outcome import CommitResult
 from lakehouse_core.execution.commit.staged_files import discard
 from lakehouse_core.execution.context import TableContext
-from lakehouse_core.execution.tasks.file_indexes import FileIndexTask, indexes_from, run_file_indexes
 from lakehouse_core.format.binary_row import deserialize_row
 from lakehouse_core.planning.commit.partial import without_conflicts
 from lakehouse_core.planning.file_indexes import NewIndex, indexed_entries, with_index
@@ -30,6 +29,7 @@ from lakehouse_core.table.predicate import Predicate, holds
 from lakehouse_core.table.schema import TableSchema, read_supported, write_supported
 from lakehouse_core.table.snapshot import Snapshot
 from lakehouse_core.table.staged_commit import StagedCommit
+from lakehouse_core.tasks.file_indexes import FileIndexTask, indexes_from, run_file_indexes
 
 # The files of a commit are tried, and those that others changed three times more.
 _RUNS: Final = Retry(4, min_wait_millis=20, max_wait_millis=2_000)

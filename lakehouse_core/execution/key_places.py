@@ -9,8 +9,6 @@ from uuid import UUID
 import numpy as np
 
 from lakehouse_core.execution.context import TableContext
-from lakehouse_core.execution.tasks.keys.live import KeySource, PlacedFiles
-from lakehouse_core.execution.tasks.write.keys.placer import KeyPlaces
 from lakehouse_core.planning.commit.overwrites import overwritten, static_scope
 from lakehouse_core.planning.read.scope import ScanScope
 from lakehouse_core.planning.read.splits import plan_splits
@@ -22,6 +20,8 @@ from lakehouse_core.table.manifest import live_rows
 from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.snapshot import Snapshot
 from lakehouse_core.table.staged_commit import StagedCommit
+from lakehouse_core.tasks.keys.live import KeySource, PlacedFiles
+from lakehouse_core.tasks.write.keys.placer import KeyPlaces
 
 
 def key_places(

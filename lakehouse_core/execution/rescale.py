@@ -19,7 +19,6 @@ from lakehouse_core.execution.commit.staged_files import discard
 from lakehouse_core.execution.compaction.compact import compact
 from lakehouse_core.execution.compaction.scope import RequestedBuckets
 from lakehouse_core.execution.context import TableContext
-from lakehouse_core.execution.tasks.rescale import RescaleTask, run_rescale
 from lakehouse_core.format.binary_row import deserialize_row
 from lakehouse_core.planning.alter.alter import apply_changes
 from lakehouse_core.planning.alter.schema_change import SetOption
@@ -40,6 +39,7 @@ from lakehouse_core.table.predicate import Or, Predicate, holds
 from lakehouse_core.table.schema import TableSchema, read_supported, write_supported
 from lakehouse_core.table.snapshot import RESCALED_TO, Snapshot
 from lakehouse_core.table.staged_commit import StagedCommit
+from lakehouse_core.tasks.rescale import RescaleTask, run_rescale
 
 # Each commit is tried, and three times more if others change its partitions.
 _RUNS: Final = Retry(4, min_wait_millis=20, max_wait_millis=2_000)

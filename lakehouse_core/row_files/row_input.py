@@ -19,7 +19,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lakehouse_core.errors import InvalidRequest
-from lakehouse_core.execution.tasks.write.input import input_batches
 from lakehouse_core.format.data_types import (
     BINARY_ROOTS,
     STRING_ROOTS,
@@ -37,6 +36,7 @@ from lakehouse_core.format.stored import check_text
 from lakehouse_core.row_files.row_format import PIPE, RowFormat, suffixes
 from lakehouse_core.row_files.row_parsing import parsed_rows
 from lakehouse_core.table.commit_message import Missing
+from lakehouse_core.tasks.write.input import input_batches
 
 _GZIP_MARK: Final = b"\x1f\x8b"
 _ARROW_FILE_MARK: Final = b"ARROW1"

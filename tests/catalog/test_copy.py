@@ -13,8 +13,6 @@ import lakehouse_core as lc
 from lakehouse_core.catalog.catalog import Catalog
 from lakehouse_core.clock import SystemClock, VirtualClock
 from lakehouse_core.execution import copying
-from lakehouse_core.execution.tasks import copy as copy_task
-from lakehouse_core.execution.tasks.runtime import TaskRuntime
 from lakehouse_core.storage import (
     Call,
     Fault,
@@ -26,6 +24,8 @@ from lakehouse_core.storage import (
     open_store,
     parse_location,
 )
+from lakehouse_core.tasks import copy as copy_task
+from lakehouse_core.tasks.runtime import TaskRuntime
 from tests.catalog.test_flat_store import FlatStore
 
 NUMBERS = count()

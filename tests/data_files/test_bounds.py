@@ -3,7 +3,7 @@
 import pyarrow as pa
 
 from lakehouse_core.table.stats import decode_stats
-from tests.execution.tasks.loose_files import append_table
+from tests.tasks.loose_files import append_table
 
 
 def test_bytes_have_null_counts_but_no_bounds():

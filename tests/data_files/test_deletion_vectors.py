@@ -16,14 +16,14 @@ from hypothesis import strategies as st
 from lakehouse_core.data_files.deletion_vectors import load_positions
 from lakehouse_core.data_files.parquet.reader import ParquetFileReader
 from lakehouse_core.errors import CorruptTable
-from lakehouse_core.execution.tasks.read import read_split
 from lakehouse_core.format.deletion_vector import encode_index_file, encode_vector
 from lakehouse_core.storage import MemoryStore
 from lakehouse_core.table.data_file import DataFile
 from lakehouse_core.table.deletion_file import DeletionFile
 from lakehouse_core.table.predicate import Predicate, bind, col
 from lakehouse_core.table.schema import new_schema
-from tests.execution.tasks.loose_files import LooseFiles, append_table, key_table, rows
+from lakehouse_core.tasks.read import read_split
+from tests.tasks.loose_files import LooseFiles, append_table, key_table, rows
 
 ROWS = 100
 SCHEMA = new_schema({"k": "BIGINT", "v": "STRING"}, options={}, now_millis=0)

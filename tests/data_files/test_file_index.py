@@ -12,12 +12,12 @@ from pyroaring import BitMap
 
 from lakehouse_core.data_files.row_selection import chosen_rows
 from lakehouse_core.errors import CorruptTable
-from lakehouse_core.execution.tasks.merge_scan import BucketFiles
 from lakehouse_core.format.file_index import BITMAP, body_of, head_length, parse_directory
 from lakehouse_core.storage import FaultyStore, MemoryStore
 from lakehouse_core.table.file_index import index_file_name
 from lakehouse_core.table.predicate import Predicate, col
-from tests.execution.tasks.loose_files import LooseFiles, append_table, key_table, rows
+from lakehouse_core.tasks.merge_scan import BucketFiles
+from tests.tasks.loose_files import LooseFiles, append_table, key_table, rows
 
 
 def indexed(make: Any = append_table, *, embedded: bool = False, **options: str) -> LooseFiles:

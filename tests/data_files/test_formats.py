@@ -15,12 +15,12 @@ import pytest
 from pyarrow import orc
 
 from lakehouse_core.errors import CorruptTable, StorageFull, UnsupportedFeature
-from lakehouse_core.execution.tasks.merge_scan import BucketFiles
 from lakehouse_core.storage import LocalStore, MemoryStore
 from lakehouse_core.table.predicate import col
+from lakehouse_core.tasks.merge_scan import BucketFiles
 from tests.damage import damaged, flipped, some_flips, survivors
 from tests.data_files.full_disk import files_end_at
-from tests.execution.tasks.loose_files import append_table, key_table, rows
+from tests.tasks.loose_files import append_table, key_table, rows
 
 FORMATS = ["avro", "orc", "parquet"]
 COMPRESSIONS = [

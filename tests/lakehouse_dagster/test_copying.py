@@ -8,7 +8,7 @@ import dagster as dg
 import pytest
 
 import lakehouse_core as lc
-from lakehouse_core.execution.tasks import copy as copy_task
+from lakehouse_core.tasks import copy as copy_task
 from lakehouse_dagster import LakehouseResource, SparkRuntime, copy_job
 
 pytestmark = pytest.mark.dagster

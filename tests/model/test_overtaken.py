@@ -16,8 +16,8 @@ from lakehouse_core.clock import VirtualClock
 from lakehouse_core.execution.compaction.compact import compact
 from lakehouse_core.execution.compaction.scope import RequestedBuckets
 from lakehouse_core.execution.engines.local import LocalEngine
-from lakehouse_core.execution.tasks.runtime import local_runtime
 from lakehouse_core.storage import FaultyStore, MemoryStore
+from lakehouse_core.tasks.runtime import local_runtime
 from tests.contexts import context_of
 from tests.pairs import each_with_one
 

@@ -204,9 +204,11 @@ def test_a_module_of_the_core_has_400_lines_at_most_but_the_page_of_the_table() 
     assert longer == {}, "Give a concern of each a module of its own (CONTRIBUTING.md, A module)."
 
 
-def test_a_room_of_the_execution_has_13_modules_at_most() -> None:
+def test_a_room_of_the_execution_or_of_the_tasks_has_13_modules_at_most() -> None:
     rooms = Counter(
-        name.rpartition("/")[0] for name in TREES if name.startswith("execution/") and not name.endswith("/__init__")
+        name.rpartition("/")[0]
+        for name in TREES
+        if name.startswith(("execution/", "tasks/")) and not name.endswith("/__init__")
     )
 
     full = {room: modules for room, modules in rooms.items() if modules > 13}

@@ -15,8 +15,8 @@ from lakehouse_core import errors
 from lakehouse_core.clock import SystemClock
 from lakehouse_core.execution.engines.local import LocalEngine
 from lakehouse_core.execution.engines.spark import SparkEngine, spark_schema
-from lakehouse_core.execution.tasks.runtime import TaskRuntime
 from lakehouse_core.storage import open_store
+from lakehouse_core.tasks.runtime import TaskRuntime
 
 pytestmark = pytest.mark.spark
 

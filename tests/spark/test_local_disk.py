@@ -10,9 +10,9 @@ import lakehouse_core as lc
 from lakehouse_core.execution.engines.spark import runtime as spark_runtime
 from lakehouse_core.execution.engines.spark.local_disk import local_folder
 from lakehouse_core.execution.engines.spark.write import frame as spark_write
-from lakehouse_core.execution.tasks.write.task import WriteTask
 from lakehouse_core.storage import MemoryStore
 from lakehouse_core.table.schema import new_schema
+from lakehouse_core.tasks.write.task import WriteTask
 
 pytestmark = pytest.mark.spark
 

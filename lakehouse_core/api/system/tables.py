@@ -36,8 +36,6 @@ from lakehouse_core.execution.context import TableContext
 from lakehouse_core.execution.read.lineage import load_lineage
 from lakehouse_core.execution.read.scan import ReadRequest, explain_missing_files, plan_read, read_point, read_tasks
 from lakehouse_core.execution.read.state import ReadState, read_at
-from lakehouse_core.execution.tasks.changelogs.binlog import binlog_batches, binlog_schema, by_bucket
-from lakehouse_core.execution.tasks.read import read_split
 from lakehouse_core.format.data_types import arrow_type
 from lakehouse_core.interchange.arrow_rows import ArrowRows
 from lakehouse_core.options import parse_bool
@@ -47,6 +45,8 @@ from lakehouse_core.table.manifest import ManifestEntry
 from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.snapshot import Snapshot, parse_consumer
 from lakehouse_core.table.statistics import parse_statistics
+from lakehouse_core.tasks.changelogs.binlog import binlog_batches, binlog_schema, by_bucket
+from lakehouse_core.tasks.read import read_split
 
 # Named for the reader: this module must not know Spark.
 SparkSession: TypeAlias = Any

@@ -11,7 +11,7 @@ from lakehouse_core.api.table import Table
 from lakehouse_core.catalog.spark_format.settings import CHANGELOG, STREAM_START, Settings, Use, settings_of
 from lakehouse_core.errors import InvalidRequest, NotFound, SnapshotExpired
 from lakehouse_core.execution.engines.spark.source import check_types, plan_partitions, plan_schema
-from lakehouse_core.execution.tasks.read import ROW_KIND_COLUMN
+from lakehouse_core.tasks.read import ROW_KIND_COLUMN
 
 # Named for the reader: only the Spark engine knows Spark.
 StructType: TypeAlias = Any

@@ -14,7 +14,6 @@ from lakehouse_core.errors import CommitConflict, CorruptTable, SnapshotExpired,
 from lakehouse_core.execution.commit.live_files import live_in
 from lakehouse_core.execution.commit.staged_files import check_new_files, discard
 from lakehouse_core.execution.context import TableContext
-from lakehouse_core.execution.tasks.renumber import RenumberTask, run_renumber
 from lakehouse_core.format.data_types import DataType
 from lakehouse_core.metadata.deltas import LONGEST_CATCH_UP, Seen, base_of, deltas_since, is_part
 from lakehouse_core.metadata.look import Look
@@ -30,6 +29,7 @@ from lakehouse_core.table.manifest import EntryKind, ManifestEntry
 from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.snapshot import Snapshot
 from lakehouse_core.table.staged_commit import StagedCommit
+from lakehouse_core.tasks.renumber import RenumberTask, run_renumber
 
 _Place: TypeAlias = tuple[bytes, int]
 

@@ -30,7 +30,6 @@ from lakehouse_core.execution.compaction.plan import (
 from lakehouse_core.execution.compaction.precommit import with_joined_changelog
 from lakehouse_core.execution.compaction.scope import Scope
 from lakehouse_core.execution.context import TableContext
-from lakehouse_core.execution.tasks.compact import RewriteTask, planned_files, rewrite_answer, run_rewrite
 from lakehouse_core.planning.commit.conflicts import Conflict, conflict_error
 from lakehouse_core.planning.commit.index_files import vector_files
 from lakehouse_core.planning.commit.partial import NumberedAbove
@@ -44,6 +43,7 @@ from lakehouse_core.table.deletion_file import DeletionFile
 from lakehouse_core.table.layout import INDEX_FOLDER
 from lakehouse_core.table.snapshot import Snapshot
 from lakehouse_core.table.staged_commit import StagedCommit
+from lakehouse_core.tasks.compact import RewriteTask, planned_files, rewrite_answer, run_rewrite
 
 # Small buckets of so many bytes, or so many of them, are compacted one after the other by one task.
 _GROUP_BYTES: Final = 8 << 20

@@ -13,7 +13,6 @@ from lakehouse_core.errors import CorruptTable, NotFound
 from lakehouse_core.execution.commit.staged_files import discard
 from lakehouse_core.execution.compaction.plan import BucketCompaction, CompactionBase
 from lakehouse_core.execution.context import TableContext
-from lakehouse_core.execution.tasks.move import MoveTask, run_move
 from lakehouse_core.format.binary_row import deserialize_row
 from lakehouse_core.planning.commit.conflicts import Conflict, conflict_error
 from lakehouse_core.planning.compaction.append import AppendCompactionPlan
@@ -28,6 +27,7 @@ from lakehouse_core.table.data_file import DataFile
 from lakehouse_core.table.data_layout import DataLayout, partition_folder
 from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.snapshot import Snapshot
+from lakehouse_core.tasks.move import MoveTask, run_move
 
 _Place = tuple[bytes, int]
 

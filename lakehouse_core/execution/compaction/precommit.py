@@ -7,8 +7,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from lakehouse_core.execution.context import TableContext
-from lakehouse_core.execution.tasks.changelogs.concatenate import JoinTask, join_answer, run_join
-from lakehouse_core.execution.tasks.compact import RewriteTask, planned_files, rewrite_answer, run_rewrite
 from lakehouse_core.planning.compaction.append import AppendCompactionPlan
 from lakehouse_core.planning.compaction.precommit import (
     Group,
@@ -23,6 +21,8 @@ from lakehouse_core.table.commit_message import CommitMessage
 from lakehouse_core.table.data_file import DataFile, FileSource
 from lakehouse_core.table.data_layout import DataLayout
 from lakehouse_core.table.schema import TableSchema
+from lakehouse_core.tasks.changelogs.concatenate import JoinTask, join_answer, run_join
+from lakehouse_core.tasks.compact import RewriteTask, planned_files, rewrite_answer, run_rewrite
 
 
 def with_joined_changelog(

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from typing import Final, TypeVar
 
-from lakehouse_core.execution.tasks.runtime import TaskRuntime
-from lakehouse_core.execution.tasks.write.input import input_batches, row_count
-from lakehouse_core.execution.tasks.write.task import WriteTask, write_batches
 from lakehouse_core.progress import NOBODY, Watch
 from lakehouse_core.table.commit_message import CommitMessage
+from lakehouse_core.tasks.runtime import TaskRuntime
+from lakehouse_core.tasks.write.input import input_batches, row_count
+from lakehouse_core.tasks.write.task import WriteTask, write_batches
 
 T = TypeVar("T")
 

@@ -17,15 +17,6 @@ import pyarrow as pa
 from lakehouse_core.data_files.file_index import indexed_rows
 from lakehouse_core.data_files.reader import DataFileReader
 from lakehouse_core.execution.lookup.local_files import KeyedBatch, LocalRows, LookupCache, keyed_batch
-from lakehouse_core.execution.tasks.merge_scan import (
-    CHUNK_BYTES,
-    CHUNK_ROWS,
-    BucketFiles,
-    batch_rows,
-    split_files,
-    with_merge_columns,
-)
-from lakehouse_core.execution.tasks.python_values import arrow_value
 from lakehouse_core.format.data_types import DataField, arrow_type
 from lakehouse_core.format.deletion_vector import Positions
 from lakehouse_core.format.rows import Rows, take_all
@@ -49,6 +40,15 @@ from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.sections import oldest_first, sections
 from lakehouse_core.table.sorted_run import KeyedFile, key_values, keyed_files
 from lakehouse_core.table.split import Split
+from lakehouse_core.tasks.merge_scan import (
+    CHUNK_BYTES,
+    CHUNK_ROWS,
+    BucketFiles,
+    batch_rows,
+    split_files,
+    with_merge_columns,
+)
+from lakehouse_core.tasks.python_values import arrow_value
 
 # The column with the number of the key for which a row was found.
 KEY_NUMBER: Final = "_KEY_NUMBER"

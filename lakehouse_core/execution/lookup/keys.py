@@ -10,11 +10,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse_core.errors import InvalidRequest, shown
-from lakehouse_core.execution.tasks.write.arrow_input import arrow_source
-from lakehouse_core.execution.tasks.write.input import input_batches
 from lakehouse_core.format.data_types import AtomicType, DataField, TypeRoot, arrow_type, type_to_sql
 from lakehouse_core.interchange.pandas_frames import array_of, frame_columns, frame_of, series_of, values_of
 from lakehouse_core.table.schema import TableSchema
+from lakehouse_core.tasks.write.arrow_input import arrow_source
+from lakehouse_core.tasks.write.input import input_batches
 
 _EXPECTED: Final = (
     "expected an Arrow table or column, a pandas or polars one, or a list of dicts, of tuples, or of single values"

@@ -17,7 +17,6 @@ from lakehouse_core.execution.lookup.bucket import KEY_NUMBER, BucketLookup, Loc
 from lakehouse_core.execution.lookup.keys import key_columns
 from lakehouse_core.execution.lookup.local_files import LookupCache
 from lakehouse_core.execution.read.scan import ReadRequest, ScanPlan, explain_missing_files, plan_read, scan_schema
-from lakehouse_core.execution.tasks.write.router import Router
 from lakehouse_core.format.rows import Rows, take_all
 from lakehouse_core.merge.key_words import fixed_values, key_words
 from lakehouse_core.merge.order import order_rows
@@ -26,6 +25,7 @@ from lakehouse_core.storage.object_store import StoreReader
 from lakehouse_core.table.bucketing import Dynamic, Fixed, Postpone, Unaware
 from lakehouse_core.table.predicate import Predicate
 from lakehouse_core.table.schema import TableSchema
+from lakehouse_core.tasks.write.router import Router
 
 
 @dataclass(frozen=True, slots=True)

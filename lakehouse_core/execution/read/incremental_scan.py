@@ -22,14 +22,6 @@ from lakehouse_core.execution.read.increments import (
     schemas_of,
 )
 from lakehouse_core.execution.read.state import expiry_behind
-from lakehouse_core.execution.tasks.read import (
-    ROW_KIND_COLUMN,
-    ReadTask,
-    read_schema,
-    read_split,
-    split_objects,
-    split_rows,
-)
 from lakehouse_core.format.stored import is_int64
 from lakehouse_core.metadata.schema_log import SchemaLog
 from lakehouse_core.planning.read.read_point import AtSnapshot, AtTag, IncrementalMode
@@ -37,6 +29,14 @@ from lakehouse_core.planning.read.scope import ScanScope
 from lakehouse_core.storage.overlap import reading_ahead
 from lakehouse_core.table.schema import TableSchema, read_supported
 from lakehouse_core.table.split import Split
+from lakehouse_core.tasks.read import (
+    ROW_KIND_COLUMN,
+    ReadTask,
+    read_schema,
+    read_split,
+    split_objects,
+    split_rows,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)

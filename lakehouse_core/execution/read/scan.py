@@ -32,7 +32,6 @@ from lakehouse_core.execution.read.increments import (
     schemas_of,
 )
 from lakehouse_core.execution.read.state import ReadState, expiry_behind, read_at
-from lakehouse_core.execution.tasks.read import ROW_KIND_COLUMN, ReadTask, read_split, split_objects, splits_rows
 from lakehouse_core.format.data_types import arrow_type
 from lakehouse_core.format.stored import is_int64
 from lakehouse_core.metadata.look import Look
@@ -60,6 +59,7 @@ from lakehouse_core.table.predicate import Predicate, columns_of, without_column
 from lakehouse_core.table.schema import TableSchema, read_supported
 from lakehouse_core.table.snapshot import Snapshot
 from lakehouse_core.table.split import Split
+from lakehouse_core.tasks.read import ROW_KIND_COLUMN, ReadTask, read_split, split_objects, splits_rows
 
 R = TypeVar("R")
 

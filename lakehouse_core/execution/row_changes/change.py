@@ -20,8 +20,6 @@ from lakehouse_core.execution.commit.outcome import CommitResult
 from lakehouse_core.execution.commit.staged_files import discard
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.execution.row_changes.change_base import ChangeBase, FixedAt, change_base
-from lakehouse_core.execution.tasks.change_rows.task import run_change
-from lakehouse_core.execution.tasks.change_rows.values import Changed, ChangeTask, changed_from_text
 from lakehouse_core.execution.write.compact_after_commit import WriteCompaction, compact_written
 from lakehouse_core.format.deletion_vector import Positions
 from lakehouse_core.options import MergeEngine
@@ -40,6 +38,8 @@ from lakehouse_core.table.manifest import DELETION_VECTORS
 from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.split import Split
 from lakehouse_core.table.staged_commit import StagedCommit
+from lakehouse_core.tasks.change_rows.task import run_change
+from lakehouse_core.tasks.change_rows.values import Changed, ChangeTask, changed_from_text
 
 # The first run, and three more if others change what it reads.
 _RUNS: Final = Retry(4, min_wait_millis=20, max_wait_millis=2_000)

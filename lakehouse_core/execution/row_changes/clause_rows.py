@@ -11,13 +11,13 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse_core.execution.tasks.change_rows.effects import check_effect
-from lakehouse_core.execution.tasks.change_rows.new_values import default_values
-from lakehouse_core.execution.tasks.write.input import input_batches
 from lakehouse_core.format.data_types import DataField, arrow_type
 from lakehouse_core.planning.row_changes.expressions import Default
 from lakehouse_core.planning.row_changes.merge_plan import ACTION, ADDRESS, MergePlan, PlannedClause
 from lakehouse_core.table.schema import TableSchema
+from lakehouse_core.tasks.change_rows.effects import check_effect
+from lakehouse_core.tasks.change_rows.new_values import default_values
+from lakehouse_core.tasks.write.input import input_batches
 
 _ADVICE: Final = "Assign a value that fits the column."
 

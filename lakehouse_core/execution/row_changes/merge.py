@@ -22,8 +22,6 @@ from lakehouse_core.execution.row_changes.change import RowChangeResult, committ
 from lakehouse_core.execution.row_changes.change_base import ChangeBase, FixedAt, ReadAt, change_base, fixed_at
 from lakehouse_core.execution.row_changes.clause_rows import ClauseRows, clause_rows
 from lakehouse_core.execution.row_changes.merge_write import write_merge
-from lakehouse_core.execution.tasks.change_rows.target import TargetTask, target_rows
-from lakehouse_core.execution.tasks.runtime import local_runtime
 from lakehouse_core.format.data_types import DataField
 from lakehouse_core.format.deletion_vector import Positions
 from lakehouse_core.merge.compact import POSITION_BITS
@@ -43,6 +41,8 @@ from lakehouse_core.table.data_file import DataFile
 from lakehouse_core.table.predicate import Predicate, all_of, only_columns
 from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.split import Split
+from lakehouse_core.tasks.change_rows.target import TargetTask, target_rows
+from lakehouse_core.tasks.runtime import local_runtime
 
 
 class MergeSide(Protocol):

@@ -14,12 +14,12 @@ from lakehouse_core.execution.row_changes.change import discarded_on_failure, in
 from lakehouse_core.execution.row_changes.change_base import ChangeBase
 from lakehouse_core.execution.row_changes.clause_rows import ClauseRows
 from lakehouse_core.execution.row_changes.new_rows import new_rows, written_rows
-from lakehouse_core.execution.tasks.change_rows.values import Changed, ChangeTask
 from lakehouse_core.format.deletion_vector import Positions
 from lakehouse_core.planning.row_changes.methods import Method
 from lakehouse_core.progress import Watch
 from lakehouse_core.table.commit_message import CommitMessage
 from lakehouse_core.table.schema import RESERVED_PREFIX
+from lakehouse_core.tasks.change_rows.values import Changed, ChangeTask
 
 _KIND: Final = f"{RESERVED_PREFIX}ROW_KIND"
 _KINDS: Final = {"insert": "+I", "update": "+U", "delete": "-D"}

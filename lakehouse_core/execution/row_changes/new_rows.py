@@ -10,13 +10,13 @@ from dataclasses import dataclass, replace
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.execution.key_places import key_places
 from lakehouse_core.execution.row_changes.change_base import ChangeBase
-from lakehouse_core.execution.tasks.write.keys.bucket_index import KeyIndex
-from lakehouse_core.execution.tasks.write.task import WriteTask
 from lakehouse_core.execution.write.stage import check_bucket_counts, check_partition_times, has_order
 from lakehouse_core.planning.commit.hash_indexes import known_indexes
 from lakehouse_core.planning.write_base import NOTHING_WRITTEN, WriteBase, write_base
 from lakehouse_core.progress import Watch
 from lakehouse_core.table.commit_message import Append, CommitMessage
+from lakehouse_core.tasks.write.keys.bucket_index import KeyIndex
+from lakehouse_core.tasks.write.task import WriteTask
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,6 @@ from typing import TypeVar
 from lakehouse_core.data_files.deletion_vectors import read_vectors
 from lakehouse_core.data_files.file_index import check_indexes
 from lakehouse_core.errors import CorruptTable, InvalidRequest, NotFound, UnsupportedFeature
-from lakehouse_core.execution.tasks.merge_scan import BucketFiles, objects_of
 from lakehouse_core.metadata.manifest_reader import ManifestReader
 from lakehouse_core.planning.findings import Finding, Invariant, manifest_findings, unreadable, vector_findings
 from lakehouse_core.planning.readable import READABLE_FORMATS
@@ -38,6 +37,7 @@ from lakehouse_core.table.manifest import (
 from lakehouse_core.table.root import Root
 from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.snapshot import Snapshot, snapshot_checksums
+from lakehouse_core.tasks.merge_scan import BucketFiles, objects_of
 
 T = TypeVar("T")
 

@@ -11,8 +11,6 @@ from functools import partial
 import numpy as np
 
 from lakehouse_core.data_files.hash_index import read_hashes
-from lakehouse_core.execution.tasks.keys.hashes import key_hashes
-from lakehouse_core.execution.tasks.merge_scan import BucketFiles
 from lakehouse_core.execution.verify.inspection import Inspection, Rooted
 from lakehouse_core.format.hash_index import Hashes
 from lakehouse_core.planning.commit.hash_indexes import live_indexes
@@ -26,6 +24,8 @@ from lakehouse_core.table.index_file import IndexFile
 from lakehouse_core.table.layout import INDEX_FOLDER
 from lakehouse_core.table.manifest import ManifestEntry
 from lakehouse_core.table.schema import TableSchema
+from lakehouse_core.tasks.keys.hashes import key_hashes
+from lakehouse_core.tasks.merge_scan import BucketFiles
 
 
 def check_key_buckets(

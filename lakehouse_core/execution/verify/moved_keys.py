@@ -11,9 +11,6 @@ from functools import partial
 
 import numpy as np
 
-from lakehouse_core.execution.tasks.merge_scan import BucketFiles, merged_records
-from lakehouse_core.execution.tasks.write.keys.map import NOWHERE, KeyMap
-from lakehouse_core.execution.tasks.write.keys.places import PlaceNumbers
 from lakehouse_core.execution.verify.inspection import Inspection, Rooted
 from lakehouse_core.merge.key_digests import key_digests
 from lakehouse_core.planning.findings import Invariant, keys_in_two_partitions
@@ -25,6 +22,9 @@ from lakehouse_core.table.manifest import ManifestEntry
 from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.sections import sections
 from lakehouse_core.table.sorted_run import keyed_files
+from lakehouse_core.tasks.merge_scan import BucketFiles, merged_records
+from lakehouse_core.tasks.write.keys.map import NOWHERE, KeyMap
+from lakehouse_core.tasks.write.keys.places import PlaceNumbers
 
 
 def check_moved_keys(

@@ -14,8 +14,6 @@ from lakehouse_core.execution.commit.staged_files import discard
 from lakehouse_core.execution.compaction.precommit import with_joined_changelog, with_packed_files
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.execution.key_places import key_places
-from lakehouse_core.execution.tasks.write.keys.bucket_index import KeyIndex
-from lakehouse_core.execution.tasks.write.task import WriteTask
 from lakehouse_core.format.binary_row import deserialize_row
 from lakehouse_core.planning.append_numbers import numbered
 from lakehouse_core.planning.commit.checks import check_staged
@@ -33,6 +31,8 @@ from lakehouse_core.table.partition_time import check_partition_time
 from lakehouse_core.table.schema import TableSchema, write_supported
 from lakehouse_core.table.snapshot import Snapshot
 from lakehouse_core.table.staged_commit import StagedCommit
+from lakehouse_core.tasks.write.keys.bucket_index import KeyIndex
+from lakehouse_core.tasks.write.task import WriteTask
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

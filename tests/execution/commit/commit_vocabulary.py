@@ -9,7 +9,6 @@ from lakehouse_core.execution.commit.loop import commit
 from lakehouse_core.execution.commit.outcome import CommitResult
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.execution.engines.local import LocalEngine
-from lakehouse_core.execution.tasks.runtime import local_runtime
 from lakehouse_core.storage import MemoryStore, ObjectStore
 from lakehouse_core.table.commit_message import Append, CommitMessage, WriteMode
 from lakehouse_core.table.data_file import EMPTY_ROW, DataFile
@@ -17,6 +16,7 @@ from lakehouse_core.table.data_layout import DataLayout
 from lakehouse_core.table.manifest import EntryKind
 from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.staged_commit import StagedCommit
+from lakehouse_core.tasks.runtime import local_runtime
 from tests.contexts import context_of
 from tests.planning.change_vocabulary import data_file, key_schema
 

@@ -17,7 +17,6 @@ from lakehouse_core.execution.compaction.compact import CompactionResult, compac
 from lakehouse_core.execution.compaction.scope import RequestedBuckets, WrittenBuckets
 from lakehouse_core.execution.engines.local import LocalEngine
 from lakehouse_core.execution.read.scan import ReadRequest, plan_read, scan_batches
-from lakehouse_core.execution.tasks.runtime import TaskRuntime, local_runtime
 from lakehouse_core.execution.verify.verify import verify
 from lakehouse_core.execution.write.stage import stage
 from lakehouse_core.planning.partitions import partition_condition
@@ -25,6 +24,7 @@ from lakehouse_core.storage import MemoryStore, open_store
 from lakehouse_core.table.commit_message import Append, CommitKind
 from lakehouse_core.table.data_file import DataFile
 from lakehouse_core.table.schema import new_schema
+from lakehouse_core.tasks.runtime import TaskRuntime, local_runtime
 from tests.contexts import context_of
 
 # All runs are rewritten only where the others outweigh the oldest hundredfold.

@@ -16,7 +16,6 @@ from lakehouse_core.errors import CommitConflict, CorruptTable
 from lakehouse_core.execution.commit.loop import commit
 from lakehouse_core.execution.commit.outcome import CommitResult
 from lakehouse_core.execution.engines.local import LocalEngine
-from lakehouse_core.execution.tasks.runtime import local_runtime
 from lakehouse_core.planning.commit.index_files import index_file_of
 from lakehouse_core.storage import MemoryStore
 from lakehouse_core.table.checksums import checksum
@@ -25,6 +24,7 @@ from lakehouse_core.table.layout import MAIN
 from lakehouse_core.table.manifest import IndexManifestEntry
 from lakehouse_core.table.snapshot import snapshot_checksums
 from lakehouse_core.table.staged_commit import StagedCommit
+from lakehouse_core.tasks.runtime import local_runtime
 from tests.contexts import context_of
 
 

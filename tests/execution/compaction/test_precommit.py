@@ -21,13 +21,13 @@ from lakehouse_core.errors import CorruptTable, StorageUnavailable
 from lakehouse_core.execution.compaction import compact as compaction
 from lakehouse_core.execution.compaction import precommit
 from lakehouse_core.execution.compaction.scope import WrittenBuckets
-from lakehouse_core.execution.tasks.changelogs.concatenate import run_join
-from lakehouse_core.execution.tasks.runtime import TaskRuntime
 from lakehouse_core.format.binary_row import serialize_row
 from lakehouse_core.format.data_types import parse_type
 from lakehouse_core.storage import LocalStore
 from lakehouse_core.table.commit_message import CommitMessage
 from lakehouse_core.table.joined_changelog import object_name
+from lakehouse_core.tasks.changelogs.concatenate import run_join
+from lakehouse_core.tasks.runtime import TaskRuntime
 from tests.contexts import context_of
 from tests.pairs import each_with_one
 
@@ -316,7 +316,7 @@ KILLED = """
 import os, signal, sys
 import lakehouse_core as lc
 from lakehouse_core.execution.compaction import precommit
-from lakehouse_core.execution.tasks.changelogs.concatenate import run_join
+from lakehouse_core.tasks.changelogs.concatenate import run_join
 
 def dies(task, runtime):
     text = run_join(task, runtime) if task.number < {number} else None

@@ -11,8 +11,8 @@ import pytest
 
 import lakehouse_core as lc
 from lakehouse_core.execution.compaction import compact as compaction
-from lakehouse_core.execution.tasks.runtime import TaskRuntime
 from lakehouse_core.storage.local import LocalStore
+from lakehouse_core.tasks.runtime import TaskRuntime
 
 COLUMNS = {"k": "INT NOT NULL", "v": "INT"}
 

@@ -16,11 +16,11 @@ from lakehouse_core.api import table_writes
 from lakehouse_core.data_files.hash_index import read_hashes
 from lakehouse_core.errors import CommitConflict, CorruptTable, InvalidRequest
 from lakehouse_core.execution.row_changes import change
-from lakehouse_core.execution.tasks.write.keys.bucket_index import positions_in
 from lakehouse_core.format.binary_row import hash_rows
 from lakehouse_core.planning.commit.hash_indexes import live_indexes
 from lakehouse_core.table.data_layout import DataLayout
 from lakehouse_core.table.layout import INDEX_FOLDER
+from lakehouse_core.tasks.write.keys.bucket_index import positions_in
 
 SCHEMA = pa.schema([pa.field("k", pa.int32(), nullable=False), ("v", pa.int64())])
 

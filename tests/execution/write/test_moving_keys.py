@@ -18,13 +18,13 @@ from lakehouse_core.catalog.catalog import Catalog
 from lakehouse_core.clock import VirtualClock
 from lakehouse_core.errors import CommitConflict, InvalidRequest, UnsupportedFeature
 from lakehouse_core.execution.commit.state import StepReader
-from lakehouse_core.execution.tasks import small_buckets
-from lakehouse_core.execution.tasks.keys import compared
-from lakehouse_core.execution.tasks.keys.live import stored_keys
-from lakehouse_core.execution.tasks.write.keys import placer
-from lakehouse_core.execution.tasks.write.keys.map import KeyMap
 from lakehouse_core.merge.key_digests import Digests, key_digests
 from lakehouse_core.storage.memory import MemoryStore
+from lakehouse_core.tasks import small_buckets
+from lakehouse_core.tasks.keys import compared
+from lakehouse_core.tasks.keys.live import stored_keys
+from lakehouse_core.tasks.write.keys import placer
+from lakehouse_core.tasks.write.keys.map import KeyMap
 from tests.execution.write.moving_keys import ENGINES, rows_of, run, table_of
 from tests.pairs import each_with_one
 

@@ -14,13 +14,13 @@ from lakehouse_core.api.table_reads import stream_step
 from lakehouse_core.execution.compaction import compact
 from lakehouse_core.execution.engines.local import LocalEngine
 from lakehouse_core.execution.read.scan import scan_batches
-from lakehouse_core.execution.tasks.write.input import input_batches
-from lakehouse_core.execution.tasks.write.task import WriteTask, write_batches
 from lakehouse_core.planning import waiting_rows
 from lakehouse_core.planning.commit import steps
 from lakehouse_core.planning.write_base import write_base
 from lakehouse_core.table.data_file import EMPTY_STATS, DataFile
 from lakehouse_core.table.waiting_files import in_order
+from lakehouse_core.tasks.write.input import input_batches
+from lakehouse_core.tasks.write.task import WriteTask, write_batches
 
 Row = dict[str, Any]
 KEYED = {"p": "STRING NOT NULL", "k": "INT NOT NULL", "v": "INT"}

@@ -14,9 +14,6 @@ import numpy as np
 from lakehouse_core.errors import CorruptTable, NotFound, SnapshotExpired
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.execution.key_places import key_source, placed_files
-from lakehouse_core.execution.tasks.keys.live import KeySource, PlacedFiles, live_keys
-from lakehouse_core.execution.tasks.write.keys.map import NOWHERE, KeyMap, KeyRun, sorted_run
-from lakehouse_core.execution.tasks.write.keys.places import PlaceNumbers
 from lakehouse_core.merge.deduplicate import is_add
 from lakehouse_core.merge.key_digests import Digests, joined_digests
 from lakehouse_core.metadata.deltas import Seen, base_of, deltas_since, is_part
@@ -30,6 +27,9 @@ from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.snapshot import Snapshot
 from lakehouse_core.table.sorted_run import keyed_files
 from lakehouse_core.table.staged_commit import StagedCommit
+from lakehouse_core.tasks.keys.live import KeySource, PlacedFiles, live_keys
+from lakehouse_core.tasks.write.keys.map import NOWHERE, KeyMap, KeyRun, sorted_run
+from lakehouse_core.tasks.write.keys.places import PlaceNumbers
 
 
 class KeyClashes:

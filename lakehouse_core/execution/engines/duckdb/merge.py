@@ -11,13 +11,13 @@ from lakehouse_core.execution.engines.duckdb.query import read_at_once
 from lakehouse_core.execution.row_changes.bounds import arrow_bounds
 from lakehouse_core.execution.row_changes.change_base import ReadAt
 from lakehouse_core.execution.sql.relation import Relation
-from lakehouse_core.execution.tasks.change_rows.target import TargetTask, target_rows, target_schema
-from lakehouse_core.execution.tasks.runtime import TaskRuntime, local_runtime
 from lakehouse_core.format.data_types import DataField, field_from_arrow
 from lakehouse_core.interchange.arrow_rows import ArrowRows, RowsInMemory
 from lakehouse_core.planning.row_changes.merge_plan import ADDRESS, SOURCE_VIEW, TARGET_VIEW, MergePlan
 from lakehouse_core.planning.sql.joining import query_over
 from lakehouse_core.table.schema import TableSchema
+from lakehouse_core.tasks.change_rows.target import TargetTask, target_rows, target_schema
+from lakehouse_core.tasks.runtime import TaskRuntime, local_runtime
 
 
 class LocalMerge:

@@ -18,12 +18,12 @@ from lakehouse_core.execution.engines.spark.types import spark_schema
 from lakehouse_core.execution.engines.spark.write.frame import write_frame
 from lakehouse_core.execution.read.incremental_scan import IncrementalPlan
 from lakehouse_core.execution.read.scan import ScanPlan
-from lakehouse_core.execution.tasks.runtime import TaskRuntime
-from lakehouse_core.execution.tasks.write.input import input_batches, row_count
-from lakehouse_core.execution.tasks.write.task import WriteTask, write_batches
 from lakehouse_core.format.data_types import DataField
 from lakehouse_core.progress import NOBODY, Watch
 from lakehouse_core.table.commit_message import CommitMessage
+from lakehouse_core.tasks.runtime import TaskRuntime
+from lakehouse_core.tasks.write.input import input_batches, row_count
+from lakehouse_core.tasks.write.task import WriteTask, write_batches
 
 T = TypeVar("T")
 

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from lakehouse_core.errors import LakehouseError
 from lakehouse_core.execution.engines.spark.failures import failed_attempt, from_text, may_pass, to_text, translated
 from lakehouse_core.execution.engines.spark.runtime import worker_runtime
-from lakehouse_core.execution.tasks.runtime import TaskRuntime
+from lakehouse_core.tasks.runtime import TaskRuntime
 
 T = TypeVar("T")
 

@@ -5,8 +5,8 @@ A worker gets the task value only: fault stores and virtual clocks of the driver
 
 from lakehouse_core.clock import SystemClock
 from lakehouse_core.execution.engines.spark.local_disk import local_folder
-from lakehouse_core.execution.tasks.runtime import TaskRuntime
 from lakehouse_core.storage import open_store
+from lakehouse_core.tasks.runtime import TaskRuntime
 
 
 def driver_runtime() -> TaskRuntime:

@@ -25,11 +25,11 @@ from lakehouse_core.execution.engines.spark.scan.frame import (
 from lakehouse_core.execution.engines.spark.types import exchange_schema, spark_schema
 from lakehouse_core.execution.engines.spark.write.frame import check_columns, written_messages
 from lakehouse_core.execution.read.scan import ScanPlan, read_tasks
-from lakehouse_core.execution.tasks.read import ReadTask
 from lakehouse_core.execution.write.stage import OpenStage
 from lakehouse_core.format.data_types import DataField
 from lakehouse_core.table.commit_json import messages_from_json
 from lakehouse_core.table.commit_message import CommitMessage
+from lakehouse_core.tasks.read import ReadTask
 
 # Spark sets it for the tasks of a stream; it stays the same as long as the checkpoint does.
 _QUERY: Final = "sql.streaming.queryId"

@@ -27,14 +27,14 @@ from lakehouse_core.execution.engines.spark.session import core_count
 from lakehouse_core.execution.engines.spark.types import exchange_schema, spark_schema
 from lakehouse_core.execution.read.incremental_scan import IncrementalPlan, task_changes
 from lakehouse_core.execution.read.scan import ScanPlan, read_tasks
-from lakehouse_core.execution.tasks.changelogs.binlog import binlog_batches, by_bucket
-from lakehouse_core.execution.tasks.read import ROW_KIND_COLUMN, ReadTask, read_split
 from lakehouse_core.format.binary_row import deserialize_row
 from lakehouse_core.format.data_types import UNASSIGNED, ArrayType, DataField, in_backquotes, parse_type
 from lakehouse_core.planning.read.packing import pack
 from lakehouse_core.table.predicate import columns_of
 from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.split import Split
+from lakehouse_core.tasks.changelogs.binlog import binlog_batches, by_bucket
+from lakehouse_core.tasks.read import ROW_KIND_COLUMN, ReadTask, read_split
 
 # The bound on the row ids of the frame, which tasks count through in milliseconds. Spark never broadcasts more rows
 # anyway.

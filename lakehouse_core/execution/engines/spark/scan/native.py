@@ -18,11 +18,11 @@ from lakehouse_core.execution.engines.spark.scan.connector import reaches, spark
 from lakehouse_core.execution.engines.spark.scan.partitioned import LocatedFile, partitioned_frame
 from lakehouse_core.execution.engines.spark.session import settings
 from lakehouse_core.execution.engines.spark.types import spark_schema
-from lakehouse_core.execution.tasks.read import ReadTask
 from lakehouse_core.format.data_types import TIMESTAMP_ROOTS, DataField, atomic_parts, has_same_kind
 from lakehouse_core.table.data_file import DataFile
 from lakehouse_core.table.file_columns import VALUE_KIND
 from lakehouse_core.table.schema import TableSchema
+from lakehouse_core.tasks.read import ReadTask
 
 # Spark expands these characters in paths, and skips hidden files silently.
 _PATTERN: Final = re.compile(r"[*?\[\]{}\\]")

@@ -21,14 +21,14 @@ from lakehouse_core.execution.engines.spark.sql.query import SparkQuery
 from lakehouse_core.execution.engines.spark.types import fields_from_spark
 from lakehouse_core.execution.row_changes.change_base import ReadAt
 from lakehouse_core.execution.sql.relation import Relation
-from lakehouse_core.execution.tasks.change_rows.target import TargetTask, target_rows
-from lakehouse_core.execution.tasks.write.input import source_rows
 from lakehouse_core.format.data_types import UNASSIGNED, DataField, in_backquotes, parse_type
 from lakehouse_core.planning.row_changes.merge_plan import ADDRESS, SOURCE_VIEW, TARGET_VIEW, MergePlan
 from lakehouse_core.planning.sql.conditions import is_utc
 from lakehouse_core.planning.sql.joining import query_over
 from lakehouse_core.planning.sql.spark_text import spark_query
 from lakehouse_core.table.schema import TableSchema
+from lakehouse_core.tasks.change_rows.target import TargetTask, target_rows
+from lakehouse_core.tasks.write.input import source_rows
 
 # Of a source of at most so many rows, every task that reads rows of the table gets the values that ON compares.
 _MOST_KEYS: Final = 500_000

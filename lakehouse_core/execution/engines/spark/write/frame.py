@@ -21,13 +21,13 @@ from lakehouse_core.execution.engines.spark.runtime import worker_runtime
 from lakehouse_core.execution.engines.spark.session import settings
 from lakehouse_core.execution.engines.spark.types import fields_from_spark
 from lakehouse_core.execution.engines.spark.write.routing import assigners_of, routed
-from lakehouse_core.execution.tasks.write.input import input_batches
-from lakehouse_core.execution.tasks.write.task import WriteTask, write_batches
 from lakehouse_core.format.data_types import arrow_type
 from lakehouse_core.planning.bucket_assignment import Assigners
 from lakehouse_core.table.bucketing import places_keys
 from lakehouse_core.table.commit_json import messages_from_json, messages_to_json
 from lakehouse_core.table.commit_message import CommitMessage
+from lakehouse_core.tasks.write.input import input_batches
+from lakehouse_core.tasks.write.task import WriteTask, write_batches
 
 # Spark 4.1 measures the size of a batch after every row, which takes as long as the rest of the transfer to Python. A
 # bound of ten thousand rows, as in all versions before, avoids that.

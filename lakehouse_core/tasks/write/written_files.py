@@ -1,0 +1,59 @@
+"""Written files: the files of a write task so far, by bucket, deleted if the task fails.
+
+Source: docs/semantics/writing.md#write-path.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from lakehouse_core.storage.outcomes import clear_away
+from lakehouse_core.storage.overlap import Sinks
+from lakehouse_core.table.bucketing import total_buckets
+from lakehouse_core.table.commit_message import CommitMessage
+from lakehouse_core.table.data_file import DataFile
+from lakehouse_core.table.index_file import IndexFile
+from lakehouse_core.table.schema import TableSchema
+from lakehouse_core.tasks.write.router import BucketPath
+
+
+class WrittenFiles:
+    """The files written so far, by bucket, and the commit messages that name them."""
+
+    def __init__(self, schema: TableSchema) -> None:
+        self._total_buckets = total_buckets(schema.bucketing)
+        self._files: dict[BucketPath, list[DataFile]] = {}
+        self._changelog: dict[BucketPath, list[DataFile]] = {}
+        # By bucket, the index files that were read, and those that replace them.
+        self._indexes: dict[BucketPath, tuple[Sequence[IndexFile], Sequence[IndexFile]]] = {}
+
+    @property
+    def places(self) -> tuple[BucketPath, ...]:
+        """The buckets that got files."""
+        return tuple(place for place, files in self._files.items() if files or self._changelog[place])
+
+    def add_index(self, place: BucketPath, old: Sequence[IndexFile], new: Sequence[IndexFile]) -> None:
+        self._indexes[place] = old, new
+
+    def add(self, place: BucketPath, files: Iterable[DataFile], changelog: Iterable[DataFile] = ()) -> None:
+        self._files.setdefault(place, []).extend(files)
+        self._changelog.setdefault(place, []).extend(changelog)
+
+    def delete(self, store: Sinks) -> None:
+        made = [*self._files.items(), *self._changelog.items()]
+        names = ((place, name) for place, files in made for file in files for name in file.all_names)
+        clear_away(store, [f"{place.folder}/{name}" for place, name in names])
+
+    def messages(self) -> list[CommitMessage]:
+        return [self._message(place) for place in self.places]
+
+    def _message(self, place: BucketPath) -> CommitMessage:
+        old, new = self._indexes.get(place, ((), ()))
+        return CommitMessage(
+            partition=place.partition,
+            bucket=place.bucket,
+            total_buckets=self._total_buckets,
+            new_files=tuple(self._files[place]),
+            changelog_files=tuple(self._changelog[place]),
+            new_index_files=tuple(new),
+            deleted_index_files=tuple(old) if new else (),
+            read_index_files=() if new else tuple(old),
+        )
