@@ -376,7 +376,7 @@ CASES: dict[str, list[tuple[Call, type[lc.LakehouseError], str]]] = {
             "full-compaction.delta-commits is set for an append table without buckets",
         ),
         (keyed(**{"row-tracking.enabled": "true"}), UNSUPPORTED, "Option row-tracking.enabled = true is not supported"),
-        (keyed(**{"commit.custom-listeners": "x"}), UNSUPPORTED, "Option commit.custom-listeners = x is not supported"),
+        (keyed(**{"commit.callbacks": "x"}), UNSUPPORTED, "Option commit.callbacks = x is not supported"),
         (
             keyed(**{"changelog.precommit-compact.buffer-size": "2 gb"}),
             INVALID,

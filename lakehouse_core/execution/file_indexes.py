@@ -16,6 +16,7 @@ from lakehouse_core.execution.commit.outcome import CommitResult
 from lakehouse_core.execution.commit.staged_files import discard
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.format.binary_row import deserialize_row
+from lakehouse_core.options import WriteKind
 from lakehouse_core.planning.commit.partial import without_conflicts
 from lakehouse_core.planning.file_indexes import NewIndex, indexed_entries, with_index
 from lakehouse_core.planning.read.packing import pack
@@ -81,7 +82,7 @@ def rewrite_file_indexes(
     """
     watch.at("planning the file indexes")
     schema = table.schemas.latest()
-    write_supported(schema, table=table.name)
+    write_supported(schema, table=table.name, kind=WriteKind.MAINTENANCE)
     read_supported(schema, table=table.name)
     plan = _planned(table, schema, condition, None)
     result = FileIndexResult(schema=schema, snapshot=plan.snapshot, file_count=plan.file_count)

@@ -11,6 +11,7 @@ from lakehouse_core.options.buckets import (
 )
 from lakehouse_core.options.changelog import ChangelogProducer
 from lakehouse_core.options.checks import (
+    WriteKind,
     about_option,
     check_bounds,
     check_consistent,
@@ -87,6 +88,7 @@ __all__ = [
     "TagFormatter",
     "TagPeriod",
     "Treatment",
+    "WriteKind",
     "about_option",
     "auto_tag_options",
     "check_bounds",

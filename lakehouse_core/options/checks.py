@@ -4,6 +4,7 @@ Source: docs/semantics/tables.md#constraints; the treatment of each option is in
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from enum import Enum
 from typing import Final
 
 from lakehouse_core.errors import InvalidRequest, UnsupportedFeature, near_names, shown, written_as
@@ -89,8 +90,16 @@ _NUMBERS: Final[Mapping[str, Callable[[str, str], float]]] = {
 }
 
 
-def check_writable(options: Mapping[str, str], *, table: str) -> None:
-    """Raise UnsupportedFeature naming the first option that the writer does not carry out.
+class WriteKind(Enum):
+    """What a write does to a table; the value: the treatments of options that it refuses."""
+
+    SETTINGS = frozenset({Treatment.LEFT_TO_OTHERS, Treatment.MAINTENANCE_ONLY, Treatment.REFUSED})
+    ROWS = frozenset({Treatment.MAINTENANCE_ONLY, Treatment.REFUSED})
+    MAINTENANCE = frozenset({Treatment.REFUSED})
+
+
+def check_writable(options: Mapping[str, str], *, table: str, kind: WriteKind = WriteKind.ROWS) -> None:
+    """Raise UnsupportedFeature naming the first option with which a write of this kind would not be right.
 
     Unknown keys are the user's own notes, as in Java. Unknown keys under `lakehouse.` are promises of a newer version
     of this package.
@@ -99,16 +108,17 @@ def check_writable(options: Mapping[str, str], *, table: str) -> None:
         current = FORMER_NAMES.get(key, key)
         known = KNOWN.get(current)
         if known is None:
-            if key.startswith(_OWN_PREFIX) or pattern_treatment(key) is Treatment.REFUSED:
-                raise _unsupported(table, key, value)
+            treatment = Treatment.REFUSED if key.startswith(_OWN_PREFIX) else pattern_treatment(key)
+            if treatment in kind.value:
+                raise _unsupported(table, key, value, treatment, "It is for the writers of other engines.")
         elif current in WRITABLE:
             if value.strip().lower() not in WRITABLE[current]:
                 raise UnsupportedFeature(
                     f"{about_option(table)} {key} = {value} is not supported for writing yet: "
                     f"{one_of(value, sorted(WRITABLE[current]))}, or write with Java Paimon."
                 )
-        elif known.treatment is Treatment.REFUSED and not _is_default(known, value):
-            raise _unsupported(table, key, value)
+        elif known.treatment in kind.value and not _is_default(known, value):
+            raise _unsupported(table, key, value, known.treatment, known.reason)
 
 
 def about_option(table: str) -> str:
@@ -123,10 +133,20 @@ def one_of(text: str, words: Sequence[str]) -> str:
     return f"did you mean {near}? Set {choices}" if near else f"set {choices}"
 
 
-def _unsupported(table: str, key: str, value: str) -> UnsupportedFeature:
-    return UnsupportedFeature(
-        f"{about_option(table)} {key} = {value} is not supported for writing yet: remove it, or write with Java Paimon."
-    )
+def _unsupported(table: str, key: str, value: str, treatment: Treatment, reason: str) -> UnsupportedFeature:
+    option = f"{about_option(table)} {key} = {value}"
+    match treatment:
+        case Treatment.LEFT_TO_OTHERS:
+            return UnsupportedFeature(f"{option} has no effect here. {reason} Leave it out.")
+        case Treatment.MAINTENANCE_ONLY:
+            return UnsupportedFeature(
+                f"{option} is not supported for writing rows yet. {reason} Remove it, or write with Java Paimon. "
+                "Compaction and expiry do not need it."
+            )
+        case _:
+            return UnsupportedFeature(
+                f"{option} is not supported for writing yet: remove it, or write with Java Paimon."
+            )
 
 
 def _is_default(known: OptionKey, value: str) -> bool:

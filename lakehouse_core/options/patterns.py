@@ -13,7 +13,7 @@ from lakehouse_core.options.keys import FIELD_ENDINGS, FORMER_NAMES, known_key
 from lakehouse_core.options.known import KNOWN, Treatment
 
 # Refused, because the values of such a column would be stored without encryption.
-_ENCRYPTION_KEYS: Final = ("orc.encrypt", "orc.mask", "orc.key.provider")
+_ENCRYPTION_KEYS: Final = ("orc.encrypt", "orc.mask", "orc.key.provider", "parquet.encrypt", "parquet.crypto")
 # Settings of one file format's writer, passed on to it by Java.
 _FORMAT_PREFIXES: Final = ("parquet.", "orc.", "avro.", "csv.", "json.", "text.")
 
@@ -87,6 +87,8 @@ def pattern_treatment(key: str) -> Treatment | None:
     if key.startswith(("commit.callback.", "tag.callback.")) and key.endswith(".param"):
         return Treatment.HARMLESS
     if key.startswith(_FORMAT_PREFIXES):
+        if key.startswith(_ENCRYPTION_KEYS):
+            return Treatment.REFUSED
         # How Java's writers pack values: rows are the same. Parquet's keys are many; what is known is carried out.
-        return Treatment.REFUSED if key.startswith(("parquet.", *_ENCRYPTION_KEYS)) else Treatment.HARMLESS
+        return Treatment.LEFT_TO_OTHERS if key.startswith("parquet.") else Treatment.HARMLESS
     return None

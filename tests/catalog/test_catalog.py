@@ -7,6 +7,7 @@ import re
 import sys
 from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta, timezone
+from pathlib import Path
 
 import pytest
 
@@ -303,17 +304,55 @@ def test_where_spark_is_missing_it_is_told_what_to_install(catalog, monkeypatch,
             use()
 
 
+def set_by_another(lake: Path, options: dict[str, str]) -> lc.Table:
+    """Return the table `sales.orders` with options in its schema that another engine set."""
+    schema = lake / "sales.db" / "orders" / "schema" / "schema-0"
+    document = json.loads(schema.read_text())
+    document["options"] |= options
+    del document["lakehouseCrc32"]
+    schema.write_text(json.dumps(document))
+    return lc.connect(lake).table("sales.orders")
+
+
+def test_a_table_with_settings_for_other_engines_is_written_maintained_and_altered(catalog, tmp_path):
+    made(catalog).write(ROW)
+    options = {"consumer-id": "job", "streaming-read-overwrite": "true", "parquet.block.size": "1048576"}
+    table = set_by_another(tmp_path / "lake", options)
+
+    table.write(ROW)
+    table.delete("k = 1")
+    table.compact(full=True)
+    table.alter(lc.SetOption("write-only", "true"))
+    assert table.schema.options == {"bucket": "1", "write-only": "true", **options}
+    with pytest.raises(lc.UnsupportedFeature, match=r"consumer-id = other has no effect here.*Leave it out"):
+        table.alter(lc.SetOption("consumer-id", "other"))
+    table.alter(lc.RemoveOption("consumer-id"))
+
+
+def test_a_table_of_hives_metastore_is_maintained_and_gets_no_rows_here(catalog, tmp_path):
+    staged = made(catalog).stage(ROW, commit_user="job", commit_identifier=1)
+    table = set_by_another(tmp_path / "lake", {"metastore.partitioned-table": "true"})
+
+    for use in (
+        lambda: table.write(ROW),
+        lambda: table.delete("k = 1"),
+        lambda: table.commit(staged),
+        lambda: table.alter(lc.UpdateComment("x")),
+    ):
+        with pytest.raises(lc.UnsupportedFeature, match=r"metastore.partitioned-table = true is not supported"):
+            use()
+    assert table.compact(full=True).buckets_rewritten == 1
+    table.compact_manifests()
+    table.expire_snapshots(retain_max=1, retain_min=1)
+    assert table.scan().to_arrow().to_pylist() == ROW
+
+
 @pytest.mark.parametrize("option", [{"ignore-delete": "true"}, {"changelog-producer": "input"}])
 def test_a_table_of_java_whose_moved_keys_would_be_twice_is_read_and_not_written(catalog, tmp_path, option):
     columns = {"p": "INT", **COLUMNS}
     made = catalog.create_table("sales.orders", columns, primary_keys=["k"], partition_keys=["p"])
     made.write([{"p": 1, **ROW[0]}])
-    schema = tmp_path / "lake" / "sales.db" / "orders" / "schema" / "schema-0"
-    document = json.loads(schema.read_text())
-    document["options"] |= option
-    del document["lakehouseCrc32"]
-    schema.write_text(json.dumps(document))
-    table = lc.connect(tmp_path / "lake").table("sales.orders")
+    table = set_by_another(tmp_path / "lake", option)
 
     assert table.scan().to_arrow().to_pylist() == [{"p": 1, **ROW[0]}]
     for use in (lambda: table.write(ROW), table.compact, lambda: table.alter(lc.UpdateComment("x"))):

@@ -206,6 +206,52 @@ def test_java_marks_rows_of_an_append_table_and_we_go_on(ours: Ours, java: Java,
     assert len(ours.rows()) == 11
 
 
+# Settings for Flink's jobs, for readers, for how Java packs its files.
+FOR_OTHERS = {
+    "consumer-id": "job",
+    "streaming-read-overwrite": "true",
+    "scan.plan-sort-partition": "true",
+    "local-merge-buffer-size": "64 mb",
+    "sink.savepoint.auto-tag": "true",
+    "partition.idle-time-to-done": "1 h",
+    "partition.end-input-to-done": "true",
+    "end-input.check-partition-expire": "true",
+    "commit.force-create-snapshot": "true",
+    "commit.user-prefix": "team",
+    "file.block-size": "8 mb",
+    "file.suffix.include.compression": "true",
+    "manifest.delete-file-drop-stats": "true",
+    "parquet.block.size": "1048576",
+    "parquet.bloom.filter.enabled": "true",
+}
+
+
+@pytest.mark.parametrize("name", ["key", "key partitioned"])
+def test_a_table_of_java_with_settings_for_others_is_written_and_compacted_in_turn(
+    ours: Ours, java: Java, name: str
+) -> None:
+    kind = BY_NAME[name]
+    java.create(Kind(**_fields(kind) | {"options": kind.options | FOR_OTHERS}))
+    for writer, compacts, batch in zip(
+        itertools.cycle([java, ours]), itertools.cycle([False, False, ours, java]), kind.batches * 2, strict=False
+    ):
+        writer.write(list(batch))
+        if compacts:
+            compacts.compact()
+
+    same_history(ours, java)
+
+
+def test_a_table_of_hives_metastore_is_maintained_between_writes_of_java(ours: Ours, java: Java) -> None:
+    kind = BY_NAME["key partitioned"]
+    java.create(Kind(**_fields(kind) | {"options": kind.options | {"metastore.partitioned-table": "true"}}))
+    for batch in kind.batches:
+        java.write(list(batch))
+        ours.compact()
+
+    same_history(ours, java)
+
+
 def _lists_files(kind: Kind) -> bool:
     # A tag keeps the rows of its snapshot, not its changelog; the judge cannot list the files of such a tag,
     # not even when Java alone wrote, tagged and expired the table.

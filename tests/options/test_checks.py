@@ -1,5 +1,6 @@
 """What nobody carries out is refused by name, and nothing is accepted and then ignored."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from lakehouse_core.options import (
     OptionKey,
     TableOptions,
     Treatment,
+    WriteKind,
     check_bounds,
     check_consistent,
     check_known,
@@ -42,6 +44,13 @@ NUMBERS: dict[str, Callable[[str, str], float]] = {
     "float": parse_float,
     "size": parse_size,
     "duration": parse_duration,
+}
+REFUSING = {
+    Treatment.HONOURED: set[WriteKind](),
+    Treatment.HARMLESS: set[WriteKind](),
+    Treatment.LEFT_TO_OTHERS: {WriteKind.SETTINGS},
+    Treatment.MAINTENANCE_ONLY: {WriteKind.SETTINGS, WriteKind.ROWS},
+    Treatment.REFUSED: set(WriteKind),
 }
 NUMERIC = [key for key in KNOWN.values() if key.kind in NUMBERS and key.treatment is Treatment.HONOURED]
 # A snapshot, a time or a watermark of any table: what is not there is told where it is read.
@@ -76,16 +85,19 @@ def test_every_known_option_has_a_default_of_its_kind(key: OptionKey) -> None:
 
 
 @pytest.mark.parametrize("key", KNOWN.values(), ids=KNOWN)
-def test_an_option_is_carried_out_or_harmless_or_refused(key: OptionKey) -> None:
+def test_the_treatment_of_an_option_says_which_writes_refuse_it(key: OptionKey) -> None:
     value = other_value(key)
     check_known({key.name: value}, COLUMNS)
-    allowed = key.treatment is not Treatment.REFUSED and value in WRITABLE.get(key.name, {value})
+    refusing = REFUSING[key.treatment] if value in WRITABLE.get(key.name, {value}) else set(WriteKind)
 
-    if allowed:
-        check_writable({key.name: value}, table="db.t")
-    else:
-        with pytest.raises(UnsupportedFeature, match=r"^db\.t: option .* is not supported") as caught:
-            check_writable({key.name: value}, table="db.t")
+    for kind in WriteKind:
+        if kind not in refusing:
+            check_writable({key.name: value}, table="db.t", kind=kind)
+            continue
+        with pytest.raises(
+            UnsupportedFeature, match=r"^db\.t: option .* (is not supported|has no effect here)"
+        ) as caught:
+            check_writable({key.name: value}, table="db.t", kind=kind)
         assert f"{key.name} = {value}" in str(caught.value)
 
 
@@ -96,13 +108,12 @@ def test_an_option_is_carried_out_or_harmless_or_refused(key: OptionKey) -> None
         ("row-tracking.enabled", "true"),
         ("file-index.hilbert.columns", "id"),
         ("manifest.compression", "none"),
-        ("local-merge-buffer-size", "64 mb"),
+        ("metastore.partitioned-table", "true"),
         ("partition.expiration-strategy", "custom"),
         ("tag.automatic-creation", "batch"),
         ("sequence.snapshot-ordering", "true"),
-        ("sink.savepoint.auto-tag", "true"),
+        ("parquet.encryption.footer.key", "k1"),
         ("pk-clustering-override", "true"),
-        ("parquet.bloom.filter.enabled", "true"),
         ("orc.encrypt", "pii:id"),
         ("fields.id.default-value", "5"),
         ("fields.id.map.storage-layout", "shared-shredding"),
@@ -120,6 +131,19 @@ def test_what_is_not_carried_out_is_refused_by_name_and_value(key: str, value: s
 def test_notes_of_users_and_tuning_of_other_engines_do_no_harm() -> None:
     check_writable({"team": "flights", "orc.compress.size": "1000", "read.batch-size": "99"}, table="db.t")
     check_writable({"commit.callback.my.Class.param": "x", "fields.id.ignore-retract": "true"}, table="db.t")
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "says"),
+    [
+        ("consumer-id", "job", "Option consumer-id = job has no effect here. It says how other engines read. Leave it"),
+        ("parquet.bloom.filter.enabled", "true", "It is for the writers of other engines. Leave it out."),
+        ("metastore.partitioned-table", "true", "Writers add new partitions and tags to Hive's metastore, which is"),
+    ],
+)
+def test_what_is_left_to_others_is_not_set_here(key: str, value: str, says: str) -> None:
+    with pytest.raises(UnsupportedFeature, match=re.escape(says)):
+        check_writable({key: value}, table="", kind=WriteKind.SETTINGS)
 
 
 @pytest.mark.parametrize(

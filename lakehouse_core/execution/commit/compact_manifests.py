@@ -13,6 +13,7 @@ from lakehouse_core.execution.commit.manifest_merge import merge_full
 from lakehouse_core.execution.commit.outcome import AlreadyCommitted, Committed, NothingToCommit
 from lakehouse_core.execution.commit.snapshot_files import manifest_writer
 from lakehouse_core.execution.context import TableContext
+from lakehouse_core.options import WriteKind
 from lakehouse_core.planning.commit.checks import check_properties
 from lakehouse_core.planning.commit.steps import RewriteManifestsStep
 from lakehouse_core.storage import MemoryStore
@@ -58,7 +59,7 @@ def compact_manifests(
     check_properties(properties or {})
     look = table.look()
     schema = table.schemas.latest(look)
-    write_supported(schema)
+    write_supported(schema, kind=WriteKind.MAINTENANCE)
     if dry_run:
         return _dry_run(table, schema)
     staged = StagedCommit(

@@ -38,13 +38,21 @@ from lakehouse_core.execution.commit.waiting.turn import CommitTurn, commit_retr
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.metadata.look import Look
 from lakehouse_core.metadata.read_ahead import both
+from lakehouse_core.options import WriteKind
 from lakehouse_core.planning.commit.checks import check_schema, check_staged
 from lakehouse_core.planning.commit.conflicts import Conflict, conflict_error
 from lakehouse_core.planning.commit.file_changes import new_files
 from lakehouse_core.planning.commit.ledger import Ledger
 from lakehouse_core.planning.commit.partial import NumberedAbove
 from lakehouse_core.planning.commit.read_scope import ReadScope
-from lakehouse_core.planning.commit.steps import CommitStep, RewriteManifestsStep, StepPlan, commit_steps, plan_step
+from lakehouse_core.planning.commit.steps import (
+    CommitStep,
+    CompactStep,
+    RewriteManifestsStep,
+    StepPlan,
+    commit_steps,
+    plan_step,
+)
 from lakehouse_core.retry import Attempt
 from lakehouse_core.table.data_layout import DataLayout
 from lakehouse_core.table.layout import QUEUE_MARK
@@ -85,7 +93,6 @@ def commit(
     check_staged(staged)
     look = table.look(QUEUE_MARK)
     schema = table.schemas.latest(look)
-    write_supported(schema)
     check_schema(staged, schema)
     first, *others = commit_steps(
         staged,
@@ -94,6 +101,7 @@ def commit(
         reads=reads,
         numbered_above=numbered_above,
     )
+    write_supported(schema, kind=WriteKind.MAINTENANCE if isinstance(first, CompactStep) else WriteKind.ROWS)
     result = result_of(make_snapshot(table, first, schema, look))
     # A compaction that was not applied with its rows is dropped: its input files may have been replaced since.
     if result.replayed or not others:

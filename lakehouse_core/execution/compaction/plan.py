@@ -13,6 +13,7 @@ from lakehouse_core.execution.compaction.scope import (
 )
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.format.binary_row import deserialize_row
+from lakehouse_core.options import WriteKind
 from lakehouse_core.planning.compaction.append import AppendCompactionPlan, Marked, MarkedRows
 from lakehouse_core.planning.compaction.bucket import expired_files, plan_bucket
 from lakehouse_core.planning.compaction.plan import CompactionPlan
@@ -110,7 +111,7 @@ def compaction_base(table: TableContext, scope: Scope, *, only_plans: bool = Fal
     `only_plans`: the files are not committed again, so statistics are loaded only for rows that expire.
     """
     schema = table.schemas.latest()
-    write_supported(schema, table=table.name or table.store.uri(""))
+    write_supported(schema, table=table.name or table.store.uri(""), kind=WriteKind.MAINTENANCE)
     expiry = record_expiry(schema, now_millis=table.clock.now_millis())
 
     def look(latest: Snapshot | None) -> CompactionBase | None:

@@ -105,6 +105,18 @@ consumer.mode exactly-once|at-least-once exactly-once
 consumer.ignore-progress bool false
 stream-scan-mode none|compact-bucket-table|file-monitor none
 batch-scan-mode none|compact none
+local-merge-buffer-size size -
+sink.savepoint.auto-tag bool false
+end-input.watermark int -
+partition.end-input-to-done bool false
+partition.idle-time-to-done duration -
+partition.idle-time-to-report-statistic duration 0s
+commit.custom-listeners text ''
+sink.key-only-deletes.enabled bool false
+delete.force-produce-changelog bool false
+commit.force-create-snapshot bool false
+auto-create bool false
+scan.partitions text -
         """,
     ),
     OptionGroup(
@@ -113,6 +125,12 @@ batch-scan-mode none|compact none
         """
 postpone.batch-write-fixed-bucket bool true
 postpone.batch-write-fixed-bucket.max-parallelism int 2048
+        """,
+    ),
+    OptionGroup(
+        "Java expires partitions in the commits of writers. Here a verb of its own does.",
+        """
+end-input.check-partition-expire bool false
         """,
     ),
     OptionGroup(

@@ -14,6 +14,8 @@ class Treatment(Enum):
 
     HONOURED = "carried out"
     HARMLESS = "changes no result, file or promise"
+    LEFT_TO_OTHERS = "tables of other engines may have it; it is not set here"
+    MAINTENANCE_ONLY = "tables that have it are maintained; rows are not written"
     REFUSED = "not supported unless it has its default"
 
 

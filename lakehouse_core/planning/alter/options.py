@@ -11,7 +11,9 @@ from lakehouse_core.options import (
     DYNAMIC_BUCKET,
     KNOWN,
     NEXT_BUCKET_OPTION,
+    WriteKind,
     check_known,
+    check_writable,
     current_options,
     is_index_option,
     known_key,
@@ -82,6 +84,8 @@ def set_option(schema: TableSchema, key: str, value: str, *, has_snapshots: bool
     if parse_names(value) == {"primary-key": schema.primary_keys, "partition": schema.partition_keys}.get(key):
         return dict(schema.options)
     _check_changeable(schema, key, value, has_snapshots)
+    if schema.options.get(key) != value:
+        check_writable({key: value}, table="", kind=WriteKind.SETTINGS)
     options = {**schema.options, key: value}
     if key == "bucket":
         # What another alteration has announced does not come any more.

@@ -12,6 +12,7 @@ from lakehouse_core.options import (
     NEXT_BUCKET_OPTION,
     ChangelogProducer,
     MergeEngine,
+    WriteKind,
     about_option,
     check_bounds,
     check_writable,
@@ -46,7 +47,7 @@ def check_new(schema: TableSchema) -> None:
     """Raise UnsupportedFeature, naming option or column, if a new table has an unsupported feature, InvalidRequest for
     an option out of its bounds.
     """
-    check_writable(schema.options, table="")
+    check_writable(schema.options, table="", kind=WriteKind.SETTINGS)
     if NEXT_BUCKET_OPTION in schema.options:
         raise InvalidRequest(f"Option {NEXT_BUCKET_OPTION} is set by an alteration of bucket alone: leave it out.")
     # Other engines do not know these options, so an old value out of bounds comes from an older release of this
@@ -58,15 +59,15 @@ def check_new(schema: TableSchema) -> None:
     check_file_styles(schema, table="")
 
 
-def write_supported(schema: TableSchema, *, table: str = "") -> None:
-    """Raise UnsupportedFeature if an existing table has a feature that our writers do not support.
+def write_supported(schema: TableSchema, *, table: str = "", kind: WriteKind = WriteKind.ROWS) -> None:
+    """Raise UnsupportedFeature if an existing table has a feature that writes of this kind do not support.
 
     The message names the feature, whether the table can be read here, and the engine that can write it. `table`: the
     start of the message, None if the caller adds the table's name.
     """
     try:
         check_moving_keys(schema, table=table)
-        check_writable(schema.options, table=table)
+        check_writable(schema.options, table=table, kind=kind)
         check_writable_indexes(schema.options, about=about_option(table))
         check_types(schema.fields)
         check_file_styles(schema, table=table)

@@ -342,7 +342,7 @@ def test_what_may_not_change_is_refused(schema: TableSchema, change: SchemaChang
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        (SetOption("commit.custom-listeners", "x"), "commit.custom-listeners = x"),
+        (SetOption("commit.callbacks", "x"), "commit.callbacks = x"),
         (SetOption("file.format", "csv"), "file.format = csv"),
         (AddColumn("z", "TIMESTAMP(9)"), None),
         (AddColumn("z", "VARIANT"), "Column z: the type VARIANT"),
