@@ -83,6 +83,11 @@ def partitions_of(procedure: str, arguments: Mapping[str, Any]) -> list[dict[str
             key, equals, value = pair.partition("=")
             if not equals or not key.strip():
                 raise InvalidRequest(f"sys.{procedure}: partitions has {shown(pair)}, expected column=value.")
-            values[key.strip()] = value.strip().strip("'\"")
+            name, literal = key.strip(), value.strip().strip("'\"")
+            if values.setdefault(name, literal) != literal:
+                raise InvalidRequest(
+                    f"sys.{procedure}: partitions has {shown(part)}, which gives {name} two values: "
+                    f"{shown(values[name])} and {shown(literal)}. Separate partitions by semicolons."
+                )
         found.append(values)
     return found

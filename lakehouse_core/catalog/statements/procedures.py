@@ -3,6 +3,7 @@
 Rule: a procedure or an argument that has no counterpart is refused by name, never left out.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
@@ -31,7 +32,7 @@ from lakehouse_core.errors import InvalidRequest, LakehouseError, UnsupportedFea
 from lakehouse_core.planning.read.where import parse_where
 from lakehouse_core.planning.sql.statement import CallProcedure
 from lakehouse_core.planning.sql.tokens import Name
-from lakehouse_core.table.predicate import Compare, Comparison, conjuncts
+from lakehouse_core.table.predicate import Compare, Comparison, Predicate, bind, conjuncts
 
 # The arguments of each procedure, in Java's order.
 _ARGUMENTS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -193,37 +194,42 @@ def _materialize_vectors(call: StatementCall, table: Table, arguments: Mapping[s
 
 
 def _rewrite_file_index(call: StatementCall, table: Table, arguments: Mapping[str, Any]) -> Answer:
-    (partition,) = _partitions("rewrite_file_index", table, arguments)
-    report = table.rewrite_file_index(partition=partition)
+    partitions = _partitions("rewrite_file_index", table, arguments)
+    reports = [table.rewrite_file_index(partition=one) for one in partitions]
     counts = {
-        "written_partitions": report.partitions_changed,
+        "written_partitions": sum(report.partitions_changed for report in reports),
         # Java counts the data files whose index it replaced, also by none.
-        "written_indexes": report.files_indexed + report.indexes_dropped,
+        "written_indexes": sum(report.files_indexed + report.indexes_dropped for report in reports),
     }
     row = pa.table({name: pa.array([count], pa.int32()) for name, count in counts.items()})
-    return answer_of(call.sql.text, row, [report])
+    return answer_of(call.sql.text, row, reports)
 
 
 def _partitions(procedure: str, table: Table, arguments: Mapping[str, Any]) -> list[dict[str, Any] | None]:
-    """Return the partitions that the arguments name; None stands for all."""
+    """Return the partitions that the arguments name, none where `where` is true for none; None stands for all."""
     if "partitions" in arguments and "where" in arguments:
         raise InvalidRequest(f"sys.{procedure}: partitions and where are both given. Give one of them.")
     if "partitions" in arguments:
         return [*partitions_of(procedure, arguments)]
-    return [_equalities(procedure, table, text_of(procedure, "where", arguments))] if "where" in arguments else [None]
+    if "where" not in arguments:
+        return [None]
+    return _equalities(procedure, table, text_of(procedure, "where", arguments))
 
 
-def _equalities(procedure: str, table: Table, text: str) -> dict[str, Any]:
+def _equalities(procedure: str, table: Table, text: str) -> list[dict[str, Any] | None]:
+    """Return the values that the condition asks for; nothing where it asks for two values of one column."""
     values: dict[str, Any] = {}
+    bound: dict[str, set[Predicate]] = defaultdict(set)
     for part in conjuncts(parse_where(text)):
         match part:
             case Compare(column, Comparison.EQUAL, value) if column in table.schema.partition_keys:
                 values[column] = value
+                bound[column].add(bind(part, table.schema.fields))
             case _:
                 raise UnsupportedFeature(
                     f"sys.{procedure}: where is {shown(text)}, expected partition columns = literals, joined by AND."
                 )
-    return values
+    return [] if any(len(asked) > 1 for asked in bound.values()) else [values]
 
 
 def _compact_database(call: StatementCall, arguments: Mapping[str, Any]) -> Answer:

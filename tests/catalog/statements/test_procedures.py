@@ -156,6 +156,35 @@ def test_indexes_are_given_to_files_with_the_counts_of_java(empty, call):
     assert call("rewrite_file_index('p')") == [{"written_partitions": 0, "written_indexes": 0}]
 
 
+NO_PARTITION = {
+    "p = 1 AND p = 0": 0,
+    "p = 1 AND q = 'a' AND q = 'b'": 0,
+    "p = 1 AND p = 1.5": 0,
+    "p = 1 AND q = 'a' AND p = 1.0": 1,
+}
+
+
+@pytest.mark.parametrize(("where", "changed"), NO_PARTITION.items(), ids=NO_PARTITION)
+def test_a_condition_that_asks_for_two_values_of_a_column_is_true_for_no_partition(empty, call, where, changed):
+    columns = {"k": "INT", "p": "INT NOT NULL", "q": "STRING NOT NULL"}
+    parts = empty.create_table("s.p", columns, partition_keys=["p", "q"], options={"bucket": "-1"})
+    for _ in range(2):
+        parts.write([{"k": k, "p": k % 3, "q": "a"} for k in range(9)])
+    parts.alter(lc.SetOption("file-index.bitmap.columns", "k"))
+
+    rewritten = call(f'rewrite_file_index(table => "p", where => "{where}")')
+    assert rewritten == [{"written_partitions": changed, "written_indexes": 2 * changed}]
+    assert call(f'compact(table => "p", where => "{where}")') == [{"result": True}]
+    assert len(parts.files()) == 6 - changed
+
+
+def test_partitions_that_give_a_column_two_values_are_refused(table, call):
+    with pytest.raises(
+        lc.InvalidRequest, match=r"gives dt two values: '1' and '2'\. Separate partitions by semicolons"
+    ):
+        call("compact(table => 't', partitions => 'dt=1,dt=2')")
+
+
 def test_branches_are_created_renamed_and_deleted(table, call):
     done = [{"result": True}]
 
