@@ -13,24 +13,23 @@ from lakehouse_core.table.data_file import DataFile
 from lakehouse_core.table.sorted_run import KeyedFile, keyed_files
 
 
-def crossed_files(
+def crossing_files(
     earlier: Iterable[DataFile], later: Sequence[DataFile], key_types: Sequence[DataType]
-) -> tuple[DataFile, DataFile] | None:
-    """Return a file of the `earlier` commits and one of the `later` ones whose rows may lose to it; None if there is no
-    such pair.
+) -> Iterator[tuple[KeyedFile, list[KeyedFile]]]:
+    """Yield those of the `later` files whose rows may lose to rows of `earlier` commits, each with the files that have
+    them.
 
     All files are of one bucket. A row loses to a row of the same key with an equal or higher number. Raises
     CorruptTable for keys that cannot be decoded.
     """
     lowest = min((file.min_sequence_number for file in later), default=None)
-    if lowest is None:
-        return None
-    suspects = [file for file in earlier if file.max_sequence_number >= lowest]
+    suspects = [file for file in earlier if lowest is not None and file.max_sequence_number >= lowest]
     if not suspects:
-        return None
-    before, after = keyed_files(suspects, key_types), keyed_files(later, key_types)
-    pairs = ((one.file, other.file) for one in before for other in after if _crosses(one, other))
-    return next(pairs, None)
+        return
+    before = keyed_files(suspects, key_types)
+    for each in keyed_files(later, key_types):
+        if crossed := [one for one in before if _crosses(one, each)]:
+            yield each, crossed
 
 
 def needed_shifts(

@@ -16,6 +16,7 @@ from lakehouse_core.format.binary_row import deserialize_row
 from lakehouse_core.format.data_types import DataType
 from lakehouse_core.table.boundary import BoundaryMark
 from lakehouse_core.table.commit_message import BATCH_IDENTIFIER
+from lakehouse_core.table.data_file import DataFile
 from lakehouse_core.table.layout import TableLayout
 from lakehouse_core.table.manifest import ManifestEntry, ManifestFile, Tally
 from lakehouse_core.table.snapshot import NO_WATERMARK, Snapshot
@@ -250,6 +251,29 @@ def keys_in_two_partitions(key: str, folder: str, other: str, count: int) -> Fin
         advice="Two writers of another engine ran at the same time, or cross-partition-upsert.index-ttl let a key be "
         "forgotten. Reads return both rows of such a key, and a write of the key is refused: delete one of the two by "
         "a condition on key and partition.",
+    )
+
+
+def lost_rows(object: str, later: DataFile, earlier: DataFile, row: tuple[int, int] | None) -> Finding:
+    """Return the finding for a file with rows that lose to rows that were committed before.
+
+    `row`: the sequence numbers of such a row and of the one that it loses to; None: the rows cannot be read.
+    """
+    advice = "No file is damaged. Two writers of another engine ran at the same time."
+    if row is None:
+        found = f"its sequence numbers begin at {later.min_sequence_number}, and {earlier.file_name}, which was "
+        found += f"committed before it and may hold the same keys, has numbers up to {earlier.max_sequence_number}"
+        advice += " For a key in both files, reads may return the row that was committed first:"
+    else:
+        found = f"a row of it has sequence number {row[0]}, and the row of the same key in {earlier.file_name}, which "
+        found += f"was committed before it, has {row[1]}"
+        advice += " Where both files have a key, reads may return the row that was committed first:"
+    return Finding(
+        promise=Invariant.LATER_WINS,
+        object=object,
+        found=found,
+        expected="numbers above those of all rows of the same keys that were committed before",
+        advice=f"{advice} write the rows that should win again.",
     )
 
 

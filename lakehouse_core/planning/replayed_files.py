@@ -5,7 +5,7 @@ Rule: a step takes time in proportion to its changes, not to the table. Only a f
 
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -13,15 +13,25 @@ from typing import Any, TypeAlias
 
 from lakehouse_core.errors import CorruptTable
 from lakehouse_core.format.data_types import DataType
-from lakehouse_core.planning.commit_order import crossed_files
+from lakehouse_core.planning.commit_order import crossing_files
 from lakehouse_core.planning.findings import KEEP_EVIDENCE, Finding, Invariant, key_range
 from lakehouse_core.table.bucketing import is_placed
 from lakehouse_core.table.data_file import DataFile
 from lakehouse_core.table.data_layout import DataLayout
 from lakehouse_core.table.manifest import EntryKind, Identifier, ManifestEntry, file_identifier
+from lakehouse_core.table.sorted_run import KeyedFile
 
 Bucket: TypeAlias = tuple[bytes, int]
 _Key: TypeAlias = tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Crossing:
+    """A new file of a bucket, and the live files that may have keys of it with an equal or higher sequence number."""
+
+    bucket: Bucket
+    later: KeyedFile
+    earlier: tuple[KeyedFile, ...]
 
 
 class ReplayedFiles:
@@ -99,29 +109,18 @@ class ReplayedFiles:
                     advice="Rewrite the partition by an overwrite with the number of buckets that the table has now.",
                 )
 
-    def crossing_findings(self, key: str, changes: Sequence[ManifestEntry], folders: DataLayout) -> Iterator[Finding]:
-        """Check that the rows of new files win over live rows of the same keys. REQUIRES: `changes` are not applied
+    def crossings(self, changes: Sequence[ManifestEntry]) -> Iterator[Crossing]:
+        """Yield the new files whose rows may lose to live rows of the same keys. REQUIRES: `changes` are not applied
         yet.
         """
         new: defaultdict[Bucket, list[DataFile]] = defaultdict(list)
+        gone = {file_identifier(entry) for entry in changes if entry.kind is not EntryKind.ADD}
         for entry in changes:
             if entry.kind is EntryKind.ADD and entry.file.level == 0 and is_placed(entry.bucket):
                 new[entry.partition, entry.bucket].append(entry.file)
         for place, files in sorted(new.items(), key=lambda item: item[0]):
-            crossed = self._buckets[place].crossed(files, self._key_types)
-            if crossed is not None:
-                earlier, later = crossed
-                yield Finding(
-                    promise=Invariant.LATER_WINS,
-                    object=f"{key}, {folders.bucket(*place)}/{later.file_name}",
-                    found=f"its sequence numbers begin at {later.min_sequence_number}, and {earlier.file_name}, which "
-                    f"was committed before it and may hold the same keys, has numbers up to "
-                    f"{earlier.max_sequence_number}",
-                    expected="numbers above those of all rows of the same keys that were committed before",
-                    advice="No file is damaged. Two writers of another engine ran at the same time. For a key in "
-                    "both files, reads may return the row that was committed first: write the rows that "
-                    "should win again.",
-                )
+            for later, earlier in self._buckets[place].crossed(files, gone, self._key_types):
+                yield Crossing(bucket=place, later=later, earlier=tuple(earlier))
 
     def _files(self, partition: bytes, bucket: int) -> Iterable[ManifestEntry]:
         return self._buckets[partition, bucket].entries.values()
@@ -174,16 +173,20 @@ class _BucketFiles:
             self._ranges[identifier] = keys
             self._levels[entry.file.level].add(keys)
 
-    def crossed(self, new: Sequence[DataFile], key_types: Sequence[DataType]) -> tuple[DataFile, DataFile] | None:
-        """Return a live file and a new file whose rows may lose to it, None if there is no such pair."""
+    def crossed(
+        self, new: Sequence[DataFile], gone: Container[Identifier], key_types: Sequence[DataType]
+    ) -> list[tuple[KeyedFile, list[KeyedFile]]]:
+        """Return the new files whose rows may lose to those of live files, but for those that are `gone` then; each
+        with these files.
+        """
         if min(file.min_sequence_number for file in new) > self._highest_number:
-            return None
-        there = [entry.file for entry in self.entries.values()]
-        self._highest_number = max((file.max_sequence_number for file in there), default=-1)
+            return []
+        there = [entry.file for identifier, entry in self.entries.items() if identifier not in gone]
+        self._highest_number = max((entry.file.max_sequence_number for entry in self.entries.values()), default=-1)
         # Keys that cannot be decoded are told of when their file is looked at.
         with suppress(CorruptTable):
-            return crossed_files(there, new, key_types)
-        return None
+            return [*crossing_files(there, new, key_types)]
+        return []
 
     def remove(self, identifier: Identifier) -> None:
         entry = self.entries.pop(identifier)

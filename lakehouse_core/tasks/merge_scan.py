@@ -16,7 +16,7 @@ from lakehouse_core.data_files.memory import keep_freed_memory
 from lakehouse_core.data_files.opening import open_data_file
 from lakehouse_core.data_files.reader import DataFileReader
 from lakehouse_core.errors import CorruptTable
-from lakehouse_core.format.data_types import DataField, arrow_type
+from lakehouse_core.format.data_types import AtomicType, DataField, TypeRoot, arrow_type
 from lakehouse_core.format.deletion_vector import Positions
 from lakehouse_core.merge.chunk import LEVEL, MergeRule, merge_chunk
 from lakehouse_core.merge.compact import NOWHERE, POSITION_BITS, ROW_ADDRESS
@@ -29,11 +29,11 @@ from lakehouse_core.table.deletion_file import DeletionFile
 from lakehouse_core.table.file_columns import SEQUENCE_NUMBER, VALUE_KIND
 from lakehouse_core.table.joined_changelog import segment_of
 from lakehouse_core.table.merge_spec import MergeSpec, merge_spec
-from lakehouse_core.table.predicate import Predicate
+from lakehouse_core.table.predicate import And, Compare, Comparison, Predicate
 from lakehouse_core.table.record_expiry import RecordExpiry, expired_rows
 from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.sections import Section, oldest_first
-from lakehouse_core.table.sorted_run import SortedRun
+from lakehouse_core.table.sorted_run import Key, SortedRun
 from lakehouse_core.table.split import Split
 
 # Larger chunks exceed the processor's cache and need memory; smaller ones pay the fixed cost of a chunk more often.
@@ -243,6 +243,20 @@ class RunScan:
         else:
             levels = pa.repeat(pa.scalar(level, pa.int8()), batch.num_rows)
         return batch.append_column(LEVEL, levels)
+
+
+def key_range(low: Key, high: Key, schema: TableSchema) -> Predicate | None:
+    """Return a condition that all keys from `low` to `high` satisfy, by their first column; None if there is none."""
+    first = schema.key_fields[0]
+    if isinstance(first.type, AtomicType) and first.type.root in (TypeRoot.FLOAT, TypeRoot.DOUBLE):
+        # Keys order floating-point values in another way than conditions do.
+        return None
+    return And(
+        (
+            Compare(first.name, Comparison.GREATER_OR_EQUAL, low[0]),
+            Compare(first.name, Comparison.LESS_OR_EQUAL, high[0]),
+        )
+    )
 
 
 def _filled(batch: pa.RecordBatch, fields: Sequence[DataField]) -> pa.RecordBatch:

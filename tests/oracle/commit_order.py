@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from lakehouse_core.format.data_types import DataType
-from lakehouse_core.planning.commit_order import crossed_files
+from lakehouse_core.planning.commit_order import crossing_files
 from lakehouse_core.table.data_file import DataFile
 
 
@@ -15,7 +15,7 @@ def shifts_by_pairs(
     earlier, shifts = list(arrived), []
     for part in parts:
         shift = 0
-        if crossed_files(earlier, part, key_types) is not None:
+        if any(crossing_files(earlier, part, key_types)):
             shift = max(file.max_sequence_number for file in earlier) + 1
             shift -= min(file.min_sequence_number for file in part)
         shifts.append(shift)

@@ -10,6 +10,7 @@ from typing import Final
 CAMPAIGNS: Final = {
     "calls": "tests.search.calls",
     "disk": "tests.model.disk_faults",
+    "crossings": "tests.search.crossings",
     "damage": "tests.search.damage",
     "interchange": "tests.search.interchange",
     "laws": "tests.search.laws",

@@ -4,6 +4,7 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from lakehouse_core.execution.verify.commit_order import check_commit_order
 from lakehouse_core.execution.verify.inspection import Inspection, Rooted
 from lakehouse_core.execution.verify.key_buckets import check_key_buckets
 from lakehouse_core.execution.verify.moved_keys import check_moved_keys
@@ -168,14 +169,15 @@ class _BranchCheck:
     def _step(self, rooted: Rooted, live: ReplayedFiles, changes: Sequence[ManifestEntry], *, is_first: bool) -> None:
         """Apply the delta of `rooted` to `live`, then check the added files; for the first snapshot, all files."""
         key = rooted.root.key
-        if self._order_decides and rooted.snapshot.commit_kind is CommitKind.APPEND:
-            self._inspection.report(live.crossing_findings(key, changes, self._folders), key)
+        adds_rows = rooted.snapshot.commit_kind is CommitKind.APPEND
+        crossings = [*live.crossings(changes)] if self._order_decides and adds_rows else ()
         self._inspection.report(live.apply(key, changes), key)
         # A file that a delta deletes may be missing, unless an earlier snapshot needs it.
         new = live.entries.keys() if is_first else map(file_identifier, changes)
         files = [live.entries[identifier] for identifier in new if identifier in live.entries]
         touched = _buckets(files if is_first else changes)
         self._look_at(rooted, files, FileKind.DATA)
+        check_commit_order(self._inspection, rooted, crossings, self._branch.schemas, self._branch.schema)
         self._inspection.report(live.bucket_findings(key, touched, self._folders), key)
         self._indexes(rooted, live)
         changelog_rows = None

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from lakehouse_core.data_files.deletion_vectors import read_vectors
 from lakehouse_core.data_files.file_index import check_indexes
@@ -44,7 +44,7 @@ T = TypeVar("T")
 # At most three lists of each are remembered until the root is checked.
 _ROOTS_AHEAD = 16
 # The errors of reading bytes that are damaged, or that no engine writes.
-_UNREADABLE = (CorruptTable, UnsupportedFeature, InvalidRequest, NotFound)
+UNREADABLE: Final = (CorruptTable, UnsupportedFeature, InvalidRequest, NotFound)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,7 +134,7 @@ class Inspection:
             unread: dict[str, int] = {}
             for one, named in lists if self.store.requests_at_once > 1 else ():
                 # What cannot be read is reported when it is checked.
-                with suppress(*_UNREADABLE):
+                with suppress(*UNREADABLE):
                     for each in self._manifests.listed(named.name, named.size, one.checksums.get(named.name)):
                         if each not in self._tallies:
                             unread[each.file_name] = each.file_size
@@ -150,7 +150,7 @@ class Inspection:
         """Return the result of `read`; if it fails, report why and return None."""
         try:
             return read()
-        except _UNREADABLE as error:
+        except UNREADABLE as error:
             self.report([unreadable(promise, object, error)], root_key)
             return None
 
@@ -221,7 +221,7 @@ class Inspection:
             return ()
         try:
             return self._manifests.listed_index_files(name, rooted.checksums.get(name))
-        except _UNREADABLE:
+        except UNREADABLE:
             return ()
 
     def vectors(

@@ -8,7 +8,7 @@ Source: docs/semantics/changelog.md#full-compaction, docs/semantics/changelog.md
 from dataclasses import replace
 
 from lakehouse_core.options import ChangelogProducer, MergeEngine, TableOptions
-from lakehouse_core.planning.commit_order import crossed_files
+from lakehouse_core.planning.commit_order import crossing_files
 from lakehouse_core.planning.compaction.plan import ChangelogMode, CompactionPlan, Merge, Step, Upgrade
 from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.sections import sections
@@ -39,7 +39,7 @@ def with_changelog_steps(
         elif step.file.level == 0:
             (keyed,) = keyed_files([step.file], key_types)
             above = [file for run in plan.older for file in run.data_files]
-            is_newest = crossed_files(above, [step.file], key_types) is None
+            is_newest = not any(crossing_files(above, [step.file], key_types))
             is_top = plan.output_level == top_level
             steps.append(
                 _from_level_0(keyed, options, is_newest=is_newest, is_top=is_top, emits_changelog=emits_changelog)

@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from lakehouse_core.format.data_types import AtomicType, TypeRoot
 from lakehouse_core.format.rows import Rows
 from lakehouse_core.merge.chunk import LEVEL, MergeRule
 from lakehouse_core.merge.compact import (
@@ -24,12 +23,12 @@ from lakehouse_core.options import MergeEngine
 from lakehouse_core.planning.compaction.plan import ChangelogMode, CompactionPlan
 from lakehouse_core.table.file_columns import SEQUENCE_NUMBER, VALUE_KIND
 from lakehouse_core.table.merge_spec import merge_spec
-from lakehouse_core.table.predicate import And, Compare, Comparison, Predicate
+from lakehouse_core.table.predicate import Predicate
 from lakehouse_core.table.record_expiry import RecordExpiry
 from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.sections import Section, oldest_first
 from lakehouse_core.table.sorted_run import SortedRun
-from lakehouse_core.tasks.merge_scan import BucketFiles, RunScan, chunks_of
+from lakehouse_core.tasks.merge_scan import BucketFiles, RunScan, chunks_of, key_range
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +78,8 @@ class ChangelogMerge:
             # would appear twice.
             outside = replace(inside, keeps_expired=True)
         else:
-            inside, outside = self._scan(), self._scan(_key_range(section, self.schema))
+            low, high = min(run.min_key for run in section), max(run.max_key for run in section)
+            inside, outside = self._scan(), self._scan(key_range(low, high, self.schema))
         if not self._needs_values(runs, looked_up, is_decided=is_decided):
             # With the engine first-row, an expired record is still the first row while its file exists.
             outside = replace(outside, read_only=frozenset(rule.spec.key_columns), expiry=None)
@@ -154,16 +154,3 @@ class ChangelogMerge:
             level=LEVEL if self.schema.table_options.needs_lookup else None,
             drops_deletes=self.plan.drops_deletes,
         )
-
-
-def _key_range(section: Section, schema: TableSchema) -> Predicate | None:
-    """Return a condition that all keys of the section satisfy, by their first column."""
-    first = schema.key_fields[0]
-    if isinstance(first.type, AtomicType) and first.type.root in (TypeRoot.FLOAT, TypeRoot.DOUBLE):
-        # Keys order floating-point values in another way than conditions do.
-        return None
-    low = min(run.min_key for run in section)[0]
-    high = max(run.max_key for run in section)[0]
-    return And(
-        (Compare(first.name, Comparison.GREATER_OR_EQUAL, low), Compare(first.name, Comparison.LESS_OR_EQUAL, high))
-    )

@@ -14,6 +14,7 @@ from lakehouse_core.catalog.catalog import Catalog
 from lakehouse_core.clock import VirtualClock
 from lakehouse_core.execution.commit.order import CommitOrder
 from lakehouse_core.execution.commit.waiting.turn import CommitTurn
+from lakehouse_core.execution.verify.verify import verify
 from lakehouse_core.storage import (
     Call,
     Fault,
@@ -23,7 +24,8 @@ from lakehouse_core.storage import (
     ObjectStore,
     ProcessDied,
 )
-from lakehouse_core.table.commit_message import CommitMessage
+from lakehouse_core.table.commit_message import Append, CommitMessage
+from tests.execution.small_table import SmallTable
 
 Rows = Sequence[Mapping[str, Any]]
 
@@ -356,8 +358,86 @@ def test_verify_names_the_file_of_another_engine_whose_rows_lose_to_earlier_ones
     assert [finding.object for finding in findings] == [f"snapshot/snapshot-2, bucket-0/{file.file_name}"] * count
     for finding in findings:
         assert str(finding).startswith("I9 ")
-        assert "begin at 0" in finding.found
-        assert "has numbers up to 1" in finding.found
+        assert "a row of it has sequence number 0, and the row of the same key in" in finding.found
+        assert finding.found.endswith("which was committed before it, has 1")
+
+
+OTHERS = {
+    "keys between those of the other": (False, {}),
+    "keys between those of a compacted file": (True, {}),
+    "keys between those of a compacted file, vectors": (True, VECTORS),
+    "keys between those of a compacted file, avro": (True, {"file.format": "avro"}),
+}
+
+
+@pytest.mark.parametrize("lost", [False, True], ids=["others", "same"])
+@pytest.mark.parametrize(("compacts", "options"), OTHERS.values(), ids=OTHERS)
+def test_verify_looks_at_the_rows_where_ranges_of_keys_and_numbers_cross(
+    compacts: bool, options: dict[str, str], lost: bool
+) -> None:
+    place = Place({"write-only": "true", **options})
+    place.table.write([{"k": 1, "v": "first"}])
+    staged = place.stage("a", (5, "late"))
+    as_others_commit(place, place.stage("b", (9, "soon"), (5 if lost else 6, "soon")))
+    if compacts:
+        place.table.compact(full=True)
+    as_others_commit(place, staged)
+
+    promises = [str(finding.promise) for finding in place.table.verify().findings]
+    assert promises == ["I9"] * lost
+
+
+def test_a_row_that_a_deletion_vector_marks_wins_over_nothing() -> None:
+    place = Place({"write-only": "true", **VECTORS})
+    staged = place.stage("a", (1, "late"))
+    place.table.write([{"k": key, "v": "soon"} for key in (1, 2, 3)])
+    place.table.compact(full=True)
+    place.table.write([{"k": 1, "v": "gone", "op": "-D"}], rowkind_column="op")
+    place.table.compact()
+    as_others_commit(place, staged)
+    place.table.compact()
+
+    assert place.rows() == [(1, "late"), (2, "soon"), (3, "soon")]
+    assert place.table.verify().findings == ()
+
+
+def test_numbers_that_are_not_those_of_the_rows_are_damage_where_they_decide() -> None:
+    place = Place({"write-only": "true"})
+    place.table.write([{"k": 1, "v": "first"}, {"k": 2, "v": "first"}])
+    staged = place.stage("a", (2, "late"))
+    (message,) = staged.messages
+    (file,) = message.new_files
+    wrong = replace(file, min_sequence_number=0, max_sequence_number=0)
+    place.table.commit(replace(staged, messages=(replace(message, new_files=(wrong,)),)))
+
+    (finding,) = place.table.verify().findings
+    assert (str(finding.promise), finding.object) == ("I11", f"bucket-0/{file.file_name}")
+    assert "it has sequence numbers 2 to 2, and its manifest entry records 0 to 0" in finding.found
+
+
+def test_where_rows_are_damaged_verify_names_their_file_and_guesses_nothing() -> None:
+    place = Place({"write-only": "true"})
+    staged = place.stage("a", (1, "late"))
+    soon = place.stage("b", (1, "soon"))
+    place.table.commit(soon)
+    as_others_commit(place, staged)
+    (file,) = soon.messages[0].new_files
+    key = f"db.db/t/bucket-0/{file.file_name}"
+    place.store.write(key, bytes(reversed(place.store.read(key))))
+
+    (finding,) = place.table.verify().findings
+    assert (str(finding.promise), finding.object) == ("I11", f"bucket-0/{file.file_name}")
+
+
+def test_where_the_rows_cannot_be_read_here_verify_says_that_some_may_lose() -> None:
+    table = SmallTable()
+    later = table.data_file({1: "late"})
+    table.write({1: "soon"})
+    table.commit([table.message("d", 0, new_files=(later,))], Append())
+
+    (finding,) = verify(table.context)
+    assert str(finding.promise) == "I9"
+    assert "may hold the same keys, has numbers up to" in finding.found
 
 
 @pytest.mark.parametrize("options", [TABLES["lookup"], TABLES["lookup, vectors"]], ids=["lookup", "vectors"])
