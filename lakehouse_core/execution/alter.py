@@ -12,6 +12,7 @@ from typing import get_args
 
 from lakehouse_core.errors import CommitConflict, InvalidRequest, LakehouseError, shown
 from lakehouse_core.execution.commit.loop import make_snapshot
+from lakehouse_core.execution.commit.own_commit import own_commit
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.execution.read.waiting import waiting_row_count, waiting_row_count_at
 from lakehouse_core.metadata.roots import branch_names
@@ -21,11 +22,9 @@ from lakehouse_core.planning.alter.schema_change import SchemaChange
 from lakehouse_core.planning.commit.steps import CompactStep
 from lakehouse_core.retry import ALTER
 from lakehouse_core.table.bucketing import may_wait
-from lakehouse_core.table.commit_message import BATCH_IDENTIFIER, Append
 from lakehouse_core.table.data_layout import moved_places
 from lakehouse_core.table.partition_time import skipped_by_compaction
 from lakehouse_core.table.schema import TableSchema
-from lakehouse_core.table.staged_commit import StagedCommit
 from lakehouse_core.table.waiting_files import waiting_rows
 
 
@@ -106,7 +105,7 @@ def _announced(table: TableContext, old: TableSchema, bucket: str) -> TableSchem
         look = table.look()
         make_snapshot(
             table,
-            CompactStep(staged=_nothing_staged(table, announced), messages=(), skips_empty=False),
+            CompactStep(staged=own_commit(table, announced.id), messages=(), skips_empty=False),
             table.schemas.latest(look),
             look,
             before_publish=lambda previous: _check_waiting(waiting_row_count_at(table, previous), old),
@@ -115,17 +114,6 @@ def _announced(table: TableContext, old: TableSchema, bucket: str) -> TableSchem
         _withdraw(table)
         raise
     return announced
-
-
-def _nothing_staged(table: TableContext, schema: TableSchema) -> StagedCommit:
-    return StagedCommit(
-        table=table.name,
-        commit_user=table.clock.uuid(),
-        commit_identifier=BATCH_IDENTIFIER,
-        mode=Append(),
-        messages=(),
-        schema_id=schema.id,
-    )
 
 
 def _withdraw(table: TableContext) -> None:

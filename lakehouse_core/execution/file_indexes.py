@@ -13,6 +13,7 @@ from typing import Final
 from lakehouse_core.errors import CommitConflict, CorruptTable, LakehouseError, NotFound
 from lakehouse_core.execution.commit.loop import commit_or_discard
 from lakehouse_core.execution.commit.outcome import CommitResult
+from lakehouse_core.execution.commit.own_commit import own_commit
 from lakehouse_core.execution.commit.staged_files import discard
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.format.binary_row import deserialize_row
@@ -23,13 +24,12 @@ from lakehouse_core.planning.read.packing import pack
 from lakehouse_core.progress import Watch
 from lakehouse_core.retry import Retry
 from lakehouse_core.storage.outcomes import named_by_nobody
-from lakehouse_core.table.commit_message import Append, CommitMessage
+from lakehouse_core.table.commit_message import CommitMessage
 from lakehouse_core.table.data_layout import DataLayout
 from lakehouse_core.table.manifest import ManifestEntry
 from lakehouse_core.table.predicate import Predicate, holds
 from lakehouse_core.table.schema import TableSchema, read_supported, write_supported
 from lakehouse_core.table.snapshot import Snapshot
-from lakehouse_core.table.staged_commit import StagedCommit
 from lakehouse_core.tasks.file_indexes import FileIndexTask, indexes_from, run_file_indexes
 
 # The files of a commit are tried, and those that others changed three times more.
@@ -204,16 +204,13 @@ def _committed(
     if not changed or plan.snapshot is None:
         return result, frozenset(), None
     messages = _messages(changed)
-    staged = StagedCommit(
-        table=table.name or table.store.uri(""),
-        commit_user=result.commit_user,
-        commit_identifier=identifier,
-        mode=Append(),
-        messages=tuple(messages),
-        schema_id=result.schema.id,
-        base_snapshot_id=plan.snapshot.id,
-        base_time_millis=plan.snapshot.time_millis,
-        properties=dict(properties),
+    staged = own_commit(
+        table,
+        result.schema.id,
+        messages,
+        base=plan.snapshot,
+        identity=(result.commit_user, identifier),
+        properties=properties,
     )
     try:
         made = commit_or_discard(table, staged, named_by="rewrite_file_index")

@@ -15,6 +15,7 @@ from lakehouse_core.errors import CommitConflict, CorruptTable, InvalidRequest, 
 from lakehouse_core.execution.alter import alter
 from lakehouse_core.execution.commit.loop import commit_or_discard
 from lakehouse_core.execution.commit.outcome import CommitResult
+from lakehouse_core.execution.commit.own_commit import own_commit
 from lakehouse_core.execution.commit.staged_files import discard
 from lakehouse_core.execution.compaction.compact import compact
 from lakehouse_core.execution.compaction.scope import RequestedBuckets
@@ -32,13 +33,12 @@ from lakehouse_core.retry import Retry
 from lakehouse_core.storage.outcomes import begun, named_by_nobody
 from lakehouse_core.table.bucketing import Dynamic, Fixed, Postpone, Unaware, total_buckets
 from lakehouse_core.table.commit_json import messages_from_json
-from lakehouse_core.table.commit_message import Append, CommitMessage
+from lakehouse_core.table.commit_message import CommitMessage
 from lakehouse_core.table.data_layout import DataLayout
 from lakehouse_core.table.deletion_file import DeletionFile
 from lakehouse_core.table.predicate import Or, Predicate, holds
 from lakehouse_core.table.schema import TableSchema, read_supported, write_supported
 from lakehouse_core.table.snapshot import RESCALED_TO, Snapshot
-from lakehouse_core.table.staged_commit import StagedCommit
 from lakehouse_core.tasks.rescale import RescaleTask, run_rescale
 
 # Each commit is tried, and three times more if others change its partitions.
@@ -215,15 +215,12 @@ def _committed(
     properties: Mapping[str, str],
 ) -> CommitResult:
     schema = result.schema
-    staged = StagedCommit(
-        table=table.name or table.store.uri(""),
-        commit_user=result.commit_user,
-        commit_identifier=identifier,
-        mode=Append(),
-        messages=tuple(_rewritten(table, schema, snapshot, planned)),
-        schema_id=schema.id,
-        base_snapshot_id=snapshot.id,
-        base_time_millis=snapshot.time_millis,
+    staged = own_commit(
+        table,
+        schema.id,
+        _rewritten(table, schema, snapshot, planned),
+        base=snapshot,
+        identity=(result.commit_user, identifier),
         properties={**properties, RESCALED_TO: str(result.count)},
     )
     reads = ReadScope(

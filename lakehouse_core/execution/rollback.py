@@ -11,6 +11,7 @@ from typing import assert_never
 from lakehouse_core.errors import CorruptTable, InvalidRequest, NotFound, shown
 from lakehouse_core.execution.commit.loop import make_snapshot
 from lakehouse_core.execution.commit.outcome import AlreadyCommitted, Committed, NothingToCommit
+from lakehouse_core.execution.commit.own_commit import own_commit
 from lakehouse_core.execution.commit.state import StepReader
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.execution.expiry.holding import held_for_rollback
@@ -19,10 +20,8 @@ from lakehouse_core.planning.commit.checks import check_properties
 from lakehouse_core.planning.commit.file_changes import FileChanges
 from lakehouse_core.planning.commit.steps import RestoreStep, plan_step
 from lakehouse_core.planning.read.read_point import ReadPoint
-from lakehouse_core.table.commit_message import BATCH_IDENTIFIER, Append
 from lakehouse_core.table.schema import TableSchema, write_supported
 from lakehouse_core.table.snapshot import ROLLED_BACK_TO, Snapshot
-from lakehouse_core.table.staged_commit import StagedCommit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,17 +60,8 @@ def roll_back(
         raise InvalidRequest(
             f"{shown(point)}: it leaves out some files of a state. Give a point that names a snapshot."
         )
-    staged = StagedCommit(
-        table=table.name,
-        commit_user=table.clock.uuid(),
-        commit_identifier=BATCH_IDENTIFIER,
-        mode=Append(),
-        messages=(),
-        schema_id=schema.id,
-        base_snapshot_id=latest.id,
-        base_time_millis=latest.time_millis,
-        properties={**(properties or {}), ROLLED_BACK_TO: str(state.snapshot.id)},
-    )
+    rolled_back = {**(properties or {}), ROLLED_BACK_TO: str(state.snapshot.id)}
+    staged = own_commit(table, schema.id, base=latest, properties=rolled_back)
     step = RestoreStep(staged=staged, target=state.snapshot)
     if dry_run:
         return _planned(table, step, latest, schema)

@@ -24,6 +24,7 @@ from lakehouse_core.execution.branches.descent import check_continues, removed_b
 from lakehouse_core.execution.branches.forwarding import Forwarding, begin_forwarding, end_forwarding
 from lakehouse_core.execution.commit.loop import make_snapshot
 from lakehouse_core.execution.commit.outcome import Committed
+from lakehouse_core.execution.commit.own_commit import own_commit
 from lakehouse_core.execution.commit.state import StepReader
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.execution.expiry.expire import check_understood
@@ -34,10 +35,8 @@ from lakehouse_core.planning.commit.steps import RestoreStep, plan_step
 from lakehouse_core.retry import Retry
 from lakehouse_core.storage.outcomes import begun, replaced
 from lakehouse_core.table.branch_base import identity_of, serialize_base
-from lakehouse_core.table.commit_message import BATCH_IDENTIFIER, Append
 from lakehouse_core.table.schema import TableSchema, write_supported
 from lakehouse_core.table.snapshot import FORWARDED_FROM, RETURNS_FILES, Snapshot
-from lakehouse_core.table.staged_commit import StagedCommit
 
 _RACES: Final = Retry()
 _AGAIN: Final = "Call fast_forward again, which finds out and completes it, before the branch is deleted or renamed."
@@ -156,15 +155,10 @@ def _step(
     skips_empty: bool = True,
 ) -> RestoreStep:
     came_from = f"{source.id} {source.delta_manifest_list} {branch.layout.branch}"
-    staged = StagedCommit(
-        table=table.name,
-        commit_user=table.clock.uuid(),
-        commit_identifier=BATCH_IDENTIFIER,
-        mode=Append(),
-        messages=(),
-        schema_id=schema_id,
-        base_snapshot_id=None if latest is None else latest.id,
-        base_time_millis=None if latest is None else latest.time_millis,
+    staged = own_commit(
+        table,
+        schema_id,
+        base=latest,
         properties={**properties, FORWARDED_FROM: came_from},
         watermark=source.watermark,
     )

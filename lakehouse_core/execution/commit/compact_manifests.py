@@ -11,17 +11,16 @@ from typing import assert_never
 from lakehouse_core.execution.commit.loop import make_snapshot
 from lakehouse_core.execution.commit.manifest_merge import merge_full
 from lakehouse_core.execution.commit.outcome import AlreadyCommitted, Committed, NothingToCommit
+from lakehouse_core.execution.commit.own_commit import own_commit
 from lakehouse_core.execution.commit.snapshot_files import manifest_writer
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.options import WriteKind
 from lakehouse_core.planning.commit.checks import check_properties
 from lakehouse_core.planning.commit.steps import RewriteManifestsStep
 from lakehouse_core.storage import MemoryStore
-from lakehouse_core.table.commit_message import BATCH_IDENTIFIER, Append
 from lakehouse_core.table.manifest import ManifestFile
 from lakehouse_core.table.schema import TableSchema, write_supported
 from lakehouse_core.table.snapshot import Snapshot
-from lakehouse_core.table.staged_commit import StagedCommit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,15 +61,7 @@ def compact_manifests(
     write_supported(schema, kind=WriteKind.MAINTENANCE)
     if dry_run:
         return _dry_run(table, schema)
-    staged = StagedCommit(
-        table=table.name,
-        commit_user=table.clock.uuid(),
-        commit_identifier=BATCH_IDENTIFIER,
-        mode=Append(),
-        messages=(),
-        schema_id=schema.id,
-        properties=properties or {},
-    )
+    staged = own_commit(table, schema.id, properties=properties)
     outcome = make_snapshot(table, RewriteManifestsStep(staged=staged), schema, look)
     match outcome:
         case Committed(previous=previous, manifests_before=before, manifests=merged, attempts=attempts):

@@ -10,6 +10,7 @@ from typing import Final, TypeAlias
 from lakehouse_core.errors import CorruptTable, NotFound
 from lakehouse_core.execution.commit.loop import commit_or_discard
 from lakehouse_core.execution.commit.outcome import CommitResult
+from lakehouse_core.execution.commit.own_commit import own_commit
 from lakehouse_core.execution.commit.staged_files import discard
 from lakehouse_core.execution.compaction.deletion_vectors import without_vectors
 from lakehouse_core.execution.compaction.moves import (
@@ -37,7 +38,7 @@ from lakehouse_core.planning.read.packing import pack
 from lakehouse_core.planning.readable import deletion_files
 from lakehouse_core.progress import NOBODY, Watch
 from lakehouse_core.storage.outcomes import named_by_nobody
-from lakehouse_core.table.commit_message import BATCH_IDENTIFIER, Append, CommitMessage
+from lakehouse_core.table.commit_message import BATCH_IDENTIFIER, CommitMessage
 from lakehouse_core.table.data_layout import DataLayout
 from lakehouse_core.table.deletion_file import DeletionFile
 from lakehouse_core.table.layout import INDEX_FOLDER
@@ -113,20 +114,12 @@ def compact(
     else:
         messages, conflicts = _rewrite(table, base, buckets, watch=watch)
     watch.at("committing the compaction")
-    commit_user, commit_identifier = identity or (f"compaction-{table.clock.uuid()}", BATCH_IDENTIFIER)
-    staged = StagedCommit(
-        table=table.name or table.store.uri(""),
-        commit_user=commit_user,
-        commit_identifier=commit_identifier,
-        mode=Append(),
-        messages=messages,
-        schema_id=base.schema.id,
-        base_snapshot_id=base.snapshot.id,
-        base_time_millis=base.snapshot.time_millis,
-        properties=dict(properties or {}),
-    )
+    identity = identity or (f"compaction-{table.clock.uuid()}", BATCH_IDENTIFIER)
+    staged = own_commit(table, base.schema.id, messages, base=base.snapshot, identity=identity, properties=properties)
     made = _commit(table, staged, numbered_above=base.highest_numbers if moves else None)
-    return replace(planned, commit_user=commit_user, commit=replace(made, conflicts=(*conflicts, *made.conflicts)))
+    return replace(
+        planned, commit_user=staged.commit_user, commit=replace(made, conflicts=(*conflicts, *made.conflicts))
+    )
 
 
 def _moved(

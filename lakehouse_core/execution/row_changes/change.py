@@ -17,6 +17,7 @@ from lakehouse_core.data_files.deletion_vector_writer import IndexFolder, change
 from lakehouse_core.errors import CommitConflict, CorruptTable, NotFound
 from lakehouse_core.execution.commit.loop import commit_or_discard
 from lakehouse_core.execution.commit.outcome import CommitResult
+from lakehouse_core.execution.commit.own_commit import own_commit
 from lakehouse_core.execution.commit.staged_files import discard
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.execution.row_changes.change_base import ChangeBase, FixedAt, change_base
@@ -31,7 +32,7 @@ from lakehouse_core.progress import Watch
 from lakehouse_core.retry import Retry
 from lakehouse_core.storage.outcomes import named_by_nobody
 from lakehouse_core.table.bucketing import has_buckets, has_hash_index
-from lakehouse_core.table.commit_message import BATCH_IDENTIFIER, Append, CommitMessage
+from lakehouse_core.table.commit_message import CommitMessage
 from lakehouse_core.table.data_layout import DataLayout
 from lakehouse_core.table.layout import INDEX_FOLDER
 from lakehouse_core.table.manifest import DELETION_VECTORS
@@ -153,17 +154,7 @@ def committed(
     watch: Watch,
 ) -> RowChangeResult:
     """Commit the messages, if there are any. Raises CommitConflict if others changed what was read."""
-    staged = StagedCommit(
-        table=table.name or table.store.uri(""),
-        commit_user=table.clock.uuid(),
-        commit_identifier=BATCH_IDENTIFIER,
-        mode=Append(),
-        messages=tuple(messages),
-        schema_id=base.schema.id,
-        base_snapshot_id=None if base.snapshot is None else base.snapshot.id,
-        base_time_millis=None if base.snapshot is None else base.snapshot.time_millis,
-        properties=dict(properties),
-    )
+    staged = own_commit(table, base.schema.id, messages, base=base.snapshot, properties=properties)
     before = None if base.snapshot is None else base.snapshot.id
     result, compaction = CommitResult(snapshot_id_before=before), WriteCompaction()
     if staged.messages:
