@@ -39,6 +39,7 @@ __all__ = [
     "most_retries",
     "note_in_log",
     "notes_in_log",
+    "values_below",
 ]
 
 # Metadata of a result that is not a materialization: later steps of the run are executed, and no event is stored.
@@ -75,6 +76,19 @@ def forget_value(instance: dg.DagsterInstance, key: str) -> None:
         return
     with storage.connect() as connection:
         connection.execute(KeyValueStoreTable.delete().where(KeyValueStoreTable.c.key == key))
+
+
+def values_below(instance: dg.DagsterInstance, prefix: str) -> dict[str, str]:
+    """Return the values that `set_cursor_values` stored under keys with a prefix; none of storages other than Dagster's
+    own, which cannot list them.
+    """
+    storage = instance.daemon_cursor_storage
+    if not isinstance(storage, SqlRunStorage):
+        return {}
+    columns = KeyValueStoreTable.c
+    with storage.connect() as connection:
+        found = connection.execute(KeyValueStoreTable.select().where(columns.key.startswith(prefix, autoescape=True)))
+        return {row.key: row.value for row in found}
 
 
 def asset_tags(context: SubmitRunContext) -> list[dict[str, str]]:

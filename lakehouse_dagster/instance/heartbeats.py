@@ -12,9 +12,11 @@ from typing import Any
 
 import dagster as dg
 
-from lakehouse_dagster.instance.dagster_internals import forget_value
+from lakehouse_dagster.instance.dagster_internals import forget_value, values_below
 from lakehouse_dagster.instance.workers import Worker
 
+_PREFIX = "lakehouse/heartbeat/"
+_OVER = [dg.DagsterRunStatus.SUCCESS, dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED]
 INTERVAL_SECONDS = 5
 # Nine heartbeats. Run monitoring finds the run dead within one more poll, and it is executed again within two minutes.
 SILENT_SECONDS = 45
@@ -58,6 +60,24 @@ def forget_heartbeat(instance: dg.DagsterInstance, run_id: str) -> None:
         forget_value(instance, _key(run_id))
     except Exception as error:
         print(f"cannot delete the heartbeat of run {run_id}: {error}", file=sys.stderr)
+
+
+def forget_the_dead(instance: dg.DagsterInstance) -> None:
+    """Delete the heartbeats that killed workers left: of runs that are over, and of processes that are seen to be gone.
+
+    A worker that lives deletes its own, also if it stores one after this call. They stay if the database does not
+    answer.
+    """
+    try:
+        left = [key.removeprefix(_PREFIX) for key in values_below(instance, _PREFIX)]
+        over = dg.RunsFilter(run_ids=left, statuses=_OVER)
+        ended = {record.dagster_run.run_id for record in (instance.get_run_records(over) if left else ())}
+        for run_id in left:
+            beat = None if run_id in ended else read_heartbeat(instance, run_id)
+            if run_id in ended or (beat is not None and beat.worker.is_visible() and not beat.worker.is_alive()):
+                forget_value(instance, _key(run_id))
+    except Exception as error:
+        print(f"cannot delete the heartbeats of killed workers: {error}", file=sys.stderr)
 
 
 def keep_beating(instance: dg.DagsterInstance, worker: Worker) -> threading.Thread:
@@ -141,4 +161,4 @@ class Silences:
 
 
 def _key(run_id: str) -> str:
-    return f"lakehouse/heartbeat/{run_id}"
+    return f"{_PREFIX}{run_id}"

@@ -18,7 +18,14 @@ from lakehouse_dagster.instance.dagster_internals import (
     WorkerStatus,
     execution_arguments,
 )
-from lakehouse_dagster.instance.heartbeats import SILENT_SECONDS, Heartbeat, Silences, keep_beating, read_heartbeat
+from lakehouse_dagster.instance.heartbeats import (
+    SILENT_SECONDS,
+    Heartbeat,
+    Silences,
+    forget_the_dead,
+    keep_beating,
+    read_heartbeat,
+)
 from lakehouse_dagster.instance.workers import (
     Worker,
     last_lines,
@@ -48,6 +55,7 @@ class ProcessRunLauncher(dg.DefaultRunLauncher):
         assert origin is not None
         self._workers.mkdir(parents=True, exist_ok=True)
         remove_old_records(self._workers)
+        forget_the_dead(self._instance)
         self._instance.add_run_tags(run.run_id, {WORKER_TAG: socket.gethostname()})
         # -P: a stray module in the folder where the daemon was started would shadow an installed one.
         command = [origin.executable_path, "-P", "-m", "lakehouse_dagster.instance.worker"]

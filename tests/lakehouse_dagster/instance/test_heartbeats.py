@@ -9,11 +9,13 @@ from typing import Any
 
 import dagster as dg
 import pytest
+from dagster._core.code_pointer import ModuleCodePointer
+from dagster._core.origin import JobPythonOrigin, RepositoryPythonOrigin
 
 from lakehouse_dagster import ProcessRunLauncher, executed_here, write_instance_settings
 from lakehouse_dagster.instance import heartbeats, launcher, workers
 from lakehouse_dagster.instance import worker as worker_process
-from lakehouse_dagster.instance.dagster_internals import WorkerStatus
+from lakehouse_dagster.instance.dagster_internals import LaunchRunContext, WorkerStatus
 from lakehouse_dagster.instance.heartbeats import Heartbeat, Silences, read_heartbeat, store_heartbeat
 from lakehouse_dagster.instance.launcher import WORKER_TAG
 from lakehouse_dagster.instance.workers import Worker, this_process, write_record
@@ -204,6 +206,41 @@ def test_heartbeats_of_other_runs_stay_when_one_is_deleted(watched: Watched):
     heartbeats.forget_heartbeat(watched.instance, "none")
 
     assert (len(stored(watched.instance, watched.run.run_id)), stored(watched.instance, "other")) == (1, {})
+
+
+def test_what_killed_workers_left_goes_and_what_may_be_of_a_living_one_stays(watched: Watched):
+    with subprocess.Popen(["sleep", "60"]) as process:
+        ticks = workers._started_ticks(process.pid)
+        process.kill()
+    gone = {"pid": process.pid, "started_ticks": ticks}
+    over = watched.instance.create_run_for_job(job, status=dg.DagsterRunStatus.FAILURE)
+    far = ELSEWHERE["another machine"]
+    stays = {watched.run.run_id: far, "not made yet": {}, "not made yet, far": far}
+    goes = {over.run_id: far, "deleted": gone}
+    for run_id, change in {**stays, **goes}.items():
+        watched.beats(watched.worker(run_id=run_id, **change))
+    watched.instance.daemon_cursor_storage.set_cursor_values({"lakehouse/other": "stays", "another": "stays"})
+
+    heartbeats.forget_the_dead(watched.instance)
+
+    assert {run_id for run_id in {**stays, **goes} if stored(watched.instance, run_id)} == stays.keys()
+    others = watched.instance.daemon_cursor_storage.get_cursor_values({"lakehouse/other", "another"})
+    assert others == {"lakehouse/other": "stays", "another": "stays"}
+
+
+def test_the_launch_of_a_run_deletes_what_killed_workers_left(watched: Watched):
+    over = watched.instance.create_run_for_job(job, status=dg.DagsterRunStatus.FAILURE)
+    watched.beats(watched.worker(run_id=over.run_id))
+    origin = JobPythonOrigin(
+        "job",
+        # A worker that ends at once.
+        RepositoryPythonOrigin("/bin/true", ModuleCodePointer("nowhere", "job", None)),  # type: ignore[call-arg]
+    )
+    run = watched.instance.create_run_for_job(job, job_code_origin=origin)
+
+    watched.launcher.launch_run(LaunchRunContext(dagster_run=run, workspace=None))
+
+    assert stored(watched.instance, over.run_id) == {}
 
 
 @pytest.mark.parametrize(("failing", "is_stored"), [(1, True), (4, True), (5, False)])
