@@ -234,7 +234,7 @@ def test_the_launch_of_a_run_deletes_what_killed_workers_left(watched: Watched):
     origin = JobPythonOrigin(
         "job",
         # A worker that ends at once.
-        RepositoryPythonOrigin("/bin/true", ModuleCodePointer("nowhere", "job", None)),  # type: ignore[call-arg]
+        RepositoryPythonOrigin("/bin/true", ModuleCodePointer("nowhere", "job", None)),
     )
     run = watched.instance.create_run_for_job(job, job_code_origin=origin)
 
