@@ -71,14 +71,24 @@ def test_rows_that_wait_are_not_missing_and_to_move_them_is_a_new_version_for_wh
 
     ready.ingest("2013-01-01", "2013-01-02")
     before, *waiting = shown()
-    assert waiting == [True, "0 rows and 4 that wait for a compaction, the source makes 3 through 2013-01-02"]
+    makes_3 = "the source makes 3 through 2013-01-02"
+    assert waiting == [True, f"0 rows {beside(4, 0)}, {makes_3}"]
     assert ready.maintain().success
     assert check()
     after, *moved = shown()
-    assert moved == [True, "3 rows, the source makes 3 through 2013-01-02"]
+    assert moved == [True, f"3 rows, {makes_3}"]
     assert after != before
     assert ready.maintain().success
     assert shown()[0] == after
     ready.table(TABLE).overwrite([])
     ready.ingest("2013-01-03")
-    assert shown()[1:] == (False, "0 rows and 2 that wait for a compaction, the source makes 4 through 2013-01-03")
+    assert shown()[1:] == (False, f"0 rows {beside(2, 0)}, the source makes 4 through 2013-01-03")
+    ready.table(TABLE).overwrite([])
+    ready.table(TABLE).write([{"id": number, "op": "-D"} for number in range(4)], rowkind_column="op")
+    check()
+    # Four rows that are deleted are no four rows.
+    assert shown()[1:] == (False, f"0 rows {beside(0, 4)}, the source makes 4 through 2013-01-03")
+
+
+def beside(adding: int, removing: int) -> str:
+    return f"(those that wait for a compaction may add {adding} and remove {removing})"
