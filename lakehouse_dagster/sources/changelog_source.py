@@ -3,7 +3,6 @@ rows.
 """
 
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -16,6 +15,7 @@ import lakehouse_core as lc
 from lakehouse_dagster.feed import Batch
 from lakehouse_dagster.pipeline import AFTER, committed_identifier, incarnation, open_table
 from lakehouse_dagster.resources import LakehouseResource
+from lakehouse_dagster.sources.followed import check_same, followed_mark, last_rollback, undone_after
 from lakehouse_dagster.sources.row_source import Behind, Delivery, Expected, RowSource
 from lakehouse_dagster.specs import ChangesSpec
 
@@ -23,10 +23,6 @@ from lakehouse_dagster.specs import ChangesSpec
 ROWKIND = "rowkind"
 # The first part of the commit users. Stored in snapshots: never change it.
 _CHANGES = "changes"
-_FEW_SNAPSHOTS = 8
-# Of a snapshot: the delta of the followed snapshot whose changes it has, which tells that one from another with its id.
-# Stored in snapshots: never change it.
-_FOLLOWED = "lakehouse.followed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +88,10 @@ class ChangelogSource(RowSource):
             batches_to_commit=lambda table: pending_changes(followed, table, commit_user=user),
             read=read,
             rowkind_column=ROWKIND,
-            properties=lambda batch: {AFTER: str(after[batch.identifier]), **_followed(followed, batch.identifier)},
+            properties=lambda batch: {
+                AFTER: str(after[batch.identifier]),
+                **followed_mark(followed, batch.identifier),
+            },
             committed=lambda table: hold_changes(followed, table, self.key, commit_user=user),
         )
 
@@ -184,9 +183,9 @@ def unapplied(followed: lc.Table, table: lc.Table | None, *, commit_user: str) -
 
     Raises SnapshotExpired when the changes of one are expired, and not staged either; a table without any snapshot can
     begin with the `first_state` then. Raises InvalidRequest when the table that `table` followed was dropped since, or
-    rolled back to an earlier snapshot: rows of before would stay for ever.
+    rolled back to a snapshot before the changes that it has: rows of before would stay for ever.
     """
-    done = 0
+    done, undone = 0, frozenset[int]()
     if table is not None:
         others = _followed_so_far(followed.name, table)
         if others and commit_user not in others:
@@ -195,25 +194,20 @@ def unapplied(followed: lc.Table, table: lc.Table | None, *, commit_user: str) -
                 f"({commit_user}). Drop {table.name}; the next run makes it anew."
             )
         done = committed_identifier(table, commit_user) or 0
-        _check_same(followed, table, commit_user)
-        if (rollback := _last_rollback(followed, done)) is not None:
-            if done:
-                raise lc.InvalidRequest(
-                    f"{table.name}: it has the changes of {followed.name} up to snapshot {done}, and snapshot "
-                    f"{rollback.id} {_what_it_did(followed, rollback)}, which no change tells. Drop {table.name}; the "
-                    "next run makes it anew."
-                )
-            # The rows after the rollback are staged, and not yet committed.
-            if found := _staged_and_later(followed, table, done, commit_user=commit_user):
-                return found
+        check_same(followed, table, commit_user)
+        if done:
+            undone = undone_after(followed, table, done, staged=_staged(table, commit_user))
+        # The rows after the rollback are staged, and not yet committed.
+        elif last_rollback(followed, 0) and (found := _staged_and_later(followed, table, 0, commit_user=commit_user)):
+            return found
     error: lc.LakehouseError
     try:
-        return _changed_after(followed, done)
+        return [each for each in _changed_after(followed, done) if each.identifier not in undone]
     except lc.SnapshotExpired as expired:
         error = expired
     try:
         if table is not None and (found := _staged_and_later(followed, table, done, commit_user=commit_user)):
-            return found
+            return [each for each in found if each.identifier not in undone]
     except (lc.SnapshotExpired, lc.InvalidRequest) as missing:
         error = missing
     if table is None:
@@ -231,7 +225,7 @@ def first_state(followed: lc.Table, table: lc.Table | None, *, commit_user: str)
     """
     if (table is not None and table.snapshot() is not None) or (latest := followed.snapshot()) is None:
         return None
-    rollback = _last_rollback(followed, 0)
+    rollback = last_rollback(followed, 0)
     if rollback is None:
         try:
             _changed_after(followed, 0)
@@ -247,59 +241,6 @@ def first_state(followed: lc.Table, table: lc.Table | None, *, commit_user: str)
     except (lc.SnapshotExpired, lc.InvalidRequest):
         pass
     return _snapshot_batch(followed, latest.id)
-
-
-def _last_rollback(followed: lc.Table, after_id: int) -> lc.Snapshot | None:
-    """Return the newest of the existing snapshots after `after_id` that rolled the table back, or fast-forwarded it."""
-    latest = followed.snapshot()
-    if latest is None or latest.id <= after_id:
-        return None
-    found = _newest_first(followed, latest.id, after_id)
-    return next((each for each in found if each.brings_files), None)
-
-
-def _followed(followed: lc.Table, snapshot_id: int) -> dict[str, str]:
-    """Return the property that tells which snapshot was followed; none if it is expired."""
-    with suppress(lc.SnapshotExpired):
-        if (snapshot := followed.snapshot(snapshot_id)) is not None:
-            return {_FOLLOWED: snapshot.delta_manifest_list}
-    return {}
-
-
-def _check_same(followed: lc.Table, table: lc.Table, commit_user: str) -> None:
-    """Raise InvalidRequest if another snapshot has the id of the one whose changes `table` has taken last: another
-    engine rolled the followed table back, or fast-forwarded it.
-    """
-    last = next((each for each in table.committers() if each.commit_user == commit_user), None)
-    if last is None:
-        return
-    with suppress(lc.SnapshotExpired, lc.NotFound):
-        made = table.snapshot(last.snapshot_id)
-        known = None if made is None else made.properties.get(_FOLLOWED)
-        if known is None or known == _followed(followed, last.commit_identifier).get(_FOLLOWED, known):
-            return
-        raise lc.InvalidRequest(
-            f"{table.name}: it has the changes of {followed.name} up to snapshot {last.commit_identifier}, and another "
-            f"snapshot has this id now: another engine rolled {followed.name} back or fast-forwarded it, which no "
-            f"change tells. Drop {table.name}; the next run makes it anew."
-        )
-
-
-def _what_it_did(followed: lc.Table, snapshot: lc.Snapshot) -> str:
-    if snapshot.rolled_back_to is None:
-        return f"brought {followed.name} to the state of its branch {snapshot.forwarded_from}"
-    return f"rolled {followed.name} back to snapshot {snapshot.rolled_back_to}"
-
-
-def _newest_first(followed: lc.Table, latest_id: int, after_id: int) -> Iterable[lc.Snapshot]:
-    """Return the existing snapshots (after_id, latest_id]. A few are read one by one, many with all before them."""
-    if latest_id - after_id <= _FEW_SNAPSHOTS:
-        try:
-            found = (followed.snapshot(one) for one in range(latest_id, after_id, -1))
-            return [each for each in found if each is not None]
-        except lc.SnapshotExpired:
-            pass
-    return [each for each in reversed(followed.snapshots()) if each.id > after_id]
 
 
 def _staged_and_later(followed: lc.Table, table: lc.Table, done: int, *, commit_user: str) -> list[Batch]:

@@ -214,6 +214,46 @@ def test_a_table_whose_source_was_rolled_back_says_so_and_is_made_anew(ready: Re
     assert open_orders(ready) == [0, 5, 6]
 
 
+def test_a_table_whose_source_was_rolled_back_and_forward_again_goes_on(ready: ReadyLake) -> None:
+    write(ready, (0, None), (1, None), (2, None))
+    assert run(ready).success
+    ready.table("d.orders").rollback_to(1)
+    write(ready, (5, None))
+    ready.table("d.orders").rollback_to(3)
+
+    assert behind(ready).fault == ""
+    assert behind(ready).waiting == ()
+    write(ready, (6, None))
+    assert behind(ready).waiting == ("7",)
+    assert run(ready).success
+    assert open_orders(ready) == [0, 1, 2, 6]
+
+
+def test_changes_that_a_rollback_took_back_before_they_were_taken_are_left_out(ready: ReadyLake) -> None:
+    write(ready, (0, None))
+    assert run(ready).success
+    write(ready, (1, None), (2, None), (0, "yes"))
+    ready.table("d.orders").rollback_to(2)
+    write(ready, (6, None))
+
+    assert behind(ready).waiting == ("2", "6")
+    assert run(ready).success
+    assert open_orders(ready) == [0, 1, 6]
+    ready.table("d.orders").rollback_to(1)
+    assert "rolled d.orders back to snapshot 1, which no change tells" in str(behind(ready).fault)
+
+
+def test_staged_changes_that_a_rollback_took_back_are_not_committed(ready: ReadyLake) -> None:
+    write(ready, (0, None))
+    assert run(ready).success
+    write(ready, (1, None))
+    assert run(ready, commit=False).success
+    ready.table("d.orders").rollback_to(1)
+
+    assert "up to snapshot 2, and snapshot 3 rolled d.orders back to snapshot 1" in failure(run(ready))
+    assert open_orders(ready) == [0]
+
+
 def test_a_table_whose_source_was_fast_forwarded_says_so(ready: ReadyLake) -> None:
     write(ready, (0, None))
     assert run(ready).success

@@ -1,0 +1,108 @@
+"""The history of a followed table: what another table that has its changes may go on from.
+
+Rule: a rollback or a fast-forward tells no change. A table goes on only if the rows that it has are on the way.
+"""
+
+from collections.abc import Collection, Iterable
+from contextlib import suppress
+
+import lakehouse_core as lc
+
+_FEW_SNAPSHOTS = 8
+# Of a snapshot: the delta of the followed snapshot whose changes it has, which tells that one from another with its id.
+# Stored in snapshots: never change it.
+_FOLLOWED = "lakehouse.followed"
+
+
+def undone_after(followed: lc.Table, table: lc.Table, done: int, *, staged: Collection[int]) -> frozenset[int]:
+    """Return the snapshots after `done` that rollbacks took back, and the rollbacks: `table`, which has the changes up
+    to `done`, never takes theirs, and those of the others lead to the latest state.
+
+    Raises InvalidRequest if a rollback led to another state: to one before `done`, to that of a branch, or to one that
+    is expired; also if changes that were taken back are `staged`.
+    """
+    latest = followed.snapshot()
+    found: set[int] = set()
+    if latest is None or latest.id <= done:
+        return frozenset()
+    at = latest.id
+    for each in _newest_first(followed, latest.id, done):
+        if each.id > at:
+            found.add(each.id)
+        elif each.brings_files:
+            found.add(each.id)
+            at = _same_state(followed, each)
+            if at < done or any(at < number < each.id for number in staged):
+                raise lc.InvalidRequest(
+                    f"{table.name}: it has the changes of {followed.name} up to snapshot {max(done, *staged, 0)}, and "
+                    f"snapshot {each.id} {_what_it_did(followed, each)}, which no change tells. Drop {table.name}; the "
+                    "next run makes it anew."
+                )
+    return frozenset(found)
+
+
+def _same_state(followed: lc.Table, rollback: lc.Snapshot) -> int:
+    """Return the snapshot that a rollback names, if it has the same files: a tag may keep a snapshot of a history whose
+    ids another engine gave to others since. Return 0 if there is none.
+    """
+    named = rollback.rolled_back_to or ""
+    if not named.isdecimal():
+        return 0
+    try:
+        files = [{file.file_name for file in followed.files(at=lc.AtSnapshot(id))} for id in (int(named), rollback.id)]
+    except (lc.SnapshotExpired, lc.NotFound):
+        return 0
+    return int(named) if files[0] == files[1] else 0
+
+
+def last_rollback(followed: lc.Table, after_id: int) -> lc.Snapshot | None:
+    """Return the newest of the existing snapshots after `after_id` that rolled the table back, or fast-forwarded it."""
+    latest = followed.snapshot()
+    if latest is None or latest.id <= after_id:
+        return None
+    found = _newest_first(followed, latest.id, after_id)
+    return next((each for each in found if each.brings_files), None)
+
+
+def followed_mark(followed: lc.Table, snapshot_id: int) -> dict[str, str]:
+    """Return the property that tells which snapshot was followed; none if it is expired."""
+    with suppress(lc.SnapshotExpired):
+        if (snapshot := followed.snapshot(snapshot_id)) is not None:
+            return {_FOLLOWED: snapshot.delta_manifest_list}
+    return {}
+
+
+def check_same(followed: lc.Table, table: lc.Table, commit_user: str) -> None:
+    """Raise InvalidRequest if another snapshot has the id of the one whose changes `table` has taken last: another
+    engine rolled the followed table back, or fast-forwarded it.
+    """
+    last = next((each for each in table.committers() if each.commit_user == commit_user), None)
+    if last is None:
+        return
+    with suppress(lc.SnapshotExpired, lc.NotFound):
+        made = table.snapshot(last.snapshot_id)
+        known = None if made is None else made.properties.get(_FOLLOWED)
+        if known is None or known == followed_mark(followed, last.commit_identifier).get(_FOLLOWED, known):
+            return
+        raise lc.InvalidRequest(
+            f"{table.name}: it has the changes of {followed.name} up to snapshot {last.commit_identifier}, and another "
+            f"snapshot has this id now: another engine rolled {followed.name} back or fast-forwarded it, which no "
+            f"change tells. Drop {table.name}; the next run makes it anew."
+        )
+
+
+def _what_it_did(followed: lc.Table, snapshot: lc.Snapshot) -> str:
+    if snapshot.rolled_back_to is None:
+        return f"brought {followed.name} to the state of its branch {snapshot.forwarded_from}"
+    return f"rolled {followed.name} back to snapshot {snapshot.rolled_back_to}"
+
+
+def _newest_first(followed: lc.Table, latest_id: int, after_id: int) -> Iterable[lc.Snapshot]:
+    """Return the existing snapshots (after_id, latest_id]. A few are read one by one, many with all before them."""
+    if latest_id - after_id <= _FEW_SNAPSHOTS:
+        try:
+            found = (followed.snapshot(one) for one in range(latest_id, after_id, -1))
+            return [each for each in found if each is not None]
+        except lc.SnapshotExpired:
+            pass
+    return [each for each in reversed(followed.snapshots()) if each.id > after_id]
