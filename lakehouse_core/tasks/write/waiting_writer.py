@@ -8,63 +8,46 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from lakehouse_core.data_files.writer import DataFileWriter, FileOutput, FileSettings
+from lakehouse_core.data_files.writer import FileOutput, FileSettings
 from lakehouse_core.merge.deduplicate import is_add
 from lakehouse_core.merge.order import KeyOrder
 from lakehouse_core.merge.record_columns import RecordColumns
 from lakehouse_core.merge.reduce import reduce
-from lakehouse_core.table.commit_message import CommitMessage
 from lakehouse_core.table.file_columns import VALUE_KIND, record_schema
 from lakehouse_core.table.merge_spec import merge_spec
 from lakehouse_core.table.schema import TableSchema, waiting_style
 from lakehouse_core.table.waiting_files import WriterId
-from lakehouse_core.tasks.write.router import BucketPath, Router
+from lakehouse_core.tasks.write.router import Router
 from lakehouse_core.tasks.write.rows import InputRows, Kinds
-from lakehouse_core.tasks.write.written_files import WrittenFiles
+from lakehouse_core.tasks.write.written_files import OpenFiles
 
 # Stored in files and manifests: rows get their numbers when they get their bucket. Never change.
 _NO_NUMBER: Final = -1
-_MOST_OPEN_FILES: Final = 256
 
 
-class WaitingWriter:
-    """Keeps one file writer for each partition; its memory holds the rows of unfinished row groups."""
+class WaitingWriter(OpenFiles):
+    """Writes rows of a table with postponed buckets: each partition has one place for them."""
 
     def __init__(self, schema: TableSchema, output: FileOutput, *, writer: WriterId) -> None:
         options = schema.table_options
         self._schema = schema
         self._records = record_schema(schema)
-        self._output = output
         self._router = Router(schema)
-        self._results = WrittenFiles(schema)
-        self._writers: dict[BucketPath, DataFileWriter] = {}
-        self._limit_bytes = options.write_buffer_bytes
         self._takes_retracts = False
-        self._kind = FileSettings(
+        kind = FileSettings(
             prefix=writer.prefix(options.data_file_prefix),
             target_bytes=options.target_file_size_bytes(has_key=True),
             target_rows=options.target_file_row_num,
             is_indexed=False,
             plain_style=waiting_style(schema),
         )
+        super().__init__(schema, output, kind)
 
     def write(self, rows: InputRows) -> None:
         records = self._records_of(rows)
         self._check_retract(records, rows.kinds)
-        for place, taken in self._router.split(rows.values.column, rows.values.num_rows):
-            self._writer(place).write(records if taken is None else records.take(pa.array(taken)))
-        self._relieve()
-
-    def finish(self) -> None:
-        for place, writer in self._writers.items():
-            self._results.add(place, writer.close())
-
-    def abort(self, error: BaseException) -> None:
-        for writer in self._writers.values():
-            writer.__exit__(type(error), error, error.__traceback__)
-
-    def messages(self) -> list[CommitMessage]:
-        return self._results.messages()
+        split = self._router.split(rows.values.column, rows.values.num_rows)
+        self.put((place, records if taken is None else records.take(pa.array(taken))) for place, taken in split)
 
     def _records_of(self, rows: InputRows) -> pa.RecordBatch:
         count = rows.values.num_rows
@@ -84,17 +67,3 @@ class WaitingWriter:
         spec = merge_spec(self._schema)
         reduce(one, order, spec, self._schema.column_names, folded=np.ones(1, dtype=bool))
         self._takes_retracts = True
-
-    def _writer(self, place: BucketPath) -> DataFileWriter:
-        if place not in self._writers:
-            self._writers[place] = DataFileWriter(self._output, place.folder, self._kind)
-        return self._writers[place]
-
-    def _relieve(self) -> None:
-        """Finish the largest files until memory and the number of open files are within their bounds."""
-        by_size = sorted(self._writers.values(), key=lambda writer: writer.pending_bytes)
-        while sum(writer.pending_bytes for writer in by_size) > self._limit_bytes:
-            by_size.pop().flush()
-        is_open = [writer for writer in self._writers.values() if writer.is_open]
-        for writer in is_open[_MOST_OPEN_FILES:]:
-            writer.finish_file()
