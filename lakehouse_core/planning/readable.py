@@ -5,7 +5,7 @@ an index marks as deleted are never read.
 Source: docs/format/manifest.md#manifest-record, docs/format/manifest.md#index-manifest-record.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from typing import Final
 
 import numpy as np
@@ -57,6 +57,11 @@ def deletion_files(indexes: Iterable[IndexManifestEntry], folders: DataLayout) -
                     "Do not compact or expire; run `lakehouse verify` and keep its report."
                 )
     return found
+
+
+def readable_files(files: Iterable[DataFile], schema_ids: Container[int]) -> list[DataFile]:
+    """Return the files in a format that is read here, and whose schema is known."""
+    return [file for file in files if file.schema_id in schema_ids and file.format in READABLE_FORMATS]
 
 
 def check_file(file: DataFile, bucket: int, *, may_wait: bool = False) -> None:

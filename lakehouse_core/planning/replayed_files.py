@@ -84,6 +84,11 @@ class ReplayedFiles:
                 )
         return findings
 
+    def by_bucket(self) -> dict[Bucket, list[DataFile]]:
+        """Return the live files of each bucket that has any, in the order of partitions and buckets."""
+        found = {place: [entry.file for entry in files.entries.values()] for place, files in self._buckets.items()}
+        return {place: found[place] for place in sorted(found) if found[place]}
+
     def row_counts(self, partition: bytes, bucket: int) -> dict[str, int]:
         """Return the rows of each live file of a bucket, by its name."""
         return {entry.file.file_name: entry.file.row_count for entry in self._files(partition, bucket)}

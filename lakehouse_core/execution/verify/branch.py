@@ -118,7 +118,7 @@ class _BranchCheck:
             self._step(rooted, live, changes, is_first=is_first)
             if self._branch.snapshots and rooted is self._branch.snapshots[-1]:
                 for check in (check_key_buckets, check_moved_keys):
-                    check(self._inspection, rooted, live.entries.values(), self._branch.schemas, self._branch.schema)
+                    check(self._inspection, rooted, live.by_bucket(), self._branch.schemas, self._branch.schema)
 
     def _base(
         self,

@@ -4,9 +4,9 @@ Rule: a key is in one bucket of its partition, which its hash index names.
 Source: docs/semantics/tables.md#dynamic-buckets.
 """
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
+from itertools import groupby
 
 import numpy as np
 
@@ -15,14 +15,14 @@ from lakehouse_core.execution.verify.inspection import Inspection, Rooted
 from lakehouse_core.format.hash_index import Hashes
 from lakehouse_core.planning.commit.hash_indexes import live_indexes
 from lakehouse_core.planning.findings import Invariant, doubled_keys, keys_without_index
-from lakehouse_core.planning.readable import READABLE_FORMATS
+from lakehouse_core.planning.readable import readable_files
+from lakehouse_core.planning.replayed_files import Bucket
 from lakehouse_core.storage.object_store import StoreReader
 from lakehouse_core.table.bucketing import has_hash_index
 from lakehouse_core.table.data_file import DataFile
 from lakehouse_core.table.data_layout import DataLayout
 from lakehouse_core.table.index_file import IndexFile
 from lakehouse_core.table.layout import INDEX_FOLDER
-from lakehouse_core.table.manifest import ManifestEntry
 from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.tasks.keys.hashes import key_hashes
 from lakehouse_core.tasks.merge_scan import BucketFiles
@@ -31,7 +31,7 @@ from lakehouse_core.tasks.merge_scan import BucketFiles
 def check_key_buckets(
     inspection: Inspection,
     rooted: Rooted,
-    live: Iterable[ManifestEntry],
+    live: Mapping[Bucket, Sequence[DataFile]],
     schemas: Mapping[int, TableSchema],
     schema: TableSchema,
 ) -> None:
@@ -40,12 +40,9 @@ def check_key_buckets(
         return
     folders, key = DataLayout(schema), rooted.root.key
     indexes = live_indexes(inspection.state_indexes(rooted))
-    files: defaultdict[bytes, defaultdict[int, list[DataFile]]] = defaultdict(lambda: defaultdict(list))
-    for entry in live:
-        files[entry.partition][entry.bucket].append(entry.file)
-    for partition, buckets in sorted(files.items()):
+    for partition, buckets in groupby(live.items(), key=lambda item: item[0][0]):
         seen: dict[int, Hashes] = {}
-        for bucket, of_bucket in sorted(buckets.items()):
+        for (_, bucket), of_bucket in buckets:
             folder = folders.bucket(partition, bucket)
             read = partial(_key_hashes, inspection.store, folder, of_bucket, schemas, schema)
             hashes = inspection.read(Invariant.NAMED_FILES, folder, read, key)
@@ -76,5 +73,4 @@ def _key_hashes(
     schemas: Mapping[int, TableSchema],
     schema: TableSchema,
 ) -> Hashes:
-    readable = (file for file in files if file.schema_id in schemas and file.format in READABLE_FORMATS)
-    return key_hashes(BucketFiles(store=store, folder=folder, schemas=schemas), readable, schema)
+    return key_hashes(BucketFiles(store=store, folder=folder, schemas=schemas), readable_files(files, schemas), schema)

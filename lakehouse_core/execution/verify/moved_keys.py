@@ -4,8 +4,8 @@ Rule: a key is in one bucket of one partition.
 Source: docs/semantics/tables.md#cross-partition-updates.
 """
 
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from functools import partial
 
@@ -14,11 +14,11 @@ import numpy as np
 from lakehouse_core.execution.verify.inspection import Inspection, Rooted
 from lakehouse_core.merge.key_digests import key_digests
 from lakehouse_core.planning.findings import Invariant, keys_in_two_partitions
-from lakehouse_core.planning.readable import READABLE_FORMATS, deletion_files
+from lakehouse_core.planning.readable import deletion_files, readable_files
+from lakehouse_core.planning.replayed_files import Bucket
 from lakehouse_core.table.bucketing import moves_keys
 from lakehouse_core.table.data_file import DataFile
 from lakehouse_core.table.data_layout import DataLayout
-from lakehouse_core.table.manifest import ManifestEntry
 from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.sections import sections
 from lakehouse_core.table.sorted_run import keyed_files
@@ -30,7 +30,7 @@ from lakehouse_core.tasks.write.keys.places import PlaceNumbers
 def check_moved_keys(
     inspection: Inspection,
     rooted: Rooted,
-    live: Iterable[ManifestEntry],
+    live: Mapping[Bucket, Sequence[DataFile]],
     schemas: Mapping[int, TableSchema],
     schema: TableSchema,
 ) -> None:
@@ -39,15 +39,12 @@ def check_moved_keys(
         return
     folders, root_key = DataLayout(schema), rooted.root.key
     deletions = deletion_files(inspection.state_indexes(rooted), folders)
-    of_buckets: defaultdict[tuple[bytes, int], list[DataFile]] = defaultdict(list)
-    for entry in live:
-        of_buckets[entry.partition, entry.bucket].append(entry.file)
     doubled: Counter[tuple[int, int]] = Counter()
     keys, places = KeyMap(), PlaceNumbers()
     try:
-        for (partition, bucket), found in sorted(of_buckets.items()):
+        for (partition, bucket), found in live.items():
             folder, place = folders.bucket(partition, bucket), places.number(partition, bucket)
-            readable = [file for file in found if file.schema_id in schemas and file.format in READABLE_FORMATS]
+            readable = readable_files(found, schemas)
             files = BucketFiles(store=inspection.store, folder=folder, schemas=schemas, deletions=deletions)
             read = partial(_compare, files, readable, schema, keys, place)
             seen = inspection.read(Invariant.NAMED_FILES, folder, read, root_key)

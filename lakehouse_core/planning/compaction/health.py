@@ -68,8 +68,7 @@ def due_compactions(buckets: Sequence[BucketHealth], schema: TableSchema) -> tup
 
 def waiting_text(row_count: int) -> str:
     """Return what is to be done about rows that wait for their buckets."""
-    rows = "1 row waits" if row_count == 1 else f"{row_count:,} rows wait"
-    return f"{rows} in bucket-postpone, and a compaction makes {'it' if row_count == 1 else 'them'} readable"
+    return f"{waiting_rows(row_count)}, and a compaction makes {'it' if row_count == 1 else 'them'} readable"
 
 
 def _stuck(row_count: int, schema: TableSchema) -> str:

@@ -110,7 +110,7 @@ def test_rows_are_read_once_a_compaction_has_moved_them(tmp_path: Path) -> None:
     assert table.lookup([{"p": "a", "k": 2}]).num_rows == 0
     assert [row["record_count"] for row in table.system("partitions").to_arrow().to_pylist()] == []
     assert waiting(table) == 5
-    assert table.health().due[0] == "compact: 5 rows wait in bucket-postpone, and a compaction makes them readable"
+    assert table.health().due[0] == "compact: 5 rows wait for their buckets, and a compaction makes them readable"
 
     report = table.compact()
 
@@ -355,7 +355,7 @@ def test_rows_of_partitions_that_compactions_skip_are_not_due(tmp_path: Path) ->
     table.alter(lc.SetOption("compaction.skip-expired-partitions", "true"))
 
     assert waiting(table) == 1
-    assert table.health().due == ("compact: 1 row waits in bucket-postpone, and a compaction makes it readable",)
+    assert table.health().due == ("compact: 1 row waits for its bucket, and a compaction makes it readable",)
     table.compact()
     assert (waiting(table), table.health().due) == (0, ())
     with pytest.raises(lc.InvalidRequest, match=r"1 row waits .*skip-expired-partitions\): drop these with"):
