@@ -57,8 +57,10 @@ def near_names(name: object, known: Iterable[object], *, most: int = 3, cutoff: 
     """
     if not isinstance(name, str):
         return ""
-    texts = list(dict.fromkeys(map(str, known)))
-    return " or ".join(difflib.get_close_matches(name[:_LONGEST_NAME], texts, n=most, cutoff=cutoff))
+    # Letters of the other case are the most frequent mistake.
+    texts = {text.casefold(): text for text in map(str, known)}
+    near = difflib.get_close_matches(name[:_LONGEST_NAME].casefold(), texts, n=most, cutoff=cutoff)
+    return " or ".join(texts[each] for each in near)
 
 
 def written_as(value: object) -> str:

@@ -282,7 +282,7 @@ CASES: dict[str, list[tuple[Call, type[lc.LakehouseError], str]]] = {
         (
             new({"a": "NUMBER"}),
             INVALID,
-            "Column 'a': 'NUMBER' is not a data type: unknown type NUMBER. Write for example",
+            "Column 'a': 'NUMBER' is not a data type: unknown type NUMBER \\(did you mean DECIMAL\\?\\)",
         ),
         (new({"a": "DECIMAL(39, 0)"}), INVALID, "the precision of DECIMAL is 39, expected 1 to 38"),
         (new({"a": "DECIMAL(2, 3)"}), INVALID, "the scale of DECIMAL is 3, expected 0 to 2"),
@@ -431,9 +431,14 @@ CASES: dict[str, list[tuple[Call, type[lc.LakehouseError], str]]] = {
         (
             lambda w: w.orders.write("rows.csv"),
             INVALID,
-            "Cannot write str: expected an object with an Arrow stream",
+            "Cannot write str: expected an object with an Arrow stream.* For a file write lc.RowFiles\\('rows.csv'\\)",
         ),
         (lambda w: w.orders.write(None), INVALID, "Cannot write NoneType"),
+        (
+            lambda w: w.orders.write([{"ID": 1}]),
+            INVALID,
+            "a column 'ID', which the table does not have. Did you mean id?",
+        ),
         (lambda w: w.orders.write([1, 2]), INVALID, "Cannot write a list whose row 0 is int"),
         (events("id", [1, 2**40]), INVALID, "Row 1, column 'id': 1099511627776 does not fit INT without loss"),
         (events("id", ["1"]), INVALID, "'id' is INT and the data has string: cast it to int32"),

@@ -6,7 +6,7 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-from lakehouse_core.api.spark_engine import spark_engine
+from lakehouse_core.api.spark_engine import spark_engine_of
 from lakehouse_core.api.verb import named, names_table
 from lakehouse_core.display import line, page
 from lakehouse_core.execution.context import TableContext
@@ -69,9 +69,11 @@ class Scan(ArrowRows):
             yield from scan_batches(self._plan, self._table)
 
     @names_table
-    def to_spark(self, session: SparkSession) -> DataFrame:
-        """Return the rows as a DataFrame. No data file is read before Spark runs it."""
-        return spark_engine(session).to_spark(self._plan)
+    def to_spark(self, session: SparkSession | None = None) -> DataFrame:
+        """Return the rows as a DataFrame, without `session` on that of the catalog. No data file is read before Spark
+        runs it.
+        """
+        return spark_engine_of(session, self._table).to_spark(self._plan)
 
     @names_table
     def count(self) -> int:
@@ -127,9 +129,10 @@ class ChangesScan(ArrowRows):
             yield from change_batches(self._plan, self._table)
 
     @names_table
-    def to_spark(self, session: SparkSession) -> DataFrame:
-        """Return the changes as a DataFrame. No data file is read before Spark runs it.
+    def to_spark(self, session: SparkSession | None = None) -> DataFrame:
+        """Return the changes as a DataFrame, without `session` on that of the catalog. No data file is read before
+        Spark runs it.
 
         Its partitions and their rows have the order of `to_batches`. A shuffle loses that order.
         """
-        return spark_engine(session).changes(self._plan)
+        return spark_engine_of(session, self._table).changes(self._plan)

@@ -10,7 +10,7 @@ from typing import Final
 from lakehouse_core.api.table import Table
 from lakehouse_core.api.table_branches import branch as branch_of
 from lakehouse_core.catalog.metastore import Metastore, TableName, TablePlace
-from lakehouse_core.catalog.names import check_part, near, split_branch_name, split_name
+from lakehouse_core.catalog.names import check_part, level_hint, near, split_branch_name, split_name
 from lakehouse_core.clock import Clock
 from lakehouse_core.errors import NotFound, shown
 from lakehouse_core.execution.context import TableContext, table_context
@@ -108,4 +108,5 @@ class CatalogContext:
 
     def no_database(self, name: str) -> NotFound:
         known = self.metastore.databases()
-        return NotFound(f"Database {shown(name)} does not exist in {self.uri}. {near(name, known)}")
+        advice = near(name, known) if known else f"It has no databases.{level_hint(self.uri)}"
+        return NotFound(f"Database {shown(name)} does not exist in {self.uri}. {advice}")

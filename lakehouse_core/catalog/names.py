@@ -117,6 +117,15 @@ def near(name: str, existing: Iterable[str]) -> str:
     return near_hint(name, known, f"There are: {listed}." if known else "There is none.")
 
 
+def level_hint(uri: str) -> str:
+    """Return advice for an address without databases that looks like a folder inside a warehouse; empty for others."""
+    above, _, last = uri.rstrip("/").rpartition("/")
+    if last.endswith(".db"):
+        return f" It looks like the folder of a database: the warehouse is {above}."
+    warehouse, _, database = above.rpartition("/")
+    return f" It looks like the folder of a table: the warehouse is {warehouse}." if database.endswith(".db") else ""
+
+
 def _unsafe(name: str) -> str | None:
     if not name or not name.strip():
         return "it is empty"

@@ -22,6 +22,7 @@ from lakehouse_core.planning.sql.tokens import SqlText, TokenCursor, is_complete
 
 _PROMPT: Final = "sql> "
 _MORE: Final = "  -> "
+_HELP: Final = "A semicolon ends a statement, as in SHOW DATABASES; USE db; SHOW TABLES; exit or Ctrl-D leaves."
 
 
 @click.command(
@@ -145,6 +146,7 @@ def _prompt(session: _Session) -> None:
     # Where it is there, the arrow keys bring back earlier lines.
     with suppress(ImportError):
         import_module("readline")
+    click.echo(f"Spark's SQL. {_HELP}", err=True)
     text = ""
     while True:
         try:
@@ -156,8 +158,13 @@ def _prompt(session: _Session) -> None:
             text = ""
             click.echo("")
             continue
-        if not text.strip() and line.strip().rstrip(";").lower() in ("exit", "quit"):
-            return
+        if not text.strip():
+            match line.strip().rstrip(";").lower():
+                case "exit" | "quit" | "\\q":
+                    return
+                case "help" | "?":
+                    click.echo(_HELP, err=True)
+                    continue
         text += line + "\n"
         if not is_complete(text):
             continue

@@ -11,6 +11,7 @@ import yaml
 
 from lakehouse_core.api.table import Table
 from lakehouse_core.catalog.catalog import Catalog
+from lakehouse_core.catalog.names import level_hint
 from lakehouse_core.cli.arguments import table_argument
 from lakehouse_core.cli.help import Verb
 from lakehouse_core.cli.many import matching
@@ -62,7 +63,7 @@ def tables(context: click.Context, *, pattern: str | None, check: bool) -> int:
     elif names:
         click.echo("\n".join(names))
     else:
-        click.echo(f"{catalog.uri} has no tables.", err=True)
+        click.echo(f"{catalog.uri} has no tables.{level_hint(catalog.uri)}", err=True)
     return 0
 
 

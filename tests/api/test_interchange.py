@@ -688,7 +688,7 @@ def test_a_frame_without_its_column_is_refused_at_once(catalog: lc.Catalog) -> N
         (np.array([1]), "Cannot write numpy.ndarray"),
         ({"id": [1]}, r"Cannot write dict: .* pyarrow\.table\(…\) makes a table"),
         ([{"id": 1}, 7], "Cannot write a list whose row 1 is int: expected .* a list of dicts"),
-        (iter([]), "Cannot write list_iterator"),
+        (iter([]), r"Cannot write list_iterator.* Call list\(…\) of it"),
     ],
 )
 def test_what_is_no_table_is_refused(catalog: lc.Catalog, data: object, message: str) -> None:

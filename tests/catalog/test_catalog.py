@@ -297,8 +297,9 @@ def test_where_spark_is_missing_it_is_told_what_to_install(catalog, monkeypatch,
     assert on_spark.scan().count() == 1
     for use in (
         lambda: on_spark.write(ROW),
-        lambda: table.scan().to_spark(None),
-        lambda: table.system("ro").to_spark(None),
+        lambda: on_spark.scan().to_spark(),
+        lambda: table.scan().to_spark("a session"),
+        lambda: table.system("ro").to_spark("a session"),
     ):
         with pytest.raises(lc.InvalidRequest, match=install):
             use()
@@ -345,6 +346,22 @@ def test_a_table_of_hives_metastore_is_maintained_and_gets_no_rows_here(catalog,
     table.compact_manifests()
     table.expire_snapshots(retain_max=1, retain_min=1)
     assert table.scan().to_arrow().to_pylist() == ROW
+
+
+@pytest.mark.parametrize(
+    "rows", [lc.Table.scan, lambda table: table.changes(after=0), lambda table: table.system("files")]
+)
+def test_without_a_session_to_spark_asks_for_one(catalog, rows):
+    with pytest.raises(lc.InvalidRequest, match=r"this catalog has no Spark session. Pass one: to_spark\(session\)"):
+        rows(made(catalog)).to_spark()
+
+
+@pytest.mark.parametrize("folder", ["lake/sales.db", "lake/sales.db/orders"])
+def test_a_folder_inside_a_warehouse_is_told_from_a_warehouse(catalog, tmp_path, folder):
+    made(catalog)
+
+    with pytest.raises(lc.NotFound, match=f"It has no databases. It looks like the folder of .* is .*{tmp_path}/lake."):
+        lc.connect(tmp_path / folder).table("sales.orders")
 
 
 @pytest.mark.parametrize("option", [{"ignore-delete": "true"}, {"changelog-producer": "input"}])

@@ -687,22 +687,23 @@ def test_a_stream_with_another_start_is_refused(options: dict[str, str], given: 
 # Processes without the package.
 
 
-def test_a_worker_without_the_package_says_so_in_one_line(tmp_path: Path) -> None:
+@pytest.mark.parametrize("package", ["lakehouse_core", "pyarrow"])
+def test_a_worker_without_a_package_says_so_in_one_line(tmp_path: Path, package: str) -> None:
     source = data_source("lakehouse", "lakehouse_core.catalog.spark_format", 2)({"path": "db.t"})
     (tmp_path / "pickled").write_bytes(cloudpickle.dumps(source))
     program = """
 import pickle, sys
-sys.modules["lakehouse_core"] = None
+sys.modules[sys.argv[2]] = None
 source = pickle.loads(open(sys.argv[1], "rb").read())
 source.schema()
 """
 
     ended = subprocess.run(
-        [sys.executable, "-c", program, str(tmp_path / "pickled")], capture_output=True, text=True, check=False
+        [sys.executable, "-c", program, str(tmp_path / "pickled"), package], capture_output=True, text=True, check=False
     )
 
     last = ended.stderr.strip().splitlines()[-1]
-    assert last.startswith(f"ImportError: the Python of Spark, {sys.executable}, has no lakehouse_core")
+    assert last.startswith(f"ImportError: the Python of Spark, {sys.executable}, has no {package}")
     assert "on a cluster install paimon-lakehouse on each worker" in last
     assert ended.stderr.count("Traceback") == 1
 

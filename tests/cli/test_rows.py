@@ -98,6 +98,7 @@ def test_a_file_that_lacks_a_column_may_be_refused(shell, orders, home):
         ("a.jsonl", '{"dt":"2013-01-01","id":NaN}\n', "a.jsonl: Row 0, column 'id'"),
         ("a.jsonl", '{"dt":"2013-01-01"}\n', "a.jsonl: The data has no column 'id', which is BIGINT NOT NULL: add it."),
         ("a.jsonl", '{"dt":"2013-01-01","id":1,"x":1}\n', "a.jsonl: The data has a column 'x'"),
+        ("a.csv", "dt;id\n2013-01-01;1\n", "separated by ';', say so (delimiter=, --delimiter)"),
         ("a.json", '[{"dt":"2013-01-01","id":1},\n 2]', "a.json: Row 1 is not a JSON object."),
         ("a.json", '[{"dt":"2013-01-01"', "a.json: Expected JSON: Expecting ',' delimiter at line 1, column 20."),
         ("a.json", '[{"id":1,"id":2}]', "a.json: An object names 'id' twice. Rename or drop one."),

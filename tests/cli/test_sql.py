@@ -89,7 +89,15 @@ def test_the_prompt_runs_a_statement_at_its_semicolon_and_goes_on_after_an_error
             return True
 
     lines = iter(
-        ["", "SELECT id", "FROM s.t WHERE id = 1;", "SELEC 1;", "USE s; SELECT 'a;b' AS x FROM t LIMIT 1;", "exit"]
+        [
+            "",
+            "SELECT id",
+            "FROM s.t WHERE id = 1;",
+            "SELEC 1;",
+            "help",
+            "USE s; SELECT 'a;b' AS x FROM t LIMIT 1;",
+            "\\q",
+        ]
     )
     prompts: list[str] = []
 
@@ -105,7 +113,8 @@ def test_the_prompt_runs_a_statement_at_its_semicolon_and_goes_on_after_an_error
     assert answer.code == 0
     assert answer.out.split() == ["id", "1", "x", "a;b"]
     assert "'SELEC' does not begin a statement" in answer.err
-    assert prompts == ["sql> ", "sql> ", "  -> ", "sql> ", "sql> ", "sql> "]
+    assert answer.err.count("A semicolon ends a statement") == 2  # at the beginning, and for `help`
+    assert prompts == ["sql> ", "sql> ", "  -> ", "sql> ", "sql> ", "sql> ", "sql> "]
 
 
 @pytest.mark.parametrize("text", ["", ";", "/* nothing */"])

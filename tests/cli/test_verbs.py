@@ -41,6 +41,12 @@ def test_an_empty_warehouse_says_so(shell, home):
     assert answer.err.endswith("/wh has no tables.\n")
 
 
+def test_the_folder_of_a_database_is_no_warehouse(shell, orders, home):
+    answer = shell("-w", str(home / "wh" / "sales.db"), "tables")
+
+    assert "/sales.db has no tables. It looks like the folder of a database: the warehouse is file:" in answer.err
+
+
 @pytest.mark.parametrize(
     "words",
     [

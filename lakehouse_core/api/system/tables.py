@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from lakehouse_core.api.record_building import file_lineage
 from lakehouse_core.api.scan import Scan
-from lakehouse_core.api.spark_engine import spark_engine
+from lakehouse_core.api.spark_engine import spark_engine_of
 from lakehouse_core.api.system.columns import FILES_WITH_LINEAGE, SYSTEM_COLUMNS
 from lakehouse_core.api.system.rows import (
     Row,
@@ -70,7 +70,7 @@ class SystemTable(ArrowRows):
         *,
         schema: Callable[[], pa.Schema],
         batches: Callable[[], Iterator[pa.RecordBatch]],
-        frame: Callable[[SparkSession], DataFrame],
+        frame: Callable[[SparkSession | None], DataFrame],
         origin: "tuple[str, SystemSource]",
     ) -> None:
         self.name = name
@@ -99,8 +99,10 @@ class SystemTable(ArrowRows):
             yield from self._batches()
 
     @names_table
-    def to_spark(self, session: SparkSession) -> DataFrame:
-        """Return the rows as a DataFrame. Metadata is read now; rows of the table are read when Spark runs it."""
+    def to_spark(self, session: SparkSession | None = None) -> DataFrame:
+        """Return the rows as a DataFrame, without `session` on that of the catalog. Metadata is read now; rows of the
+        table are read when Spark runs it.
+        """
         return self._frame(session)
 
 
@@ -135,8 +137,8 @@ def system_table(name: str, source: SystemSource) -> SystemTable:
         arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
         return pa.Table.from_arrays(arrays, schema=schema)
 
-    def frame(session: SparkSession) -> DataFrame:
-        return spark_engine(session).from_arrow(rows(), fields)
+    def frame(session: SparkSession | None) -> DataFrame:
+        return spark_engine_of(session, source.table).from_arrow(rows(), fields)
 
     return SystemTable(
         full_name,
@@ -175,8 +177,8 @@ def _of_rows(name: str, full_name: str, source: SystemSource) -> SystemTable:
             )
             yield from binlog_batches(rows, packs=found.is_increment)
 
-    def frame(session: SparkSession) -> DataFrame:
-        return spark_engine(session).binlog(scan.plan())
+    def frame(session: SparkSession | None) -> DataFrame:
+        return spark_engine_of(session, source.table).binlog(scan.plan())
 
     return SystemTable(
         full_name,

@@ -78,7 +78,9 @@ class StatementCall:
         """Return the name of a database, the default one for None."""
         if name is None:
             if self.database is None:
-                raise InvalidRequest("SQL: no database is named. Name one, or pass database= to sql().")
+                raise InvalidRequest(
+                    "SQL: no database is named. Name one, as in SHOW TABLES IN sales, or pass database= to sql()."
+                )
             return _fitting(self.database, self.catalog.databases()) or self.database
         if len(name.parts) > 1:
             raise self.sql.invalid(name.start, f"{name} has {len(name.parts)} parts, expected the name of a database")
@@ -96,7 +98,8 @@ class StatementCall:
                 known = f" Named in tables=: {', '.join(self.tables)}." if self.tables else ""
                 raise self.sql.invalid(
                     name.start,
-                    f"{shown(str(name))} names no database. Write database.table, or pass database= to sql().{known}",
+                    f"{shown(str(name))} names no database. Write database.table, pass database= to sql(), or pass "
+                    f"data by this name in tables=.{known}",
                 )
             return self.database, name.parts[0]
         if len(name.parts) > 2:

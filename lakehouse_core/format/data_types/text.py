@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from lakehouse_core.errors import InvalidRequest, UnsupportedFeature, shown
+from lakehouse_core.errors import InvalidRequest, UnsupportedFeature, near_names, shown
 from lakehouse_core.format.data_types.types import (
     MAX_DECIMAL_PRECISION,
     MAX_LENGTH,
@@ -27,6 +27,18 @@ from lakehouse_core.format.data_types.types import (
 
 # Types of newer Paimon versions, for which nothing here has an encoding.
 _FOREIGN_ROOTS: Final = frozenset({"VECTOR", "GEOMETRY", "GEOGRAPHY"})
+# What other systems call a type, for advice.
+_OTHER_NAMES: Final = {
+    "TEXT": "STRING",
+    "OBJECT": "STRING",
+    "DATETIME": "TIMESTAMP",
+    "LONG": "BIGINT",
+    "INT64": "BIGINT",
+    "INT32": "INT",
+    "NUMBER": "DECIMAL",
+    "REAL": "FLOAT",
+    "FLOAT64": "DOUBLE",
+}
 _SYNONYMS: Final = {"INTEGER": "INT", "DEC": "DECIMAL", "NUMERIC": "DECIMAL"}
 # The limit of nesting, so that hostile input cannot reach Python's recursion limit.
 # 20 levels are 63 of JSON in a schema file, one below what `strict_json` takes.
@@ -137,7 +149,7 @@ def _from_json(source: str | Mapping[str, Any], depth: int) -> DataType:
     if isinstance(source, str):
         return _SqlText(source).whole_type(depth)
     if not isinstance(source, Mapping):
-        raise InvalidRequest(f"{shown(source)} is not a data type: expected text such as INT NOT NULL, or an object.")
+        raise InvalidRequest(f"{shown(source)} is not a data type: expected SQL text such as INT NOT NULL.")
     word = source.get("type")
     if not isinstance(word, str):
         raise InvalidRequest(
@@ -275,7 +287,8 @@ class _SqlText:
                 self._accept_word("PRECISION")
                 return AtomicType(TypeRoot.DOUBLE)
         if root not in TypeRoot.__members__:
-            raise self._error(f"unknown type {root}")
+            near = _OTHER_NAMES.get(root) or near_names(root, (*TypeRoot.__members__, "STRING", "BYTES", "INTEGER"))
+            raise self._error(f"unknown type {root}{near and f' (did you mean {near}?)'}")
         return AtomicType(TypeRoot(root))
 
     def _parameters(self, count: int, defaults: tuple[int, ...], root: str) -> list[int]:

@@ -203,6 +203,8 @@ def _literal(node: Any) -> Any:
             return _bytes(node)
         case exp.Cast() if isinstance(node.this, exp.Literal) and node.this.is_string and not node.to.expressions:
             return _typed(node)
+    if isinstance(node, exp.Column):
+        raise _refused(node, "a column where a literal is expected (a text is in single quotes: 'paid')")
     raise _refused(node, f"{type(node).__name__.upper()} where a literal is expected")
 
 

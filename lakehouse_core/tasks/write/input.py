@@ -6,6 +6,7 @@ fit is refused with its row. The write task handles nulls in NOT NULL columns, d
 
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import replace
+from pathlib import PurePath
 from typing import Any, Final, TypeGuard
 
 import pyarrow as pa
@@ -69,7 +70,7 @@ def input_batches(
         )
     raise InvalidRequest(
         f"Cannot write {_told(data)}: expected an object with an Arrow stream (a scan, pyarrow, polars, DuckDB), "
-        "a pandas DataFrame, a list of dicts, or, if the catalog has a session, a Spark "
+        "a pandas DataFrame, a list of dicts, files (lc.RowFiles), or, if the catalog has a session, a Spark "
         f"DataFrame.{_next_step(data)}"
     )
 
@@ -120,9 +121,14 @@ def _class(value: object) -> str:
 
 
 def _next_step(data: object) -> str:
-    if type(data).__name__ == "LazyFrame":
-        return " Call its collect() first."
-    return " Of columns pyarrow.table(…) makes a table." if isinstance(data, Mapping) else ""
+    match data:
+        case str() | PurePath():
+            return f" For a file write lc.RowFiles({shown(str(data))})."
+        case Mapping():
+            return " One row is a list too: [row]. Of columns pyarrow.table(…) makes a table."
+        case Iterator():
+            return " Call list(…) of it, or write its rows in parts."
+    return " Call its collect() first." if type(data).__name__ == "LazyFrame" else ""
 
 
 def _is_spark_frame(data: object) -> bool:
@@ -280,6 +286,8 @@ def _check_columns(names: Sequence[str], fields: Sequence[DataField], rowkind_co
     for name in names:
         if name not in known and name != rowkind_column:
             hint = near_hint(name, known, f"Columns: {', '.join(known)}.", most=1)
+            if len(names) == 1 < len(known) and (mark := next((each for each in ";\t|" if each in name), None)):
+                hint = f"If the fields of the file are separated by {shown(mark)}, say so (delimiter=, --delimiter)."
             raise InvalidRequest(f"The data has a column {shown(name)}, which the table does not have. {hint}")
     if rowkind_column is not None and rowkind_column not in names:
         raise InvalidRequest(f"The data has no column {shown(rowkind_column)}, the column of row kinds: add it.")

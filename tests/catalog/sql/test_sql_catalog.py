@@ -135,7 +135,7 @@ def test_connecting_and_reading_make_nothing(disk: Lake) -> None:
     catalog = disk.connect()
 
     assert catalog.databases() == []
-    with pytest.raises(lc.NotFound, match=r"Database 'sales' does not exist .* There is none"):
+    with pytest.raises(lc.NotFound, match=r"Database 'sales' does not exist .* It has no databases"):
         catalog.table("sales.orders")
     assert not disk.names.exists()
 

@@ -4,12 +4,14 @@ Rule: they refer to no module of this package but by its name. So a Python that 
 them, and says in one line what is missing.
 """
 
+# Annotations stay text: else the classes would need pyarrow before they can say that it is missing.
+from __future__ import annotations
+
 import importlib
 import sys
 from collections.abc import Callable, Iterator
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-import pyarrow as pa
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceArrowWriter,
@@ -20,6 +22,9 @@ from pyspark.sql.datasource import (
     WriterCommitMessage,
 )
 from pyspark.sql.types import StructType
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _MISSING: Final = (
     "the Python of Spark, {}, has no {}. On one machine set PYSPARK_PYTHON to the Python of the driver before the "
