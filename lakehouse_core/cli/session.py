@@ -94,7 +94,7 @@ def _address(
 def _missing(address: CatalogAddress) -> NotFound:
     return NotFound(
         f"Warehouse {address.location.root} does not exist. Check -w and LAKEHOUSE_WAREHOUSE; create makes it with "
-        "its first table."
+        "its first table, and so does CREATE DATABASE in sql."
     )
 
 

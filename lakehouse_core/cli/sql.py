@@ -59,22 +59,33 @@ def sql(
     """
     if text is not None and file is not None:
         raise InvalidRequest("TEXT and -f are both given, expected one of them. Leave one out.")
+    script = _script(text, file)
     session = _Session(
         context,
-        open_catalog(context),
+        open_catalog(context, may_be_new=script is None or _creates(script)),
         database=database,
         parameters=_parameters(parameters),
         limit=limit,
         output=output,
     )
-    if file is not None:
-        session.run_all(_read(file))
-    elif text is not None and text != "-":
-        session.run_all(text)
-    elif text == "-" or not sys.stdin.isatty():
-        session.run_all(sys.stdin.read())
-    else:
+    if script is None:
         _prompt(session)
+    else:
+        session.run_all(script)
+
+
+def _script(text: str | None, file: Path | None) -> str | None:
+    """Return the statements of the call, None if they are to be asked for."""
+    if file is not None:
+        return _read(file)
+    if text == "-" or (text is None and not sys.stdin.isatty()):
+        return sys.stdin.read()
+    return text
+
+
+def _creates(script: str) -> bool:
+    """Return whether the first statement may be the first one of a new warehouse."""
+    return any(TokenCursor(SqlText(each)).takes("CREATE") for each in split_statements(script)[:1])
 
 
 class _Session:

@@ -117,6 +117,15 @@ def test_the_prompt_runs_a_statement_at_its_semicolon_and_goes_on_after_an_error
     assert prompts == ["sql> ", "sql> ", "  -> ", "sql> ", "sql> ", "sql> ", "sql> "]
 
 
+def test_a_warehouse_begins_with_create_database_and_with_no_query(shell, home):
+    refused = shell("-w", "new", "sql", "SHOW DATABASES")
+    shell("-w", str(home / "new"), "sql", "/* one */ CREATE DATABASE shop; CREATE TABLE shop.t (id INT)")
+
+    assert refused.code == 2
+    assert "does not exist. Check -w" in refused.err
+    assert shell("-w", str(home / "new"), "tables").out == "shop.t\n"
+
+
 @pytest.mark.parametrize("text", ["", ";", "/* nothing */"])
 def test_a_text_without_a_statement_is_refused(shell, orders, text):
     answer = shell("sql", text)
