@@ -282,7 +282,7 @@ CASES: dict[str, list[tuple[Call, type[lc.LakehouseError], str]]] = {
         (
             new({"a": "NUMBER"}),
             INVALID,
-            "Column 'a': 'NUMBER' is not a data type: unknown type NUMBER \\(did you mean DECIMAL\\?\\)",
+            "Column 'a': 'NUMBER' is not a data type: unknown type NUMBER (did you mean DECIMAL?)",
         ),
         (new({"a": "DECIMAL(39, 0)"}), INVALID, "the precision of DECIMAL is 39, expected 1 to 38"),
         (new({"a": "DECIMAL(2, 3)"}), INVALID, "the scale of DECIMAL is 3, expected 0 to 2"),
@@ -431,7 +431,7 @@ CASES: dict[str, list[tuple[Call, type[lc.LakehouseError], str]]] = {
         (
             lambda w: w.orders.write("rows.csv"),
             INVALID,
-            "Cannot write str: expected an object with an Arrow stream.* For a file write lc.RowFiles\\('rows.csv'\\)",
+            "Cannot write str: expected an object with an Arrow stream.* For a file write lc.RowFiles('rows.csv')",
         ),
         (lambda w: w.orders.write(None), INVALID, "Cannot write NoneType"),
         (

@@ -68,7 +68,7 @@ def test_a_warehouse_that_is_not_there_is_told_and_not_made(shell, home, words):
     assert (answer.code, answer.out) == (2, "")
     assert answer.err == (
         f"lakehouse: Warehouse {home}/wh does not exist. Check -w and LAKEHOUSE_WAREHOUSE; create makes it with its "
-        "first table.\n"
+        "first table, and so does CREATE DATABASE in sql.\n"
     )
     assert not (home / "wh").exists()
 
