@@ -5,7 +5,7 @@ Source: docs/semantics/tables.md#reading-old-files.
 """
 
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
-from functools import partial
+from dataclasses import dataclass
 from typing import Final, Protocol
 
 import numpy as np
@@ -24,7 +24,7 @@ from lakehouse_core.table.data_file import DataFile
 from lakehouse_core.table.file_columns import SEQUENCE_NUMBER, VALUE_KIND
 from lakehouse_core.table.joined_changelog import Segment, segment_of
 from lakehouse_core.table.predicate import Predicate
-from lakehouse_core.table.projection import ColumnProjection
+from lakehouse_core.table.projection import ColumnProjection, file_projection, source_columns
 from lakehouse_core.table.schema import TableSchema
 
 # Arrow decodes text a fifth faster with 64-bit offsets. Returned text has 32-bit offsets, which address 2 GiB.
@@ -110,25 +110,59 @@ def _open_segment(store: FileOpener, key: str, segment: Segment, entry: DataFile
         return pa.BufferReader(shared.read_at(segment.length, segment.offset))
 
 
+@dataclass(frozen=True, slots=True)
+class ReadColumns:
+    """The columns of a read from files of one schema. `readers`: for each, the function that makes it of a batch of the
+    file with this key.
+    """
+
+    file_schema: TableSchema
+    fields: tuple[DataField, ...]
+    projections: tuple[ColumnProjection, ...]
+    readers: tuple[Callable[[pa.RecordBatch, str], pa.Array], ...]
+
+    def fits(self, file_schema: TableSchema, fields: Sequence[DataField]) -> bool:
+        return self.file_schema is file_schema and self.fields == tuple(fields)
+
+    @property
+    def sources(self) -> list[str]:
+        """The columns to read from the file, under their names there."""
+        return source_columns(self.projections)
+
+
+# Of the last file that was opened: many small files are read with the same columns, a thirtieth of their time.
+_latest: list[ReadColumns] = []
+
+
+def read_columns(file_schema: TableSchema, fields: Sequence[DataField]) -> ReadColumns:
+    """Return the columns of a read from files of a schema. Raises UnsupportedFeature as `file_projection` does."""
+    for kept in _latest:
+        if kept.fits(file_schema, fields):
+            return kept
+    projections = file_projection(file_schema, fields)
+    made = ReadColumns(file_schema, tuple(fields), projections, tuple(map(_column_reader, projections)))
+    _latest[:] = [made]
+    return made
+
+
 def as_read(
-    stored: Iterable[pa.RecordBatch], projections: Sequence[ColumnProjection], system: Sequence[str], key: str
+    stored: Iterable[pa.RecordBatch], columns: ReadColumns, system: Sequence[str], key: str
 ) -> Iterator[pa.RecordBatch]:
     """Yield batches of a file's own columns as the columns of a read and then the system columns."""
-    names = [projection.target.name for projection in projections] + list(system)
-    columns = [_column_reader(projection, key) for projection in projections]
-    columns += [partial(_system_column, name) for name in system]
+    names = [field.name for field in columns.fields] + list(system)
     for batch in stored:
         with decoding(key, "a batch"):
-            arrays = [read(batch) for read in columns]
+            arrays = [read(batch, key) for read in columns.readers]
+            arrays += [_system_column(name, batch) for name in system]
         yield pa.RecordBatch.from_arrays(arrays, names) if arrays else batch.select([])
 
 
-def _column_reader(projection: ColumnProjection, key: str) -> Callable[[pa.RecordBatch], pa.Array]:
+def _column_reader(projection: ColumnProjection) -> Callable[[pa.RecordBatch, str], pa.Array]:
     """Return a function that makes a column of the read from a batch of the file."""
     source, target = projection.source, arrow_type(projection.target_type)
     is_same = source is not None and has_same_kind(source.type, projection.target_type)
 
-    def read(batch: pa.RecordBatch) -> pa.Array:
+    def read(batch: pa.RecordBatch, key: str) -> pa.Array:
         if source is None:
             return pa.nulls(batch.num_rows, target)
         array = batch.column(source.name)

@@ -39,6 +39,8 @@ def segment_of(key: str) -> Segment | None:
 
     The object is in the bucket folder of its first segment, in the same partition as `key`.
     """
+    if _PREFIX not in key:
+        return None
     folder, slash, name = key.rpartition("/")
     match = _match(name)
     if match is None:

@@ -223,7 +223,7 @@ class _SmallReading:
                         found.sections.append(number)
                         found.levels.append(file.level)
                         row_count += batch.num_rows
-                        size_bytes += batch.nbytes
+                        size_bytes += batch.get_total_buffer_size()
                 finally:
                     reader.close()
         return replace(found, row_count=row_count, size_bytes=size_bytes)

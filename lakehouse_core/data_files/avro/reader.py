@@ -9,7 +9,15 @@ import pyarrow as pa
 from pyroaring import BitMap
 
 from lakehouse_core.data_files.file_name import FILE_NAME_KEY, check_file_name
-from lakehouse_core.data_files.reader import as_read, check_columns, corrupt_file, decoding, open_source, selected_rows
+from lakehouse_core.data_files.reader import (
+    as_read,
+    check_columns,
+    corrupt_file,
+    decoding,
+    open_source,
+    read_columns,
+    selected_rows,
+)
 from lakehouse_core.errors import CorruptTable
 from lakehouse_core.format.avro_container import (
     MAX_HEADER_BYTES,
@@ -26,7 +34,6 @@ from lakehouse_core.storage.object_store import FileOpener
 from lakehouse_core.table.data_file import DataFile
 from lakehouse_core.table.file_columns import file_columns
 from lakehouse_core.table.predicate import Predicate
-from lakehouse_core.table.projection import file_projection, source_columns
 from lakehouse_core.table.schema import TableSchema
 
 _USUAL_HEADER_BYTES = 256 << 10
@@ -83,14 +90,14 @@ class AvroFileReader:
         Columns are found by field id, cast where their type has changed since, and null where the file lacks them.
         `row_filter` has no effect, because Avro files have no statistics.
         """
-        projections = file_projection(self._schema, fields)
-        wanted = [*source_columns(projections), *system]
+        columns = read_columns(self._schema, fields)
+        wanted = [*columns.sources, *system]
         check_columns(wanted, self._decoder.column_names, self._key, self._schema)
         # At least one column is read, because a batch without columns loses its row count.
         read = wanted or list(self._fields)[:1]
         stored = (self._stored(records, read) for records in self._pieces(batch_rows))
         selected = selected_rows(stored, self._entry.row_count, self._key, without=without, only=only)
-        yield from as_read(selected, projections, system, self._key)
+        yield from as_read(selected, columns, system, self._key)
 
     def decode_all(self) -> None:
         """Decode every column, also unneeded ones, and discard the values."""

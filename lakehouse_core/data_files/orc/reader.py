@@ -16,7 +16,15 @@ from pyroaring import BitMap
 from lakehouse_core.data_files.file_name import lasting_name_of
 from lakehouse_core.data_files.orc.checksum import is_broken
 from lakehouse_core.data_files.orc.timestamps import ExactColumns
-from lakehouse_core.data_files.reader import as_read, check_columns, corrupt_file, decoding, open_source, selected_rows
+from lakehouse_core.data_files.reader import (
+    as_read,
+    check_columns,
+    corrupt_file,
+    decoding,
+    open_source,
+    read_columns,
+    selected_rows,
+)
 from lakehouse_core.format.data_types import TIMESTAMP_ROOTS, DataField, arrow_type, atomic_parts
 from lakehouse_core.format.deletion_vector import Positions
 from lakehouse_core.format.orc_types import has_char, without_blanks
@@ -24,7 +32,6 @@ from lakehouse_core.storage.object_store import FileOpener
 from lakehouse_core.table.data_file import DataFile
 from lakehouse_core.table.file_columns import file_columns
 from lakehouse_core.table.predicate import Predicate
-from lakehouse_core.table.projection import file_projection, source_columns
 from lakehouse_core.table.schema import TableSchema
 
 _SAMPLE_ROWS: Final = 256
@@ -65,7 +72,7 @@ class OrcFileReader:
 
     def row_bytes(self, fields: Sequence[DataField]) -> float:
         """Return the decoded size of a row of these columns in bytes, from the first rows."""
-        names = [name for name in source_columns(file_projection(self._schema, fields)) if name in self._columns]
+        names = [name for name in read_columns(self._schema, fields).sources if name in self._columns]
         first = next(self._stored(names, _SAMPLE_ROWS), None) if names else None
         return 0.0 if first is None or not first.num_rows else first.nbytes / first.num_rows
 
@@ -91,13 +98,13 @@ class OrcFileReader:
         Columns are found by field id, cast where their type has changed since, and null where the file lacks them.
         `row_filter` has no effect.
         """
-        projections = file_projection(self._schema, fields)
-        wanted = list(dict.fromkeys([*source_columns(projections), *system]))
+        columns = read_columns(self._schema, fields)
+        wanted = list(dict.fromkeys([*columns.sources, *system]))
         check_columns(wanted, self._columns, self._key, self._schema)
         # At least one column is read, because a batch without columns loses its row count.
         stored = self._stored(wanted or list(self._fields)[-1:], batch_rows)
         selected = selected_rows(stored, self._row_count, self._key, without=without, only=only)
-        yield from as_read(selected, projections, system, self._key)
+        yield from as_read(selected, columns, system, self._key)
 
     def decode_all(self) -> None:
         """Decode every column, also unneeded ones, and discard the values."""

@@ -28,6 +28,7 @@ from lakehouse_core.data_files.reader import (
     corrupt_file,
     decoding,
     open_source,
+    read_columns,
 )
 from lakehouse_core.data_files.row_selection import chosen_rows
 from lakehouse_core.errors import UnsupportedFeature
@@ -38,7 +39,7 @@ from lakehouse_core.storage.object_store import FileOpener
 from lakehouse_core.table.data_file import DataFile
 from lakehouse_core.table.file_columns import VALUE_KIND
 from lakehouse_core.table.predicate import ColumnRange, Predicate, columns_of, may_match
-from lakehouse_core.table.projection import ColumnProjection, file_projection, source_columns
+from lakehouse_core.table.projection import ColumnProjection
 from lakehouse_core.table.schema import TableSchema
 
 # Column chunks of large row groups are read in windows of this size; it costs 7 % of a wide read.
@@ -81,16 +82,16 @@ class ParquetFileReader:
         self._entry = entry
         self._schema = schema
         self._verify = verify
-        self._projected: tuple[Sequence[DataField], tuple[ColumnProjection, ...]] | None = None
         self._source = open_source(store, key, entry)
         with decoding(key, "its footer"):
             has_checksum = verify and self._check_checksum()
             self._file, self._footer = self._opened()
             # Arrow makes it anew at each access.
             self._arrow_schema = self._file.schema_arrow
+            self._names = self._arrow_schema.names
         if verify:
             self._check_name(has_checksum)
-        self._columns = set(self._arrow_schema.names)
+        self._columns = set(self._names)
         if self._footer.num_rows != entry.row_count:
             raise corrupt_file(
                 key, f"its footer counts {self._footer.num_rows} rows, its manifest entry {entry.row_count}"
@@ -107,13 +108,13 @@ class ParquetFileReader:
         if self._is_small:
             return self._decoded_bytes / max(1, self._entry.row_count)
         widest = self._widest_group
-        names = {*source_columns(self._projections(fields)), *SYSTEM_TYPES}
+        names = {*read_columns(self._schema, fields).sources, *SYSTEM_TYPES}
         decoded_bytes = sum(chunk.decoded_bytes for chunk in widest.chunks if chunk.belongs_to(names))
         return float(decoded_bytes / max(1, widest.row_count))
 
     def row_count_left(self, fields: Sequence[DataField], row_filter: Predicate) -> int:
         """Return the number of rows in the row groups that `batches` would read for these columns with `row_filter`."""
-        groups = self._row_groups(row_filter, self._projections(fields))
+        groups = self._row_groups(row_filter, read_columns(self._schema, fields).projections)
         return sum(self._footer.row_group(group).num_rows for group in groups)
 
     @cached_property
@@ -145,15 +146,15 @@ class ParquetFileReader:
         (None: all), and rows at the positions `without`. Positions are rising and count all rows of the file. No other
         row is left out.
         """
-        projections = self._projections(fields)
-        wanted = source_columns(projections)
+        columns = read_columns(self._schema, fields)
+        wanted = columns.sources
         wanted += [name for name in system if name != VALUE_KIND or not self.holds_only_inserts]
         check_columns(wanted, self._columns, self._key, self._schema)
-        groups = self._row_groups(row_filter, projections)
+        groups = self._row_groups(row_filter, columns.projections)
         if only is not None and without is not None:
             only, without = only - BitMap(without), None
-        spans = self._spans()
         if only is not None:
+            spans = self._spans()
             groups = [group for group in groups if only.range_cardinality(*spans[group])]
         stored = self._decoded(wanted, groups, batch_rows, held_bytes)
         if only is not None:
@@ -161,7 +162,7 @@ class ParquetFileReader:
         elif without is not None:
             stored = remaining_rows(stored, self._among(groups, without))
         pieces = (piece for batch in stored for piece in _addressable(batch))
-        yield from as_read(pieces, projections, system, self._key)
+        yield from as_read(pieces, columns, system, self._key)
 
     def stored_types(self) -> Mapping[str, pa.DataType]:
         """Return the Arrow types of the file's columns."""
@@ -182,9 +183,9 @@ class ParquetFileReader:
         """Test the checksums of the pages that `batches` would read for these columns with `row_filter`. Raises
         CorruptTable.
         """
-        projections = self._projections(fields)
-        groups = self._row_groups(row_filter, projections)
-        names = {*source_columns(projections), VALUE_KIND}
+        columns = read_columns(self._schema, fields)
+        groups = self._row_groups(row_filter, columns.projections)
+        names = {*columns.sources, VALUE_KIND}
         with decoding(self._key, "its pages"):
             check_pages(self._source, self._footer, groups, names, self._key)
 
@@ -225,12 +226,6 @@ class ParquetFileReader:
                 f"{self._key}: its footer describes INT96 columns in an unknown way. Use Java Paimon."
             )
         return self._open(footer), footer
-
-    def _projections(self, fields: Sequence[DataField]) -> tuple[ColumnProjection, ...]:
-        """Return the projection to these fields; it is made once for those that are asked for several times."""
-        if self._projected is None or self._projected[0] is not fields:
-            self._projected = fields, file_projection(self._schema, fields)
-        return self._projected[1]
 
     @cached_property
     def _is_small(self) -> bool:
@@ -309,7 +304,9 @@ class ParquetFileReader:
 
     def _statistics(self, group: int, name: str) -> pq.Statistics | None:
         chunks = self._footer.row_group(group)
-        for position in range(chunks.num_columns):
+        # The columns of a flat file are those of its schema; a nested one has several chunks.
+        is_flat = chunks.num_columns == len(self._names) and name in self._columns
+        for position in [self._names.index(name)] if is_flat else range(chunks.num_columns):
             chunk = chunks.column(position)
             if chunk.path_in_schema == name:
                 return chunk.statistics if chunk.is_stats_set else None
@@ -383,7 +380,9 @@ def _has_int96(footer: pq.FileMetaData) -> bool:
 
 def _addressable(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     """Yield slices of the batch whose text fits in 32-bit offsets."""
-    if batch.num_rows <= 1 or batch.nbytes <= _MOST_TEXT_BYTES:
+    # What whole buffers take is known at once; what the rows take of them costs a small batch a tenth of its time.
+    most_bytes = batch.get_total_buffer_size()
+    if batch.num_rows <= 1 or most_bytes <= _MOST_TEXT_BYTES or batch.nbytes <= _MOST_TEXT_BYTES:
         yield batch
         return
     half = batch.num_rows // 2
