@@ -130,7 +130,7 @@ class ReadColumns:
         return source_columns(self.projections)
 
 
-# Of the last file that was opened: many small files are read with the same columns, a thirtieth of their time.
+# Of the file that was read last: many small files are read with the same columns.
 _latest: list[ReadColumns] = []
 
 

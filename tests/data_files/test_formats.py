@@ -14,9 +14,11 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import orc
 
+from lakehouse_core.data_files import reader
 from lakehouse_core.errors import CorruptTable, StorageFull, UnsupportedFeature
 from lakehouse_core.storage import LocalStore, MemoryStore
 from lakehouse_core.table.predicate import col
+from lakehouse_core.table.projection import file_projection
 from lakehouse_core.tasks.merge_scan import BucketFiles
 from tests.damage import damaged, flipped, some_flips, survivors
 from tests.data_files.full_disk import files_end_at
@@ -349,3 +351,22 @@ def test_a_small_parquet_file_is_opened_once_in_a_merge_of_many_runs(monkeypatch
 
     assert table.read()["v"].to_pylist() == [*range(7), *[6] * 13]
     assert len(opened) == 7
+
+
+@pytest.mark.parametrize("file_format", FORMATS)
+def test_files_of_one_schema_that_are_read_alike_are_projected_once(file_format, monkeypatch):
+    table = key_table({"k": "INT", "v": "INT", "x": "DOUBLE"}, file__format=file_format, write_only="true")
+    for version in range(5):
+        table.write([{"k": version, "v": version, "x": None}, {"k": 9, "v": version, "x": 0.5}])
+    projected = []
+
+    def counted(schema, fields):
+        projected.append([field.name for field in fields])
+        return file_projection(schema, fields)
+
+    monkeypatch.setattr(reader, "file_projection", counted)
+    monkeypatch.setattr(reader, "_latest", [])
+
+    assert table.read(["k", "v"])["v"].to_pylist() == [*range(5), 4]
+    assert table.read(["x", "k"])["x"].to_pylist() == [*[None] * 5, 0.5]
+    assert projected == [["k", "v"], ["x", "k"]]
