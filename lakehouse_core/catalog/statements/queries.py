@@ -1,9 +1,8 @@
 """Queries: resolve the tables, pin and plan them, and hand the query to Spark or to DuckDB."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from itertools import count
-from typing import Any, Final, Protocol
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 import pyarrow as pa
 
@@ -11,6 +10,7 @@ from lakehouse_core.api.answer import Answer, answer_of
 from lakehouse_core.api.scan import Scan
 from lakehouse_core.catalog.names import is_system_name
 from lakehouse_core.catalog.statements.names import StatementCall
+from lakehouse_core.catalog.statements.prepared import PreparedQuery, PreparingQuery
 from lakehouse_core.errors import InvalidRequest, LakehouseError, shown
 from lakehouse_core.execution.read.scan import ScanPlan
 from lakehouse_core.execution.row_changes.change_base import ReadAt
@@ -19,36 +19,33 @@ from lakehouse_core.execution.sql.relation import NativeTable, Relation
 from lakehouse_core.format.data_types import DataField, field_from_arrow
 from lakehouse_core.interchange.arrow_rows import ArrowRows, RowsInMemory
 from lakehouse_core.planning.read.read_point import AsOf, AtVersion, ReadPoint
-from lakehouse_core.planning.sql.conditions import is_utc
-from lakehouse_core.planning.sql.pushing import AnalysedQuery, QueryTable, analyse, stops_early
-from lakehouse_core.planning.sql.query import Query, TableReference, parse_query
-from lakehouse_core.planning.sql.spark_text import spark_query
+from lakehouse_core.planning.sql.query import TableReference
 from lakehouse_core.planning.sql.statement import QueryText
-
-# Names of views, which are unique in a session of Spark.
-_NUMBERS: Final = count()
 
 
 class EngineQuery(Protocol):
-    """A query that an engine has accepted. `frame`: on Spark."""
+    """A query that an engine has accepted. `reader`: the name of the engine as people write it. `frame`: on Spark."""
+
+    reader: str
 
     @property
     def schema(self) -> pa.Schema: ...
 
     def batches(self) -> Iterator[pa.RecordBatch]: ...
 
+    def native_count(self, relation: Relation) -> int:
+        """Return how many splits of a table of the catalog the engine reads by itself."""
+        ...
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedQuery:
-    """A query with pinned and planned tables. `engine`: spark or duckdb; `text`: what the engine gets."""
+    """A query with pinned and planned tables, by the place of the reference. `engine`: spark or duckdb."""
 
-    query: Query
-    analysed: AnalysedQuery
+    prepared: PreparedQuery
     references: Mapping[int, TableReference]
     relations: Mapping[int, Relation]
-    tables: Mapping[int, QueryTable]
     session: Any = None
-    text: str = field(default="")
 
     @property
     def engine(self) -> str:
@@ -64,11 +61,11 @@ def select(call: StatementCall, text: QueryText) -> Answer:
 def explain(call: StatementCall, text: QueryText) -> Answer:
     """Return what a query would read, as lines."""
     planned = plan_query(call, text)
-    engine_query(planned, call)
+    found = engine_query(planned, call)
     lines = [f"engine: {planned.engine}"]
-    for start, reference in planned.references.items():
-        lines += _explained(reference, planned.relations[start], planned)
-    lines.append(f"query: {planned.text}")
+    for start in planned.references:
+        lines += _explained(start, planned, found)
+    lines.append(f"query: {planned.prepared.text}")
     return answer_of(call.sql.text, pa.table({"plan": pa.array(lines, pa.string())}))
 
 
@@ -76,42 +73,42 @@ def plan_query(call: StatementCall, text: QueryText) -> PlannedQuery:
     """Resolve, analyse and plan a query. Raises NotFound with the place of a name, InvalidRequest, UnsupportedFeature,
     and the errors of scans.
     """
-    query = parse_query(text, call.parameters)
     session = session_of(call)
+    query = PreparingQuery(text, call.parameters, session)
     sources: dict[tuple[Any, ...], Any] = {}
     resolved: dict[int, _Source] = {}
-    tables: dict[int, QueryTable] = {}
     for start, reference in query.references.items():
         foreign = None if reference.options else call.foreign(reference.name)
         key = (foreign,) if foreign else (*reference.name.parts, reference.point, *reference.options.items())
         if key not in sources:
             sources[key] = _resolved(call, reference)
         resolved[start] = sources[key]
-        view = f"lakehouse_sql_{next(_NUMBERS)}"
-        tables[start] = QueryTable(view=view, fields=resolved[start].fields, prunes=resolved[start].pinned is not None)
-    analysed = analyse(query, tables, in_utc=is_in_utc(session))
-    relations = {start: _relation(tables[start].view, resolved[start], analysed, start) for start in tables}
+    prepared = query.prepared(
+        {start: source.fields for start, source in resolved.items()},
+        {start: source.pinned is not None for start, source in resolved.items()},
+    )
     return PlannedQuery(
-        query=query,
-        analysed=analysed,
+        prepared=prepared,
         references=query.references,
-        relations=relations,
-        tables=tables,
+        relations={start: _relation(source, prepared, start) for start, source in resolved.items()},
         session=session,
-        text=spark_query(query, tables) if session is not None else _duckdb_text(analysed),
     )
 
 
 def engine_query(planned: PlannedQuery, call: StatementCall) -> Any:
     """Hand the query to its engine. Raises InvalidRequest for a query that the engine refuses."""
-    relations = list(planned.relations.values())
+    prepared, relations = planned.prepared, list(planned.relations.values())
     if planned.session is not None:
         from lakehouse_core.execution.engines.spark.sql.query import SparkQuery  # noqa: PLC0415
 
-        return SparkQuery(planned.session, planned.text, relations, call.parameters)
+        return SparkQuery(planned.session, prepared.text, relations, call.parameters)
     from lakehouse_core.execution.engines.duckdb.query import DuckdbQuery  # noqa: PLC0415
 
-    return DuckdbQuery(planned.text, relations, planned.analysed.names)
+    found = DuckdbQuery(prepared.text, relations, prepared.names, prepared.schema)
+    if all(relation.plan is not None for relation in relations):
+        # The columns of tables, unlike those of other rows, have one type in DuckDB.
+        prepared.schema = found.schema
+    return found
 
 
 def read_at(planned: PlannedQuery, table: str) -> ReadAt | None:
@@ -128,23 +125,14 @@ def rows_at_once(planned: PlannedQuery) -> ArrowRows:
     """Return all rows of a query of DuckDB, which is bound and read in one connection. Raises as `engine_query`."""
     from lakehouse_core.execution.engines.duckdb.query import read_at_once  # noqa: PLC0415
 
-    return RowsInMemory(read_at_once(planned.text, list(planned.relations.values()), planned.analysed.names))
+    prepared = planned.prepared
+    return RowsInMemory(read_at_once(prepared.text, list(planned.relations.values()), prepared.names))
 
 
 def session_of(call: StatementCall) -> Any:
     """Return the Spark session of the catalog, None for a catalog whose tasks run in this process."""
     engine: Any = call.engine()
     return engine.session if engine.is_remote else None
-
-
-def _duckdb_text(analysed: AnalysedQuery) -> str:
-    from lakehouse_core.execution.engines.duckdb.dialect import duckdb_text  # noqa: PLC0415
-
-    return duckdb_text(analysed.tree, analysed.schema)
-
-
-def is_in_utc(session: Any) -> bool:
-    return session is None or is_utc(session.conf.get("spark.sql.session.timeZone"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -219,41 +207,35 @@ def _fields(schema: pa.Schema) -> tuple[DataField, ...]:
     return tuple(field_from_arrow(each) for each in schema)
 
 
-def _relation(view: str, source: _Source, analysed: AnalysedQuery, start: int) -> Relation:
+def _relation(source: _Source, prepared: PreparedQuery, start: int) -> Relation:
+    view = prepared.views[start]
     if source.pinned is None:
         return Relation(view=view, title=source.title, rows=source.rows, frame=source.frame)
-    pushed = analysed.pushed[start]
+    pushed = prepared.pushed[start]
     plan, context = source.pinned.plan(pushed.columns, pushed.condition), source.pinned.context
 
     def rows(part: ScanPlan) -> Scan:
         return Scan(lambda: part, context)
 
-    native = None if stops_early(analysed.tree) else NativeTable(plan=plan, table=context, rows=rows)
+    native = None if prepared.takes_first_rows else NativeTable(plan=plan, table=context, rows=rows)
     return Relation(view=view, title=source.title, rows=rows(plan), plan=plan, native=native)
 
 
-def _explained(reference: TableReference, relation: Relation, planned: PlannedQuery) -> Iterator[str]:
+def _explained(start: int, planned: PlannedQuery, found: EngineQuery) -> Iterator[str]:
+    reference, relation = planned.references[start], planned.relations[start]
     alias = "" if reference.alias is None else f" as {reference.alias}"
     plan = relation.plan
     if plan is None:
         yield f"table {relation.title}{alias}: all columns, no condition is pushed"
         return
-    native, how = 0, "are read by DuckDB itself"
-    if relation.native is not None and planned.session is None:
-        from lakehouse_core.execution.engines.duckdb.files import native_count as duckdb_count  # noqa: PLC0415
-
-        native = duckdb_count(plan, relation.native.table)
-    elif planned.session is not None:
-        from lakehouse_core.execution.engines.spark.sql.query import native_count  # noqa: PLC0415
-
-        native, how = native_count(planned.session, plan), "are read by Spark itself"
+    native, condition = found.native_count(relation), planned.prepared.pushed[start].condition
     yield f"table {relation.title}{alias}: snapshot {plan.snapshot_id}, schema {plan.schema.id}"
     yield f"  columns: {', '.join(plan.columns)}"
-    pushed = next(one for start, one in planned.analysed.pushed.items() if planned.tables[start].view == relation.view)
-    yield f"  condition: {'none' if pushed.condition is None else condition_text(pushed.condition)}"
+    yield f"  condition: {'none' if condition is None else condition_text(condition)}"
     yield (
-        f"  files: {plan.file_count} of {_bytes(plan)} in {len(plan.splits)} splits; {native} splits {how}, "
-        f"{len(plan.splits) - native} are read here; {plan.manifests_read} of {plan.manifests_total} manifests"
+        f"  files: {plan.file_count} of {_bytes(plan)} in {len(plan.splits)} splits; {native} splits are read by "
+        f"{found.reader} itself, {len(plan.splits) - native} are read here; {plan.manifests_read} of "
+        f"{plan.manifests_total} manifests"
     )
 
 

@@ -19,9 +19,9 @@ from lakehouse_core.api.reports import RowChangeReport
 from lakehouse_core.api.table import Table
 from lakehouse_core.catalog.names import is_system_name
 from lakehouse_core.catalog.statements.names import StatementCall
+from lakehouse_core.catalog.statements.prepared import is_in_utc
 from lakehouse_core.catalog.statements.queries import (
     engine_query,
-    is_in_utc,
     plan_query,
     read_at,
     rows_at_once,

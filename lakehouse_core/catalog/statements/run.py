@@ -43,7 +43,7 @@ from lakehouse_core.planning.sql.statement import (
     Truncate,
     UpdateRows,
 )
-from lakehouse_core.planning.sql.tokens import SqlText
+from lakehouse_core.planning.sql.tokens import sql_text
 
 _SETTINGS: Final[Mapping[str, tuple[str, ...]]] = {
     "spark.sql.sources.partitionOverwriteMode": ("static", "dynamic"),
@@ -66,7 +66,7 @@ def run_statement(
     settings: Mapping[str, str] | None,
 ) -> Answer:
     """Run a statement. Raises as `Catalog.sql` says."""
-    sql = SqlText(text)
+    sql = sql_text(text)
     call = StatementCall(
         catalog=catalog,
         context=context,
@@ -78,7 +78,7 @@ def run_statement(
         settings=_settings(settings),
     )
     try:
-        return _run(call, parse_statement(text, call.parameters))
+        return _run(call, parse_statement(sql, call.parameters))
     except InvalidRequest as error:
         # The verbs name the arguments of Python.
         for argument, words in _WORDS.items():

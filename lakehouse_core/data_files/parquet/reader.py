@@ -168,26 +168,29 @@ class ParquetFileReader:
         """Return the Arrow types of the file's columns."""
         return {field.name: field.type for field in self._arrow_schema}
 
-    def has_bounds_of_floats(self, name: str) -> bool:
-        """Return whether the footer has bounds of floating-point values of a column or its parts. They do not cover
-        NaN.
+    def paths_with_bounds_of_floats(self) -> set[str]:
+        """Return the paths of the leaf columns for which the footer has bounds of floating-point values. They do not
+        cover NaN.
         """
-        return any(
-            chunk.physical_type in ("FLOAT", "DOUBLE") and chunk.is_stats_set and chunk.statistics.has_min_max
+        return {
+            chunk.path_in_schema
             for group in map(self._footer.row_group, range(self._footer.num_row_groups))
             for chunk in map(group.column, range(group.num_columns))
-            if chunk.path_in_schema == name or chunk.path_in_schema.startswith(f"{name}.")
-        )
+            if chunk.physical_type in ("FLOAT", "DOUBLE") and chunk.is_stats_set and chunk.statistics.has_min_max
+        }
 
-    def check_pages(self, fields: Sequence[DataField], row_filter: Predicate | None) -> None:
-        """Test the checksums of the pages that `batches` would read for these columns with `row_filter`. Raises
-        CorruptTable.
+    def check_pages(
+        self, fields: Sequence[DataField], row_filter: Predicate | None, *, tested: Set[str] = frozenset()
+    ) -> Set[str]:
+        """Test the checksums of the pages that `batches` would read for these columns with `row_filter`, but not those
+        of the file's columns `tested`. Return the columns of which all pages are tested now. Raises CorruptTable.
         """
         columns = read_columns(self._schema, fields)
         groups = self._row_groups(row_filter, columns.projections)
-        names = {*columns.sources, VALUE_KIND}
+        names = {*columns.sources, VALUE_KIND} - tested
         with decoding(self._key, "its pages"):
             check_pages(self._source, self._footer, groups, names, self._key)
+        return names if len(groups) == self._footer.num_row_groups else frozenset()
 
     def decode_all(self) -> None:
         """Decode every page of every column, also unneeded ones, and discard the values."""

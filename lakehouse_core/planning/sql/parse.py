@@ -68,13 +68,12 @@ _REFUSED: Final[Mapping[str, str]] = {
 }
 
 
-def parse_statement(text: str, parameters: Mapping[str, Any] | None = None) -> Statement:
+def parse_statement(sql: SqlText, parameters: Mapping[str, Any] | None = None) -> Statement:
     """Return the statement of a text. `parameters` are the values of `:name`.
 
     Raises InvalidRequest with line and column for text that is not SQL, UnsupportedFeature for a statement that is not
     carried out.
     """
-    sql = SqlText(text)
     cursor = TokenCursor(sql)
     if any(cursor.is_at(word) for word in QUERIES):
         return Select(QueryText(sql, cursor.index, cursor.start))

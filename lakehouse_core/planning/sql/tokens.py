@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
+from functools import lru_cache
 from typing import Any, ClassVar, Final
 
 from sqlglot.dialects.databricks import Databricks
@@ -18,6 +19,8 @@ from lakehouse_core.errors import InvalidRequest, UnsupportedFeature, near_hint,
 # Spark 4 is ANSI, and so is this dialect: a cast that fails and a division by zero are errors.
 DIALECT: Final = "databricks"
 MAX_TEXT_LENGTH: Final = 1 << 20
+# The tokens of a text take some 100 bytes a character.
+_SHORT: Final = 8192
 
 _NAMES: Final = (TokenType.VAR, TokenType.IDENTIFIER)
 _TEXTS: Final = (TokenType.STRING, TokenType.RAW_STRING)
@@ -90,6 +93,16 @@ class SqlText:
                 raise self.unsupported(
                     start, "hints in /*+ … */ are not carried out. Remove it; scan options are arguments of scan()"
                 )
+
+
+def sql_text(text: str) -> SqlText:
+    """Return the text of a statement as tokens, which are remembered for short ones. Raises as `SqlText` does."""
+    return _short_text(text) if isinstance(text, str) and len(text) <= _SHORT else SqlText(text)
+
+
+@lru_cache(maxsize=64)
+def _short_text(text: str) -> SqlText:
+    return SqlText(text)
 
 
 def split_statements(text: str) -> list[str]:

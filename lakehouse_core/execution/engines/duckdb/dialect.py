@@ -32,7 +32,7 @@ def duckdb_text(tree: Any, schema: Any) -> str:
             if found is not node:
                 found.type = node.type if found.type is None else found.type
                 node.replace(found)
-        return str(typed.sql(dialect="duckdb", unsupported_level=ErrorLevel.RAISE))
+        return str(typed.sql(dialect="duckdb", unsupported_level=ErrorLevel.RAISE, comments=False))
     except SqlglotError as error:
         raise UnsupportedFeature(f"SQL: a part cannot be carried out without Spark: {error}.") from error
 

@@ -8,24 +8,23 @@ Source: docs/sql.md#without-spark.
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
 import pyarrow as pa
 
-from lakehouse_core.data_files.parquet.reader import ParquetFileReader
 from lakehouse_core.data_files.reader import WIDE_TEXT, corrupt_file
 from lakehouse_core.errors import CorruptTable, LakehouseError
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.execution.engines.duckdb.box import quoted
+from lakehouse_core.execution.engines.duckdb.tested_files import Footer, TestedFile
 from lakehouse_core.execution.read.scan import ScanPlan, expiry_of, explain_missing_files
 from lakehouse_core.format.data_types import DataField, TypeRoot, arrow_type, atomic_parts, has_same_kind
 from lakehouse_core.planning.read.lazy_splits import LazySplits
 from lakehouse_core.storage.object_store import ObjectStore
 from lakehouse_core.table.data_file import DataFile
 from lakehouse_core.table.file_columns import VALUE_KIND
-from lakehouse_core.table.predicate import columns_of
 from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.split import Split
 
@@ -156,32 +155,22 @@ def _tested(split: Split, plan: ScanPlan, store: ObjectStore, tests_pages: bool)
     queries = []
     for file in split.files:
         schema = plan.file_schemas.get(file.schema_id, plan.schema)
-        verify = plan.schema.table_options.read_verify
-        reader = ParquetFileReader(store, f"{split.folder}/{file.file_name}", file, schema, verify=verify)
-        try:
-            query = _query(reader, plan, schema)
+        with TestedFile(store, split.folder, file, schema, plan) as tested:
+            query = _query(tested.footer, plan, schema)
             if query is None:
                 return None
-            if verify and tests_pages:
-                fields = [plan.schema.field(name) for name in _read_columns(plan)]
-                reader.check_pages(fields, plan.predicate)
-        finally:
-            reader.close()
+            if tests_pages:
+                tested.test_pages()
         queries.append(query)
     return queries
 
 
-def _read_columns(plan: ScanPlan) -> Sequence[str]:
-    asked = columns_of(plan.predicate) if plan.predicate is not None else frozenset()
-    return [*plan.columns, *sorted(asked.difference(plan.columns))]
-
-
-def _query(reader: ParquetFileReader, plan: ScanPlan, schema: TableSchema) -> str | None:
+def _query(footer: Footer, plan: ScanPlan, schema: TableSchema) -> str | None:
     """Return the query of a file's rows with a place for its path; None if DuckDB would not read it exactly."""
     sources = _sources(plan, schema)
     assert sources is not None
-    stored, columns = reader.stored_types(), []
-    if len({name.casefold() for name in stored}) < len(stored):
+    columns = []
+    if len({name.casefold() for name in footer.types}) < len(footer.types):
         return None
     for target, source in sources:
         kind = _duckdb_type(arrow_type(target.type))
@@ -189,14 +178,13 @@ def _query(reader: ParquetFileReader, plan: ScanPlan, schema: TableSchema) -> st
             columns.append(f"CAST(NULL AS {kind}) AS {_name(target.name)}")
             continue
         plain = arrow_type(source.type)
-        if stored.get(source.name) not in (plain, WIDE_TEXT.get(plain, plain)):
+        if footer.types.get(source.name) not in (plain, WIDE_TEXT.get(plain, plain)):
             return None
         # Bounds do not cover NaN, which DuckDB takes for the greatest value.
-        if reader.has_bounds_of_floats(source.name):
+        if footer.has_bounds_of_floats(source.name):
             return None
         columns.append(f"CAST({_name(source.name)} AS {kind}) AS {_name(target.name)}")
-    inserts = schema.is_append or VALUE_KIND not in stored or reader.holds_only_inserts
-    where = "" if inserts else f" WHERE {VALUE_KIND} IN (0, 2)"
+    where = "" if schema.is_append or footer.only_inserts else f" WHERE {VALUE_KIND} IN (0, 2)"
     options = "hive_partitioning = false, union_by_name = false, binary_as_string = false"
     return f"SELECT {', '.join(columns)} FROM read_parquet([{{files}}], {options}){where}"
 

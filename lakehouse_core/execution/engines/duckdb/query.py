@@ -4,7 +4,7 @@ Rule: each read of an answer has a connection of its own. Source: docs/sql.md#wi
 """
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from typing import Any, Final
@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from lakehouse_core.errors import InvalidRequest, StorageFull, UnsupportedFeature
 from lakehouse_core.execution.engines.duckdb.box import box_cursor, never_freed
+from lakehouse_core.execution.engines.duckdb.files import native_count
 from lakehouse_core.execution.engines.duckdb.views import RelationView
 from lakehouse_core.execution.sql.relation import Relation
 
@@ -25,25 +26,32 @@ _BATCH_ROWS: Final = 65_536
 
 
 class DuckdbQuery:
-    """A query that was bound once. `text` names the relations by their views; `names`: of its columns, None: as they
-    come.
+    """A query that DuckDB can carry out. `text` names the relations by their views; `names`: of its columns, None: as
+    they come; `schema`: of its rows, None: it is bound once to find that out.
 
     Raises UnsupportedFeature without DuckDB, InvalidRequest for a query that DuckDB refuses.
     """
 
-    def __init__(self, text: str, relations: Sequence[Relation], names: Sequence[str]) -> None:
+    reader: Final = "DuckDB"
+
+    def __init__(
+        self, text: str, relations: Sequence[Relation], names: Sequence[str], schema: pa.Schema | None = None
+    ) -> None:
         self._text = text
         self._relations = tuple(relations)
-        with _connection(self._relations, reads=False) as connection:
-            self.schema: pa.Schema = _named(connection.sql(text).limit(0).to_arrow_table(), names).schema
+        if schema is None:
+            with _bound(text, self._relations, reads=False) as bound:
+                schema = _named(bound.limit(0).to_arrow_table(), names).schema
+        self.schema: pa.Schema = schema
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the rows; no batch is empty. Raises the errors of the tables' reads, InvalidRequest for a value that
         the query cannot compute, or if a forked process reads on.
         """
         process = os.getpid()
-        with _connection(self._relations, reads=True) as connection:
-            reader = connection.sql(self._text).to_arrow_reader(_BATCH_ROWS)
+        with _bound(self._text, self._relations, reads=True) as bound:
+            reader = bound.to_arrow_reader(_BATCH_ROWS)
+            del bound
             try:
                 for batch in reader:
                     if batch.num_rows:
@@ -57,13 +65,18 @@ class DuckdbQuery:
                 if os.getpid() != process:
                     never_freed(reader)
 
+    def native_count(self, relation: Relation) -> int:
+        """Return how many splits of a relation DuckDB reads by itself. Raises CorruptTable, SnapshotExpired."""
+        native = relation.native
+        return 0 if native is None else native_count(native.plan, native.table)
+
 
 def read_at_once(text: str, relations: Sequence[Relation], names: Sequence[str]) -> pa.Table:
     """Bind and read a query in one connection, and return all rows. Takes the arguments of DuckdbQuery, and raises as
     it and its `batches` do.
     """
-    with _connection(relations, reads=True) as connection:
-        return _named(connection.sql(text).to_arrow_reader(_BATCH_ROWS).read_all(), names)
+    with _bound(text, relations, reads=True) as bound:
+        return _named(bound.to_arrow_reader(_BATCH_ROWS).read_all(), names)
 
 
 def _named(table: pa.Table, names: Sequence[str]) -> pa.Table:
@@ -71,8 +84,8 @@ def _named(table: pa.Table, names: Sequence[str]) -> pa.Table:
 
 
 @contextmanager
-def _connection(relations: Sequence[Relation], *, reads: bool) -> Iterator[Any]:
-    """Yield a connection in which the relations are views. An error of a relation's rows leaves it as it was.
+def _bound(text: str, relations: Sequence[Relation], *, reads: bool) -> Iterator[Any]:
+    """Yield the query, bound in a connection that has the relations. An error of a relation's rows leaves it as it was.
 
     `reads`: files are opened; without it only the columns are known.
     """
@@ -80,11 +93,18 @@ def _connection(relations: Sequence[Relation], *, reads: bool) -> Iterator[Any]:
     views = [RelationView(relation, reads=reads) for relation in relations]
     try:
         with box_cursor(duckdb, {view.read.folder for view in views if view.read is not None}) as connection:
-            for view in views:
-                view.create(connection)
-            yield connection
+            queries = {view.name: view.registered(connection) for view in views}
+            yield connection.sql(_with_queries(text, {name: one for name, one in queries.items() if one is not None}))
     except (duckdb.Error, pa.ArrowException, OSError) as error:
         raise _translated(duckdb, error, views) from error
+
+
+def _with_queries(text: str, queries: Mapping[str, str]) -> str:
+    """Return the text with queries under names that it has no other use for."""
+    if not queries:
+        return text
+    named = ", ".join(f"{name} AS NOT MATERIALIZED ({query})" for name, query in queries.items())
+    return f"WITH {named}, {text.removeprefix('WITH ')}" if text.startswith("WITH ") else f"WITH {named} {text}"
 
 
 def _translated(duckdb: Any, error: Exception, views: Sequence[RelationView]) -> BaseException:

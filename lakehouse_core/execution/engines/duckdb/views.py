@@ -13,13 +13,14 @@ from lakehouse_core.interchange.arrow_rows import ArrowRows
 
 
 class RelationView:
-    """The view of a relation. `read`: what DuckDB reads by itself, None if that is nothing. Without `reads` only the
-    columns are known, and no file is opened.
+    """The view of a relation, by its unique name. `read`: what DuckDB reads by itself, None if that is nothing. Without
+    `reads` only the columns are known, and no file is opened.
 
     Raises CorruptTable, SnapshotExpired.
     """
 
     def __init__(self, relation: Relation, *, reads: bool) -> None:
+        self.name = relation.view
         self._relation = relation
         self.read: NativeRead | None = None
         rows: ArrowRows | None = relation.rows
@@ -30,17 +31,17 @@ class RelationView:
             rows = None if self.read.rest is None else relation.native.rows(self.read.rest)
         self._source = None if rows is None else _Source(rows)
 
-    def create(self, connection: Any) -> None:
-        """Create the view in a connection."""
-        name = self._relation.view
+    def registered(self, connection: Any) -> str | None:
+        """Register the stream in a connection, under the name of the relation if it gives all rows. Return the query of
+        the rows otherwise, to be named in the text of each query: DuckDB would open the files for a view as well.
+        """
         if self.read is None:
-            connection.register(name, self._source)
-            return
-        text = self.read.text
-        if self._source is not None:
-            connection.register(f"{name}_stream", self._source)
-            text = f"{text} UNION ALL SELECT * FROM {name}_stream"
-        connection.execute(f"CREATE TEMP VIEW {name} AS {text}")
+            connection.register(self.name, self._source)
+            return None
+        if self._source is None:
+            return self.read.text
+        connection.register(f"{self.name}_stream", self._source)
+        return f"{self.read.text} UNION ALL SELECT * FROM {self.name}_stream"
 
     def error(self, error: Exception) -> BaseException | None:
         """Return the error or interruption of the relation's rows that DuckDB tells as its own, None if they have

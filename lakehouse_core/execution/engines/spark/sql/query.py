@@ -6,7 +6,7 @@ The views are dropped as soon as Spark has analysed the text. Rule: values of pa
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import pyarrow as pa
 from pyspark.errors import (
@@ -30,7 +30,7 @@ from lakehouse_core.execution.engines.spark.failures import translated
 from lakehouse_core.execution.engines.spark.scan.frame import read_frame
 from lakehouse_core.execution.engines.spark.scan.native import native_tasks
 from lakehouse_core.execution.engines.spark.types import spark_type
-from lakehouse_core.execution.read.scan import ScanPlan, read_tasks
+from lakehouse_core.execution.read.scan import read_tasks
 from lakehouse_core.execution.sql.relation import Relation
 from lakehouse_core.format.data_types import AtomicType, DataField, TypeRoot, in_backquotes
 from lakehouse_core.table.predicate import columns_of
@@ -52,6 +52,8 @@ _OF_QUERIES = (
 
 class SparkQuery:
     """A query that Spark has analysed; `frame` gives its rows. Raises InvalidRequest for a text that Spark refuses."""
+
+    reader: Final = "Spark"
 
     def __init__(
         self, session: SparkSession, text: str, relations: Sequence[Relation], parameters: Mapping[str, Any]
@@ -77,6 +79,15 @@ class SparkQuery:
             if batch.num_rows:
                 yield batch
 
+    def native_count(self, relation: Relation) -> int:
+        """Return how many splits of a table Spark's own reader reads."""
+        plan = relation.plan
+        if plan is None:
+            return 0
+        asked = columns_of(plan.predicate) if plan.predicate is not None else frozenset()
+        names = [*plan.columns, *sorted(asked.difference(plan.columns))]
+        return len(native_tasks(self._session, read_tasks(plan), [plan.schema.field(name) for name in names]))
+
 
 def named_frame(frame: DataFrame, fields: Sequence[DataField], constants: Mapping[DataField, Any]) -> DataFrame:
     """Return the rows under the names of the fields, with constant columns behind them."""
@@ -90,13 +101,6 @@ def named_frame(frame: DataFrame, fields: Sequence[DataField], constants: Mappin
         columns.append(column.cast(spark_type(field.type)).alias(field.name) if cast else column)
     columns += [F.lit(value).cast(spark_type(field.type)).alias(field.name) for field, value in constants.items()]
     return named.select(*columns)
-
-
-def native_count(session: SparkSession, plan: ScanPlan) -> int:
-    """Return how many splits Spark's own reader reads."""
-    asked = columns_of(plan.predicate) if plan.predicate is not None else frozenset()
-    names = [*plan.columns, *sorted(asked.difference(plan.columns))]
-    return len(native_tasks(session, read_tasks(plan), [plan.schema.field(name) for name in names]))
 
 
 def _asked(session: SparkSession, run: Callable[[], R]) -> R:
