@@ -373,6 +373,7 @@ class Catalog:
             self,
             text,
             context=self._context.table_context,
+            opened=self._context.opened_table,
             engine=self._context.engine,
             parameters=parameters,
             tables=tables,

@@ -4,7 +4,7 @@ Rule: a name is checked before the metastore is asked, and a missing one is answ
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from lakehouse_core.api.table import Table
@@ -12,14 +12,17 @@ from lakehouse_core.api.table_branches import branch as branch_of
 from lakehouse_core.catalog.metastore import Metastore, TableName, TablePlace
 from lakehouse_core.catalog.names import check_part, level_hint, near, split_branch_name, split_name
 from lakehouse_core.clock import Clock
-from lakehouse_core.errors import NotFound, shown
+from lakehouse_core.errors import CorruptTable, InvalidRequest, NotFound, shown
 from lakehouse_core.execution.context import TableContext, table_context
 from lakehouse_core.execution.engine import Engine
+from lakehouse_core.metadata.lru import Recent
 from lakehouse_core.metadata.schema_log import SchemaLog
 from lakehouse_core.storage import ObjectStore
 
 # What stands for other characters in a name.
 _PATTERN: Final = frozenset("*?[")
+# A table with few manifests takes some 100 KB, one with many some 20 MB.
+_REMEMBERED_TABLES: Final = 32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,12 +37,15 @@ class FoundTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CatalogContext:
-    """One catalog. `store` is rooted at the warehouse; `engine` makes the engine at the first task."""
+    """One catalog. `store` is rooted at the warehouse; `engine` makes the engine at the first task; `opened`: tables
+    that were read.
+    """
 
     store: ObjectStore
     clock: Clock
     engine: Callable[[], Engine]
     metastore: Metastore
+    opened: Recent[TableContext] = field(default_factory=lambda: Recent(_REMEMBERED_TABLES))
 
     @property
     def uri(self) -> str:
@@ -93,6 +99,20 @@ class CatalogContext:
         table = table_context(base, place.store, self.clock, self.engine, found.schemas, arbiter=place.arbiter)
         return table if branch is None else branch_of(table, branch)
 
+    def opened_table(self, name: str) -> TableContext:
+        """Return `table_context`, for reads only: that of an earlier call, which knows the metadata that it read,
+        if the table is still the same one. Raises as `find` does.
+        """
+        base, branch = split_branch_name(name)
+        if branch is not None:
+            return self.table_context(name)
+        key = name, self.find(base).place.store.spec
+        known = self.opened.get(key)
+        if known is None or not _is_same(known):
+            known = self.table_context(name)
+            self.opened.put(key, known)
+        return known
+
     def no_table(self, name: TableName) -> NotFound:
         """Return the error for a table that does not exist: what is missing, and near names."""
         full = shown(str(name))
@@ -110,3 +130,12 @@ class CatalogContext:
         known = self.metastore.databases()
         advice = near(name, known) if known else f"It has no databases.{level_hint(self.uri)}"
         return NotFound(f"Database {shown(name)} does not exist in {self.uri}. {advice}")
+
+
+def _is_same(table: TableContext) -> bool:
+    """Return whether a table was neither dropped nor created again since it was opened."""
+    try:
+        table.schemas.latest()
+    except (NotFound, InvalidRequest, CorruptTable):
+        return False
+    return True

@@ -45,10 +45,13 @@ class Verbs(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatementCall:
-    """One call of `sql`: the catalog, and the arguments beside the text. `context` opens a table of the catalog."""
+    """One call of `sql`: the catalog, and the arguments beside the text. `context` opens a table of the catalog,
+    `opened` one to read it only.
+    """
 
     catalog: Verbs
     context: Callable[[str], TableContext]
+    opened: Callable[[str], TableContext]
     engine: Callable[[], Engine]
     sql: SqlText
     parameters: Mapping[str, Any] = field(default_factory=dict)

@@ -159,7 +159,7 @@ def _resolved(call: StatementCall, reference: TableReference) -> _Source:
         if is_system_name(full):
             system = call.catalog.system_table(full, options=_system_options(reference.point))
             return _Source(title=full, fields=_fields(system.schema()), rows=system)
-        context = call.context(full)
+        context = call.opened(full)
         pinned = pin(context, reference.point, reference.options)
         return _Source(title=full, fields=pinned.schema.fields, pinned=pinned)
     except LakehouseError as error:

@@ -59,6 +59,7 @@ def run_statement(
     text: str,
     *,
     context: Callable[[str], TableContext],
+    opened: Callable[[str], TableContext],
     engine: Callable[[], Engine],
     parameters: Mapping[str, Any] | None,
     tables: Mapping[str, Any] | None,
@@ -70,6 +71,7 @@ def run_statement(
     call = StatementCall(
         catalog=catalog,
         context=context,
+        opened=opened,
         engine=engine,
         sql=sql,
         parameters=_named("parameters", parameters),

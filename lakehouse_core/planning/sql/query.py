@@ -218,6 +218,11 @@ def _check(sql: SqlText, tree: Any) -> None:
         kind = type(node).__name__
         if isinstance(node, exp.Table):
             _check_table(sql, node)
+        if isinstance(node, exp.Lateral) and not node.args.get("view") and not isinstance(node.this, exp.Subquery):
+            raise sql.unsupported(
+                _place(sql, node.this, "lateral"),
+                "LATERAL takes a query in parentheses here. Write LATERAL (SELECT …) AS t, or LATERAL VIEW explode(…)",
+            )
         for word in _refused_parts(node):
             raise sql.unsupported(_place(sql, node, word.lower()), f"{word} is not carried out")
         if isinstance(node, exp.Anonymous):

@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 import lakehouse_core as lc
+from lakehouse_core.data_files.parquet.reader import ParquetFileReader
 from lakehouse_core.execution.engines.duckdb import files as module
+from lakehouse_core.execution.engines.duckdb import tested_files
 from tests.catalog.statements import random_queries
 from tests.catalog.statements.query_tables import queries, rows_of
 from tests.pairs import in_turn
@@ -261,6 +263,76 @@ def test_a_damaged_page_is_found_before_duckdb_reads_it(empty, tmp_path):
     assert empty.sql("SELECT sum(id) AS s FROM s.t").to_arrow().num_rows == 1
     with pytest.raises(lc.CorruptTable, match=rf"s\.t.*{path.name}: .* does not fit its checksum"):
         empty.sql("SELECT sum(x) FROM s.t").to_arrow()
+
+
+def opened(ask: Callable[[], Any], monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return the files that are opened to be tested while `ask` runs."""
+    found: list[str] = []
+
+    def counted(store: Any, key: str, *arguments: Any, **named: Any) -> Any:
+        found.append(key)
+        return ParquetFileReader(store, key, *arguments, **named)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(tested_files, "ParquetFileReader", counted)
+        ask()
+    return found
+
+
+def test_a_file_is_tested_once_for_all_its_columns_that_are_asked_for(empty, monkeypatch):
+    table = append(empty)
+    table.write(small(1, 3))
+
+    def ask(columns: str) -> list[str]:
+        return opened(lambda: empty.sql(f"SELECT {columns} FROM s.t").to_arrow(), monkeypatch)
+
+    assert [len(ask(columns)) for columns in ("id", "id", "id, x", "x", "id, x, p", "*")] == [1, 0, 1, 0, 1, 0]
+    table.write(small(5))
+    assert len(ask("*")) == 1
+
+
+@pytest.mark.damage
+def test_a_file_that_changed_since_it_was_tested_is_tested_again(empty, tmp_path):
+    table = empty.create_table("s.t", {"x": "INT"}, options={"file.compression": "none"})
+    table.write([{"x": number} for number in range(5000)])
+    assert empty.sql("SELECT count(x) AS n FROM s.t").to_arrow().num_rows == 1
+    path = next(tmp_path.rglob("data-*.parquet"))
+    data = bytearray(path.read_bytes())
+    data[data.index((1234).to_bytes(4, "little"))] ^= 1
+    path.write_bytes(data)
+
+    with pytest.raises(lc.CorruptTable, match=r"s\.t"):
+        empty.sql("SELECT count(x) AS n FROM s.t").to_arrow()
+
+
+@pytest.mark.damage
+def test_a_part_of_a_file_that_a_condition_left_out_is_tested_when_it_is_read(empty, tmp_path):
+    """Two row groups, of which the first query reads the first."""
+    empty.create_table(
+        "s.t", {"id": "INT", "x": "BIGINT"}, options={"file.compression": "none", "file.block-size": "4 kb"}
+    ).write([{"id": number, "x": number * 1000} for number in range(50_000)])
+    path = next(tmp_path.rglob("data-*.parquet"))
+    data = bytearray(path.read_bytes())
+    data[data.index((49_321_000).to_bytes(8, "little"))] ^= 1
+    path.write_bytes(data)
+
+    for _ in range(2):
+        assert empty.sql("SELECT sum(x) AS s FROM s.t WHERE id < 10").to_arrow().to_pylist() == [{"s": 45_000}]
+    with pytest.raises(lc.CorruptTable, match=r"s\.t"):
+        empty.sql("SELECT sum(x) AS s FROM s.t").to_arrow()
+
+
+def test_timestamps_of_96_bits_are_read_as_a_scan_reads_them(empty):
+    """Java stores timestamps finer than microseconds so; DuckDB would give them up to microseconds."""
+    table = empty.create_table("s.t", {"id": "INT", "t": "TIMESTAMP(9)", "z": "TIMESTAMP(7)"})
+    at = [datetime(1969, 12, 31, 23, 59, 59, 999999), datetime(1677, 9, 22), datetime(2262, 4, 11), None]
+    table.write([{"id": number, "t": one, "z": one} for number, one in enumerate(at)])
+
+    assert splits_of(empty, "SELECT id FROM s.t") == (1, 0)
+    assert splits_of(empty, "SELECT t FROM s.t") == (0, 1)
+    assert empty.sql("SELECT id FROM s.t ORDER BY id").to_arrow().column("id").to_pylist() == [0, 1, 2, 3]
+    found = empty.sql("SELECT t, z FROM s.t ORDER BY id").to_arrow()
+    assert found.to_pylist() == table.scan(columns=["t", "z"]).to_arrow().to_pylist()
 
 
 @pytest.mark.damage

@@ -93,8 +93,14 @@ def _bound(text: str, relations: Sequence[Relation], *, reads: bool) -> Iterator
     views = [RelationView(relation, reads=reads) for relation in relations]
     try:
         with box_cursor(duckdb, {view.read.folder for view in views if view.read is not None}) as connection:
-            queries = {view.name: view.registered(connection) for view in views}
-            yield connection.sql(_with_queries(text, {name: one for name, one in queries.items() if one is not None}))
+            found = ((view.name, view.registered(connection)) for view in views)
+            queries = {name: query for name, query in found if query is not None}
+            if text.startswith("("):
+                # DuckDB forgets the WITH inside the parentheses when there is one before them.
+                for name, query in queries.items():
+                    connection.execute(f"CREATE TEMP VIEW {name} AS {query}")
+                queries = {}
+            yield connection.sql(_with_queries(text, queries))
     except (duckdb.Error, pa.ArrowException, OSError) as error:
         raise _translated(duckdb, error, views) from error
 

@@ -8,7 +8,7 @@ import os
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from typing import Final
 
 import pyarrow as pa
@@ -61,7 +61,7 @@ class TestedFile:
         self._schema = schema
         self._plan = plan
         self._stack = ExitStack()
-        self._opened = lambda: ParquetFileReader(store, f"{folder}/{file.file_name}", file, schema, verify=self._verify)
+        self._open = partial(ParquetFileReader, store, f"{folder}/{file.file_name}", file, schema, verify=self._verify)
 
     def __enter__(self) -> "TestedFile":
         return self
@@ -92,7 +92,7 @@ class TestedFile:
 
     @cached_property
     def _reader(self) -> ParquetFileReader:
-        return self._stack.enter_context(closing(self._opened()))
+        return self._stack.enter_context(closing(self._open()))
 
 
 def _read_columns(plan: ScanPlan) -> Sequence[str]:
