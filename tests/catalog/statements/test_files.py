@@ -6,6 +6,8 @@ from datetime import UTC, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import lakehouse_core as lc
@@ -308,12 +310,12 @@ def test_a_file_that_changed_since_it_was_tested_is_tested_again(empty, tmp_path
 @pytest.mark.damage
 def test_a_part_of_a_file_that_a_condition_left_out_is_tested_when_it_is_read(empty, tmp_path):
     """Two row groups, of which the first query reads the first."""
-    empty.create_table(
-        "s.t", {"id": "INT", "x": "BIGINT"}, options={"file.compression": "none", "file.block-size": "4 kb"}
-    ).write([{"id": number, "x": number * 1000} for number in range(50_000)])
+    table = empty.create_table("s.t", {"id": "INT", "x": "BIGINT"}, options={"file.compression": "none"})
+    numbers = pa.array(range(200_000), pa.int32())
+    table.write(pa.table({"id": numbers, "x": pc.multiply(numbers.cast(pa.int64()), 1000)}))
     path = next(tmp_path.rglob("data-*.parquet"))
     data = bytearray(path.read_bytes())
-    data[data.index((49_321_000).to_bytes(8, "little"))] ^= 1
+    data[data.index((199_321_000).to_bytes(8, "little"))] ^= 1
     path.write_bytes(data)
 
     for _ in range(2):
