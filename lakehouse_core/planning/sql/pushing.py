@@ -72,8 +72,9 @@ def analyse(query: Query, tables: Mapping[int, QueryTable], *, in_utc: bool) -> 
     except RecursionError as error:
         raise InvalidRequest("SQL: the statement is nested too deeply. Use WITH, or IN for long lists.") from error
     conditions = _conditions(tree, tables, in_utc=in_utc)
+    named = _named_columns(tree)
     pushed = {
-        start: Pushed(_needed(tree, table), all_of(conditions.get(table.view, ())))
+        start: Pushed(_needed(named, table), all_of(conditions.get(table.view, ())))
         for start, table in tables.items()
         if table.prunes
     }
@@ -140,14 +141,25 @@ def _unresolved(query: Query, tables: Mapping[int, QueryTable], message: str) ->
     return query.sql.no_column(place, name, names)
 
 
-def _needed(tree: Any, table: QueryTable) -> tuple[str, ...]:
-    """Return the columns of the table that the query names, in their order; one column where it names none.
+def _named_columns(tree: Any) -> dict[str, set[str]]:
+    """Return the columns that the query names, in lower case, by what gives them: a view or, for columns without a
+    table, an empty text.
 
     Another table of the same alias only adds columns.
     """
-    aliases = {node.alias_or_name for node in tree.find_all(exp.Table) if node.name == table.view}
-    named = {column.name.lower() for column in tree.find_all(exp.Column) if not column.table or column.table in aliases}
-    found = tuple(field.name for field in table.fields if field.name.lower() in named)
+    by_alias: dict[str, set[str]] = {}
+    for column in tree.find_all(exp.Column):
+        by_alias.setdefault(str(column.table), set()).add(str(column.name).lower())
+    found = {"": by_alias.get("", set())}
+    for node in tree.find_all(exp.Table):
+        found.setdefault(str(node.name), set()).update(by_alias.get(str(node.alias_or_name), ()))
+    return found
+
+
+def _needed(named: Mapping[str, set[str]], table: QueryTable) -> tuple[str, ...]:
+    """Return the columns of the table that the query names, in their order; one column where it names none."""
+    names = named[""] | named.get(table.view, set())
+    found = tuple(field.name for field in table.fields if field.name.lower() in names)
     return found or (min(table.fields, key=_width).name,)
 
 

@@ -3,6 +3,7 @@
 Rule: a size that is not known stays unknown. What is computed from it keeps DuckDB's type, so that no digit is lost.
 """
 
+from functools import cache
 from typing import Any, Final, TypeAlias
 
 from sqlglot import exp
@@ -53,7 +54,7 @@ def size_decimals(typed: Any) -> None:
         for node in reversed(list(scope.walk())):
             size = _size(node, scope, outputs)
             if size is not None:
-                node.type = exp.DataType.from_str(decimal_text(size), dialect=DIALECT)
+                node.type = _decimal(size)
             elif kind_of(node) == "DECIMAL":
                 node.type = exp.DType.DECIMAL
         if isinstance(query, exp.Select):
@@ -80,6 +81,12 @@ def kind_of(node: Any) -> str:
 def decimal_text(size: Size) -> str:
     """Return the type in SQL."""
     return f"DECIMAL({size[0]}, {size[1]})"
+
+
+@cache
+def _decimal(size: Size) -> Any:
+    """Return the type, which nodes may share."""
+    return exp.DataType.from_str(decimal_text(size), dialect=DIALECT)
 
 
 def _size(node: Any, scope: Scope, outputs: dict[int, dict[str, Size | None]]) -> Size | None:
