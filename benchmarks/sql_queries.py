@@ -1,7 +1,8 @@
 """SQL without Spark and on Spark against the same queries on the same Parquet files: 22 queries derived from TPC-H.
 
 Without Spark, append tables of one file each are what the files are; the other tables merge, or have deleted rows. A
-point query by key is compared with a scan of the same row. Results are not comparable with published TPC-H results.
+point query by key is compared with a scan of the same row. Each query runs once before it is measured, so that what is
+remembered of it counts (docs/sql.md#without-spark). Results are not comparable with published TPC-H results.
 """
 
 import shutil
