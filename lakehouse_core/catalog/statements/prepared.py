@@ -17,7 +17,7 @@ import pyarrow as pa
 from lakehouse_core.format.data_types import DataField
 from lakehouse_core.planning.sql.conditions import is_utc
 from lakehouse_core.planning.sql.pushing import Pushed, QueryTable, analyse, stops_early
-from lakehouse_core.planning.sql.query import Query, TableReference, parse_query
+from lakehouse_core.planning.sql.query import Query, TableReference, check_without_spark, parse_query
 from lakehouse_core.planning.sql.spark_text import spark_query
 from lakehouse_core.planning.sql.statement import QueryText
 
@@ -87,6 +87,8 @@ class PreparingQuery:
 
     def _prepared(self, tables: Mapping[int, QueryTable]) -> PreparedQuery:
         query = self._query()
+        if self._session is None:
+            check_without_spark(query)
         analysed = analyse(query, tables, in_utc=is_in_utc(self._session))
         if self._session is not None:
             text = spark_query(query, tables)

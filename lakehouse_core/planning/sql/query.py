@@ -74,6 +74,17 @@ def parse_query(query: QueryText, parameters: Mapping[str, Any]) -> Query:
     return Query(sql=query.sql, text=taken.text, tree=_with_values(tree, parameters), references=references)
 
 
+def check_without_spark(query: Query) -> None:
+    """Raise UnsupportedFeature for a part that only Spark carries out."""
+    for node in query.tree.find_all(exp.Lateral):
+        if not node.args.get("view") and not isinstance(node.this, exp.Subquery):
+            raise query.sql.unsupported(
+                _place(query.sql, node.this, "lateral"),
+                "without Spark LATERAL takes a query in parentheses. Write LATERAL (SELECT …) AS t, or LATERAL VIEW "
+                "explode(…)",
+            )
+
+
 class _Taken:
     """The text of a query without time travel and incremental functions, and what they said, by place."""
 
@@ -218,11 +229,6 @@ def _check(sql: SqlText, tree: Any) -> None:
         kind = type(node).__name__
         if isinstance(node, exp.Table):
             _check_table(sql, node)
-        if isinstance(node, exp.Lateral) and not node.args.get("view") and not isinstance(node.this, exp.Subquery):
-            raise sql.unsupported(
-                _place(sql, node.this, "lateral"),
-                "LATERAL takes a query in parentheses here. Write LATERAL (SELECT …) AS t, or LATERAL VIEW explode(…)",
-            )
         for word in _refused_parts(node):
             raise sql.unsupported(_place(sql, node, word.lower()), f"{word} is not carried out")
         if isinstance(node, exp.Anonymous):
