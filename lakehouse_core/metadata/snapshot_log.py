@@ -71,7 +71,8 @@ class SnapshotLog:
         """Return the keys of a look for `latest`. They answer it if at most `after` commits were made since the last
         look; if LATEST does not lag, one more.
         """
-        near = () if self._newest is None else range(self._newest, self._newest + 2 + after)
+        newest = self._newest
+        near = () if newest is None else range(newest, newest + 2 + after)
         return (self._boundary.key, self._layout.latest_hint, *map(self._layout.snapshot, near))
 
     def latest(self, look: Look | None = None) -> Snapshot | None:
@@ -93,18 +94,20 @@ class SnapshotLog:
         """Return the id of the newest snapshot, None if the table has none. `look`: as in `latest`."""
         look = look or Look(self._store, self.asked())
         boundary = self._boundary.first_id(look)
-        self._newest = self._probed(look, boundary)
-        if self._newest is None:
+        # Threads may share a log: each returns what it found itself.
+        newest = self._probed(look, boundary)
+        if newest is None:
             ids = self._ids_from(boundary)
-            self._newest = ids[-1] if ids else None
-        return self._newest
+            newest = ids[-1] if ids else None
+        self._newest = newest
+        return newest
 
     def _probed(self, look: Look, boundary: int) -> int | None:
         """Return the newest id by asking for one after another; None if no start is known, or it is too far behind."""
-        start = read_hint(look, self._layout.latest_hint) or 0
-        if self._newest is not None and look.get(self._layout.snapshot(self._newest)) is not None:
+        start, newest = read_hint(look, self._layout.latest_hint) or 0, self._newest
+        if newest is not None and look.get(self._layout.snapshot(newest)) is not None:
             # The hint may lag: its writer died after its commit, or an older hint was written later.
-            start = max(start, self._newest)
+            start = max(start, newest)
         if not start or start < boundary:
             return None
         last = start - 1

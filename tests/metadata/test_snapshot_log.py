@@ -1,7 +1,9 @@
 """The history of a table as it can be asked: hints only help, what expired says so, and damage is never "nothing"."""
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from threading import Event
 
 import pytest
 
@@ -17,6 +19,7 @@ from lakehouse_core.execution.context import TableContext
 from lakehouse_core.metadata.hints import write_hint
 from lakehouse_core.metadata.look import Look
 from lakehouse_core.metadata.manifest_reader import ManifestReader
+from lakehouse_core.metadata.snapshot_log import SnapshotLog
 from lakehouse_core.storage import Fault, FaultKind, FaultyStore, MemoryStore
 from lakehouse_core.storage.faulty import Call
 from lakehouse_core.table.commit_message import CommitKind
@@ -56,6 +59,34 @@ def log_of(
 
 
 HINTS = [None, b"", b"1", b"3", b"4", b"5", b"7", b"9", b"x", b"-3", b"0", b"3\n", b"\xff", b"99999999999999999999"]
+
+
+def test_a_thread_finds_the_newest_snapshot_while_another_lists_them() -> None:
+    """The other one looked before there was a snapshot, so that it must list."""
+    good = log_of(3, 4, 5)
+    earlier = Look(MemoryStore(), [MAIN.boundary, MAIN.latest_hint, MAIN.snapshot(5)])
+    begins, lists, ends = Event(), Event(), Event()
+
+    def on_call(call: Call) -> None:
+        if call.key == MAIN.snapshot(5):
+            begins.set()
+            assert lists.wait(10)
+        elif call.method == "children" and begins.is_set() and not lists.is_set():
+            lists.set()
+            assert ends.wait(10)
+
+    def list_then() -> int | None:
+        assert begins.wait(10)
+        return log.latest_id(earlier)
+
+    store = FaultyStore(good.store, on_call=on_call)
+    log = SnapshotLog(store, MAIN)
+    assert log.latest_id(Look(good.store)) == 5
+    with ThreadPoolExecutor(1) as pool:
+        other = pool.submit(list_then)
+        found = log.latest_id(Look(store))
+        ends.set()
+        assert (found, other.result()) == (5, 5)
 
 
 class TestHints:
