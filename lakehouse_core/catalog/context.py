@@ -94,9 +94,7 @@ class CatalogContext:
     def table_context(self, name: str) -> TableContext:
         """Return `database.table` as the verbs of tables work on it. Raises as `find` does."""
         base, branch = split_branch_name(name)
-        found = self.find(base)
-        place = found.place
-        table = table_context(base, place.store, self.clock, self.engine, found.schemas, arbiter=place.arbiter)
+        table = self._opened(base, self.find(base))
         return table if branch is None else branch_of(table, branch)
 
     def opened_table(self, name: str) -> TableContext:
@@ -106,12 +104,17 @@ class CatalogContext:
         base, branch = split_branch_name(name)
         if branch is not None:
             return self.table_context(name)
-        key = name, self.find(base).place.store.spec
+        found = self.find(base)
+        key = base, found.place.store.spec
         known = self.opened.get(key)
         if known is None or not _is_same(known):
-            known = self.table_context(name)
+            known = self._opened(base, found)
             self.opened.put(key, known)
         return known
+
+    def _opened(self, name: str, found: FoundTable) -> TableContext:
+        place = found.place
+        return table_context(name, place.store, self.clock, self.engine, found.schemas, arbiter=place.arbiter)
 
     def no_table(self, name: TableName) -> NotFound:
         """Return the error for a table that does not exist: what is missing, and near names."""
