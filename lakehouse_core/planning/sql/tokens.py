@@ -19,8 +19,9 @@ from lakehouse_core.errors import InvalidRequest, UnsupportedFeature, near_hint,
 # Spark 4 is ANSI, and so is this dialect: a cast that fails and a division by zero are errors.
 DIALECT: Final = "databricks"
 MAX_TEXT_LENGTH: Final = 1 << 20
-# The tokens of a text take some 100 bytes a character.
-_SHORT: Final = 8192
+# At most some 20 MB: the tokens of a text take 50 to 150 bytes a character.
+_SHORT: Final = 2048
+_REMEMBERED: Final = 64
 
 _NAMES: Final = (TokenType.VAR, TokenType.IDENTIFIER)
 _TEXTS: Final = (TokenType.STRING, TokenType.RAW_STRING)
@@ -100,7 +101,7 @@ def sql_text(text: str) -> SqlText:
     return _short_text(text) if isinstance(text, str) and len(text) <= _SHORT else SqlText(text)
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=_REMEMBERED)
 def _short_text(text: str) -> SqlText:
     return SqlText(text)
 

@@ -104,6 +104,48 @@ def test_a_renamed_table_is_not_found_under_its_old_name(empty, table):
     assert rows(empty, "SELECT id FROM s.u") == [{"id": 1}]
 
 
+def test_what_another_process_does_to_a_table_is_read(empty, table, tmp_path):
+    """The other catalog has nothing in common with the first but the warehouse."""
+    other = lc.connect(tmp_path)
+    assert rows(empty) == [{"id": 1, "x": 10}]
+
+    other.table("s.t").alter(lc.AddColumn("y", "STRING"))
+    assert rows(empty) == [{"id": 1, "x": 10, "y": None}]
+    other.table("s.t").alter(lc.SetOption("scan.snapshot-id", "1"))
+    other.table("s.t").write([{"id": 2, "x": 20}])
+    assert len(rows(empty)) == 1
+    other.table("s.t").alter(lc.RemoveOption("scan.snapshot-id"))
+    assert len(rows(empty)) == 2
+    other.drop_database("s", cascade=True)
+    with pytest.raises(lc.NotFound):
+        empty.sql(ALL)
+    other.create_database("s")
+    other.create_table("s.t", {"id": "INT", "x": "INT"}).write([{"id": 3, "x": 30}])
+    assert rows(empty) == [{"id": 3, "x": 30}]
+
+
+def test_a_copy_that_takes_the_place_of_its_source_is_read_with_its_own_snapshots(empty, table):
+    """Both have the same bytes as schema, and a snapshot 2."""
+    empty.copy_table(table, "s.copy")
+    empty.table("s.copy").write([{"id": 2, "x": 20}])
+    table.write([{"id": 3, "x": 30}])
+    texts = [f"SELECT id FROM s.{name} ORDER BY id" for name in ("t", "copy")]
+    assert [[row["id"] for row in rows(empty, text)] for text in texts] == [[1, 3], [1, 2]]
+
+    for source, target in (("s.t", "s.u"), ("s.copy", "s.t"), ("s.u", "s.copy")):
+        empty.rename_table(source, target)
+    assert [[row["id"] for row in rows(empty, text)] for text in texts] == [[1, 2], [1, 3]]
+
+
+def test_catalogs_of_one_process_have_their_own_tables_of_one_name(empty, table, tmp_path):
+    other = lc.connect(tmp_path / "other")
+    other.create_database("s")
+    other.create_table("s.t", {"id": "INT", "x": "INT"}).write([{"id": 5, "x": 50}])
+
+    for _ in range(2):
+        assert [rows(catalog, "SELECT id FROM s.t")[0]["id"] for catalog in (empty, other)] == [1, 5]
+
+
 def test_a_text_names_the_newest_snapshot_unless_it_says_another(empty, table):
     texts = [ALL, f"{ALL} VERSION AS OF 1"]
     assert [len(rows(empty, text)) for text in texts] == [1, 1]
