@@ -41,7 +41,7 @@ def test_lateral_before_a_function_is_carried_out_by_spark_alone(catalogs):
     here, there = catalogs
     joined = "SELECT id, tag FROM s.orders, LATERAL explode(tags) AS t(tag)"
 
-    with pytest.raises(lc.UnsupportedFeature, match="line 1, column 40: without Spark LATERAL takes a query"):
+    with pytest.raises(lc.UnsupportedFeature, match="line 1, column 39: without Spark LATERAL takes a query"):
         here.sql(joined)
     view = here.sql("SELECT id, tag FROM s.orders LATERAL VIEW explode(tags) t AS tag").to_arrow()
     assert rows_of(there.sql(joined).to_arrow(), ordered=False) == rows_of(view, ordered=False) != []
