@@ -21,7 +21,7 @@ from lakehouse_core.planning.commit.file_changes import FileChanges
 from lakehouse_core.planning.commit.steps import RestoreStep, plan_step
 from lakehouse_core.planning.read.read_point import ReadPoint
 from lakehouse_core.table.schema import TableSchema, write_supported
-from lakehouse_core.table.snapshot import ROLLED_BACK_TO, Snapshot
+from lakehouse_core.table.snapshot import ROLLED_BACK_DELTA, ROLLED_BACK_TO, Snapshot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,8 +60,8 @@ def roll_back(
         raise InvalidRequest(
             f"{shown(point)}: it leaves out some files of a state. Give a point that names a snapshot."
         )
-    rolled_back = {**(properties or {}), ROLLED_BACK_TO: str(state.snapshot.id)}
-    staged = own_commit(table, schema.id, base=latest, properties=rolled_back)
+    target = {ROLLED_BACK_TO: str(state.snapshot.id), ROLLED_BACK_DELTA: state.snapshot.delta_manifest_list}
+    staged = own_commit(table, schema.id, base=latest, properties={**(properties or {}), **target})
     step = RestoreStep(staged=staged, target=state.snapshot)
     if dry_run:
         return _planned(table, step, latest, schema)

@@ -35,6 +35,9 @@ NO_WATERMARK = -(2**63)
 RUN_ID = "lakehouse.run-id"
 # The property with the id of the snapshot whose state a rollback brought back. Stored in snapshots. Never rename.
 ROLLED_BACK_TO = "lakehouse.rolled-back-to"
+# The property with the delta of that snapshot, which tells it from another with its id. Stored in snapshots. Never
+# rename.
+ROLLED_BACK_DELTA = "lakehouse.rolled-back-delta"
 # The property with the snapshot of a branch whose state a fast-forward brought: its id, its delta, and the branch's
 # name. Stored in snapshots. Never rename.
 FORWARDED_FROM = "lakehouse.forwarded-from"
@@ -109,6 +112,11 @@ class Snapshot(BaseModel):
     def rolled_back_to(self) -> str | None:
         """The id of the snapshot whose rows this one brought back; None without a record of it."""
         return self.properties.get(ROLLED_BACK_TO)
+
+    @property
+    def rolled_back_delta(self) -> str | None:
+        """The delta of the snapshot whose rows this one brought back; None without a record of it."""
+        return self.properties.get(ROLLED_BACK_DELTA)
 
     @property
     def forwarded_from(self) -> str | None:

@@ -195,8 +195,9 @@ def unapplied(followed: lc.Table, table: lc.Table | None, *, commit_user: str) -
             )
         done = committed_identifier(table, commit_user) or 0
         check_same(followed, table, commit_user)
-        if done:
-            undone = undone_after(followed, table, done, staged=_staged(table, commit_user))
+        if done or table.snapshot() is not None:
+            staged = _staged(table, commit_user)
+            undone = undone_after(followed, table, done, commit_user=commit_user, staged=staged)
         # The rows after the rollback are staged, and not yet committed.
         elif last_rollback(followed, 0) and (found := _staged_and_later(followed, table, 0, commit_user=commit_user)):
             return found

@@ -14,12 +14,14 @@ _FEW_SNAPSHOTS = 8
 _FOLLOWED = "lakehouse.followed"
 
 
-def undone_after(followed: lc.Table, table: lc.Table, done: int, *, staged: Collection[int]) -> frozenset[int]:
+def undone_after(
+    followed: lc.Table, table: lc.Table, done: int, *, commit_user: str, staged: Collection[int]
+) -> frozenset[int]:
     """Return the snapshots after `done` that rollbacks took back, and the rollbacks: `table`, which has the changes up
     to `done`, never takes theirs, and those of the others lead to the latest state.
 
-    Raises InvalidRequest if a rollback led to another state: to one before `done`, to that of a branch, or to one that
-    is expired; also if changes that were taken back are `staged`.
+    Raises InvalidRequest if a rollback led to another state: to one before `done`, to that of a branch, or to one of
+    which nothing is known any more; also if changes that were taken back are `staged`.
     """
     latest = followed.snapshot()
     found: set[int] = set()
@@ -31,8 +33,8 @@ def undone_after(followed: lc.Table, table: lc.Table, done: int, *, staged: Coll
             found.add(each.id)
         elif each.brings_files:
             found.add(each.id)
-            at = _same_state(followed, each)
-            if at < done or any(at < number < each.id for number in staged):
+            at = int(each.rolled_back_to or 0) if _is_in_history(each, followed, table, commit_user) else 0
+            if at < max(done, 1) or any(at < number < each.id for number in staged):
                 raise lc.InvalidRequest(
                     f"{table.name}: it has the changes of {followed.name} up to snapshot {max(done, *staged, 0)}, and "
                     f"snapshot {each.id} {_what_it_did(followed, each)}, which no change tells. Drop {table.name}; the "
@@ -41,18 +43,19 @@ def undone_after(followed: lc.Table, table: lc.Table, done: int, *, staged: Coll
     return frozenset(found)
 
 
-def _same_state(followed: lc.Table, rollback: lc.Snapshot) -> int:
-    """Return the snapshot that a rollback names, if it has the same files: a tag may keep a snapshot of a history whose
-    ids another engine gave to others since. Return 0 if there is none.
+def _is_in_history(rollback: lc.Snapshot, followed: lc.Table, table: lc.Table, commit_user: str) -> bool:
+    """Return whether a rollback led to the snapshot that has the id, or had it when `table` took its changes: a tag may
+    keep one of a history whose ids another engine gave to others since.
     """
-    named = rollback.rolled_back_to or ""
-    if not named.isdecimal():
-        return 0
-    try:
-        files = [{file.file_name for file in followed.files(at=lc.AtSnapshot(id))} for id in (int(named), rollback.id)]
-    except (lc.SnapshotExpired, lc.NotFound):
-        return 0
-    return int(named) if files[0] == files[1] else 0
+    named, delta = rollback.rolled_back_to or "", rollback.rolled_back_delta
+    if delta is None or not named.isdecimal():
+        return False
+    there = followed_mark(followed, int(named)).get(_FOLLOWED)
+    if there is None:
+        # An expiry keeps the snapshots whose changes the table has yet to take, and not the one before them.
+        last, there = _taken(table, commit_user)
+        return last == int(named) and there == delta
+    return there == delta
 
 
 def last_rollback(followed: lc.Table, after_id: int) -> lc.Snapshot | None:
@@ -76,19 +79,24 @@ def check_same(followed: lc.Table, table: lc.Table, commit_user: str) -> None:
     """Raise InvalidRequest if another snapshot has the id of the one whose changes `table` has taken last: another
     engine rolled the followed table back, or fast-forwarded it.
     """
-    last = next((each for each in table.committers() if each.commit_user == commit_user), None)
-    if last is None:
-        return
-    with suppress(lc.SnapshotExpired, lc.NotFound):
-        made = table.snapshot(last.snapshot_id)
-        known = None if made is None else made.properties.get(_FOLLOWED)
-        if known is None or known == followed_mark(followed, last.commit_identifier).get(_FOLLOWED, known):
-            return
+    last, known = _taken(table, commit_user)
+    if known is not None and known != followed_mark(followed, last).get(_FOLLOWED, known):
         raise lc.InvalidRequest(
-            f"{table.name}: it has the changes of {followed.name} up to snapshot {last.commit_identifier}, and another "
+            f"{table.name}: it has the changes of {followed.name} up to snapshot {last}, and another "
             f"snapshot has this id now: another engine rolled {followed.name} back or fast-forwarded it, which no "
             f"change tells. Drop {table.name}; the next run makes it anew."
         )
+
+
+def _taken(table: lc.Table, commit_user: str) -> tuple[int, str | None]:
+    """Return the snapshot whose changes `table` has taken last, 0 before any, and its delta, None if it is unknown."""
+    last = next((each for each in table.committers() if each.commit_user == commit_user), None)
+    if last is None:
+        return 0, None
+    with suppress(lc.SnapshotExpired, lc.NotFound):
+        if (made := table.snapshot(last.snapshot_id)) is not None:
+            return last.commit_identifier, made.properties.get(_FOLLOWED)
+    return last.commit_identifier, None
 
 
 def _what_it_did(followed: lc.Table, snapshot: lc.Snapshot) -> str:

@@ -243,6 +243,30 @@ def test_changes_that_a_rollback_took_back_before_they_were_taken_are_left_out(r
     assert "rolled d.orders back to snapshot 1, which no change tells" in str(behind(ready).fault)
 
 
+def test_a_rollback_to_the_changes_that_were_taken_last_is_understood_when_these_are_expired(ready: ReadyLake) -> None:
+    write(ready, (0, None), (1, None))
+    assert run(ready).success
+    write(ready, (2, None))
+    ready.table("d.orders").rollback_to(2)
+    write(ready, (6, None))
+    expire(ready, 1, held=True)
+    assert [each.id for each in ready.table("d.orders").snapshots()] == [3, 4, 5]
+
+    assert run(ready).success
+    assert open_orders(ready) == [0, 1, 6]
+
+
+def test_a_table_with_rows_of_its_own_begins_without_changes_that_were_taken_back(ready: ReadyLake) -> None:
+    write(ready, (0, None), (1, None))
+    ready.table("d.orders").rollback_to(1)
+    write(ready, (6, None))
+    create_table(lc.connect(ready.warehouse), SPECS[1], {})
+    ready.table("d.open_orders").write([{"id": 100}])
+
+    assert run(ready).success
+    assert open_orders(ready) == [0, 6, 100]
+
+
 def test_staged_changes_that_a_rollback_took_back_are_not_committed(ready: ReadyLake) -> None:
     write(ready, (0, None))
     assert run(ready).success
