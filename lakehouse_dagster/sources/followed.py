@@ -48,7 +48,7 @@ def _is_in_history(rollback: lc.Snapshot, followed: lc.Table, table: lc.Table, c
     keep one of a history whose ids another engine gave to others since.
     """
     named, delta = rollback.rolled_back_to or "", rollback.rolled_back_delta
-    if delta is None or not named.isdecimal():
+    if delta is None or not named.isdecimal() or int(named) >= rollback.id:
         return False
     there = followed_mark(followed, int(named)).get(_FOLLOWED)
     if there is None:
@@ -76,16 +76,22 @@ def followed_mark(followed: lc.Table, snapshot_id: int) -> dict[str, str]:
 
 
 def check_same(followed: lc.Table, table: lc.Table, commit_user: str) -> None:
-    """Raise InvalidRequest if another snapshot has the id of the one whose changes `table` has taken last: another
-    engine rolled the followed table back, or fast-forwarded it.
+    """Raise InvalidRequest if the snapshot whose changes `table` has taken last is no more, or another one has its id:
+    another engine rolled the followed table back, or fast-forwarded it.
     """
     last, known = _taken(table, commit_user)
-    if known is not None and known != followed_mark(followed, last).get(_FOLLOWED, known):
-        raise lc.InvalidRequest(
-            f"{table.name}: it has the changes of {followed.name} up to snapshot {last}, and another "
-            f"snapshot has this id now: another engine rolled {followed.name} back or fast-forwarded it, which no "
-            f"change tells. Drop {table.name}; the next run makes it anew."
-        )
+    latest = followed.snapshot()
+    if last and (latest is None or latest.id < last):
+        now = "this snapshot is not there any more"
+    elif known is not None and known != followed_mark(followed, last).get(_FOLLOWED, known):
+        now = "another snapshot has this id now"
+    else:
+        return
+    raise lc.InvalidRequest(
+        f"{table.name}: it has the changes of {followed.name} up to snapshot {last}, and {now}: another engine rolled "
+        f"{followed.name} back or fast-forwarded it, which no change tells. Drop {table.name}; the next run makes it "
+        "anew."
+    )
 
 
 def _taken(table: lc.Table, commit_user: str) -> tuple[int, str | None]:

@@ -124,6 +124,7 @@ def test_the_report_tells_what_its_dry_run_told() -> None:
     assert made is not None
     assert made.id == report.snapshot_id
     assert (made.properties["why"], made.properties[ROLLED_BACK_TO]) == ("a wrong load", "1")
+    assert made.rolled_back_delta == place.table().snapshots()[0].delta_manifest_list
     assert made.total_record_count == place.table().snapshots()[0].total_record_count
 
 

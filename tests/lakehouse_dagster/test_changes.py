@@ -299,6 +299,7 @@ def test_a_table_whose_source_another_engine_rolled_back_says_so(ready: ReadyLak
     folder = Path(ready.warehouse, "d.db", "orders", "snapshot")
     (folder / "snapshot-2").unlink()
     (folder / "LATEST").unlink()
+    assert "up to snapshot 2, and this snapshot is not there any more" in str(behind(ready).fault)
     write(ready, (5, None), (6, None))
 
     assert "up to snapshot 2, and another snapshot has this id now" in str(behind(ready).fault)

@@ -117,8 +117,9 @@ class _BranchCheck:
             before = [*base, *delta]
             self._step(rooted, live, changes, is_first=is_first)
             if self._branch.snapshots and rooted is self._branch.snapshots[-1]:
+                buckets = live.by_bucket()
                 for check in (check_key_buckets, check_moved_keys):
-                    check(self._inspection, rooted, live.by_bucket(), self._branch.schemas, self._branch.schema)
+                    check(self._inspection, rooted, buckets, self._branch.schemas, self._branch.schema)
 
     def _base(
         self,

@@ -4,7 +4,7 @@ Rule: key ranges and sequence numbers of files only say which rows to compare; a
 Source: docs/reliability/invariants.md#i9-compaction-changes-no-result.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -15,6 +15,7 @@ from lakehouse_core.planning.readable import check_file, deletion_files
 from lakehouse_core.planning.replayed_files import Crossing
 from lakehouse_core.table.data_file import DataFile
 from lakehouse_core.table.data_layout import DataLayout
+from lakehouse_core.table.deletion_file import DeletionFile
 from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.tasks.keys.lost_rows import first_lost_row, read_numbers
 from lakehouse_core.tasks.merge_scan import BucketFiles
@@ -23,14 +24,24 @@ from lakehouse_core.tasks.merge_scan import BucketFiles
 def check_commit_order(
     inspection: Inspection,
     rooted: Rooted,
-    crossings: Iterable[Crossing],
+    crossings: Sequence[Crossing],
     schemas: Mapping[int, TableSchema],
     schema: TableSchema,
 ) -> None:
     """Report the new files of a commit with rows that lose to rows that were committed before."""
-    check = _OrderCheck(inspection, rooted, schemas, schema)
+    if not crossings:
+        return
+    check = _OrderCheck(inspection, rooted, schemas, schema, _deletions(inspection, rooted, schema))
     for crossing in crossings:
         inspection.report(check.findings(crossing), rooted.root.key)
+
+
+def _deletions(inspection: Inspection, rooted: Rooted, schema: TableSchema) -> Mapping[str, DeletionFile] | None:
+    """Return the locations of the deletion vectors; None if those of an index cannot be told."""
+    try:
+        return deletion_files(inspection.state_indexes(rooted), DataLayout(schema))
+    except UNREADABLE:
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +50,7 @@ class _OrderCheck:
     rooted: Rooted
     schemas: Mapping[int, TableSchema]
     schema: TableSchema
+    deletions: Mapping[str, DeletionFile] | None
 
     def findings(self, crossing: Crossing) -> list[Finding]:
         """Return one finding for a file that has such rows, or that may have them and cannot be read here."""
@@ -59,15 +71,15 @@ class _OrderCheck:
         return [lost_rows(name, later, file, None) for file in unread[:1]]
 
     def _files(self, folder: str) -> BucketFiles:
-        deletions = deletion_files(self.inspection.state_indexes(self.rooted), DataLayout(self.schema))
-        return BucketFiles(store=self.inspection.store, folder=folder, schemas=self.schemas, deletions=deletions)
+        store, schemas = self.inspection.store, self.schemas
+        return BucketFiles(store=store, folder=folder, schemas=schemas, deletions=self.deletions or {})
 
     def _is_read_here(self, file: DataFile, bucket: int) -> bool:
         try:
             check_file(file, bucket)
         except UnsupportedFeature:
             return False
-        return file.schema_id in self.schemas
+        return file.schema_id in self.schemas and self.deletions is not None
 
     def _report_damage(self, folder: str, *files: DataFile) -> None:
         """Report which of the files cannot be read. Damaged deletion vectors are told of where their index is."""

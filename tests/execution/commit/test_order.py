@@ -25,6 +25,8 @@ from lakehouse_core.storage import (
     ProcessDied,
 )
 from lakehouse_core.table.commit_message import Append, CommitMessage
+from lakehouse_core.table.index_file import IndexFile
+from lakehouse_core.table.manifest import DELETION_VECTORS
 from tests.execution.small_table import SmallTable
 
 Rows = Sequence[Mapping[str, Any]]
@@ -438,6 +440,19 @@ def test_where_the_rows_cannot_be_read_here_verify_says_that_some_may_lose() -> 
     (finding,) = verify(table.context)
     assert str(finding.promise) == "I9"
     assert "may hold the same keys, has numbers up to" in finding.found
+
+
+def test_where_nobody_can_tell_which_rows_are_deleted_verify_says_that_some_may_lose() -> None:
+    place = Place({"write-only": "true", **VECTORS})
+    staged = place.stage("a", (1, "late"))
+    soon = place.stage("b", (1, "soon"), (2, "soon"))
+    unnamed = IndexFile(index_type=DELETION_VECTORS, file_name="index-none", file_size=1, row_count=1)
+    place.store.write("db.db/t/index/index-none", b"?")
+    place.table.commit(replace(soon, messages=(replace(soon.messages[0], new_index_files=(unnamed,)),)))
+    as_others_commit(place, staged)
+
+    (found,) = (each.found for each in place.table.verify().findings if str(each.promise) == "I9")
+    assert "may hold the same keys, has numbers up to" in found
 
 
 @pytest.mark.parametrize("options", [TABLES["lookup"], TABLES["lookup, vectors"]], ids=["lookup", "vectors"])
