@@ -76,7 +76,7 @@ def followed_mark(followed: lc.Table, snapshot_id: int) -> dict[str, str]:
 
 
 def check_same(followed: lc.Table, table: lc.Table, commit_user: str) -> None:
-    """Raise InvalidRequest if the snapshot whose changes `table` has taken last is no more, or another one has its id:
+    """Raise InvalidRequest if the snapshot whose changes `table` has taken last is gone, or another one has its id:
     another engine rolled the followed table back, or fast-forwarded it.
     """
     last, known = _taken(table, commit_user)
