@@ -57,12 +57,14 @@ class PostponedBucketOptions:
     """How many buckets a compaction gives to a partition that has none: `default_count`, if it is set; else as many as
     its waiting rows fill with `target_row_count` each, if that is set; else with `target_size_bytes` of their files.
     `next_bucket`: what the option `bucket` is about to become, so that no more rows may come to wait; None: nothing.
+    `merge_on_read`: reads of a state have the waiting rows, as if a compaction had moved them.
     """
 
     default_count: int | None = None
     target_row_count: int | None = None
     target_size_bytes: int = 1 << 30
     next_bucket: int | None = None
+    merge_on_read: bool = False
 
 
 def postponed_bucket_options(source: Source) -> PostponedBucketOptions:
@@ -71,4 +73,5 @@ def postponed_bucket_options(source: Source) -> PostponedBucketOptions:
         target_row_count=source.whole_if_set("postpone.target-row-num-per-bucket"),
         target_size_bytes=source.size("postpone.target-size-per-bucket"),
         next_bucket=source.whole_if_set(NEXT_BUCKET_OPTION),
+        merge_on_read=source.flag("postpone.merge-on-read"),
     )

@@ -103,3 +103,14 @@ def check_files(entries: EntryColumns, rows: Longs, *, may_wait: bool = False) -
         refused |= ~are_placed(entries.buckets[rows])
     for entry in entries.take(rows[refused][:1]).entries():
         check_file(entry.file, entry.bucket, may_wait=may_wait)
+
+
+def check_none_waits(buckets: Iterable[int], what: str) -> None:
+    """Raise UnsupportedFeature if one of the buckets of live files is the one whose rows wait for theirs: `what` cannot
+    merge them with the others.
+    """
+    if not all(is_placed(bucket) for bucket in buckets):
+        raise UnsupportedFeature(
+            f"{what} cannot merge rows that wait for their buckets, as postpone.merge-on-read = true asks for. Compact "
+            "the table first, or set the option to false for the rows that have their buckets."
+        )

@@ -1,7 +1,5 @@
-"""Waiting rows: how many buckets a partition gets when its first rows leave the bucket for waiting ones, and the parts
-in which they leave it.
+"""Waiting rows: the parts in which the rows of a partition leave the bucket for waiting ones.
 
-Rule: a partition that has buckets keeps their number.
 Source: docs/semantics/tables.md#postponed-buckets.
 """
 
@@ -10,7 +8,6 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Final
 
-from lakehouse_core.options import PostponedBucketOptions
 from lakehouse_core.planning.read.packing import pack
 from lakehouse_core.table.data_file import DataFile
 from lakehouse_core.table.waiting_files import in_order
@@ -18,8 +15,6 @@ from lakehouse_core.table.waiting_files import in_order
 # One task moves about so many bytes of waiting files: each part leaves a sorted run in each bucket.
 _PART_BYTES: Final = 256 << 20
 _OPEN_COST_BYTES: Final = 64 << 10
-# The numbers of buckets that manifests and other engines can hold.
-_MOST_BUCKETS: Final = 32_767
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,17 +25,6 @@ class MovePart:
 
     files: tuple[DataFile, ...]
     next_numbers: Mapping[int, int]
-
-
-def new_bucket_count(files: Sequence[DataFile], options: PostponedBucketOptions) -> int:
-    """Return the number of buckets of a partition that has none and gets the rows of these files."""
-    if options.default_count is not None:
-        return options.default_count
-    if options.target_row_count is not None:
-        wanted = -(-sum(file.row_count for file in files) // options.target_row_count)
-    else:
-        wanted = -(-sum(file.file_size for file in files) // options.target_size_bytes)
-    return max(1, min(wanted, _MOST_BUCKETS))
 
 
 def move_parts(

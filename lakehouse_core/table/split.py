@@ -1,10 +1,14 @@
 """Splits: the files of one bucket that one task reads. Source: docs/semantics/reading.md#splits."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import groupby
+from typing import TypeVar
 
 from lakehouse_core.table.data_file import EMPTY_ROW, DataFile
 from lakehouse_core.table.deletion_file import DeletionFile
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -14,7 +18,9 @@ class Split:
     `raw`: the files hold disjoint keys and no deletes, so their rows are the result; otherwise they must be merged.
     `partition` is a serialized BinaryRow, `folder` the bucket's folder relative to the table. `deletions`: by file
     name, the location of the file's deletion vector. `before`: the files of the bucket's earlier state, with
-    `deletions_before`; the result is the difference of the two states. None: the split is not a diff.
+    `deletions_before`; the result is the difference of the two states. None: the split is not a diff. `waiting`: the
+    files in `waiting_folder` of all rows of the partition that wait for their buckets, in the order of the rows; those
+    of this bucket are newer than the files. If there are any, the split holds all that is read of its bucket.
     """
 
     snapshot_id: int
@@ -27,11 +33,21 @@ class Split:
     deletions: Mapping[str, DeletionFile] = field(default_factory=dict)
     before: tuple[DataFile, ...] | None = None
     deletions_before: Mapping[str, DeletionFile] = field(default_factory=dict)
+    waiting: tuple[DataFile, ...] = ()
+    waiting_folder: str = ""
+
+    @property
+    def file_count(self) -> int:
+        """The number of files, with the bucket's share of those of waiting rows: of all buckets together, all."""
+        return len(self.files) + len(self.before or ()) + self._share(len(self.waiting))
 
     @property
     def row_count(self) -> int:
-        """The number of rows in the files, before any merge, including rows marked as deleted."""
-        return sum(file.row_count for file in (*self.files, *(self.before or ())))
+        """The number of rows in the files, before any merge, including rows marked as deleted; waiting rows as in
+        `file_count`.
+        """
+        waiting = self._share(sum(file.row_count for file in self.waiting))
+        return waiting + sum(file.row_count for file in (*self.files, *(self.before or ())))
 
     @property
     def exact_row_count(self) -> int | None:
@@ -48,4 +64,21 @@ class Split:
 
     @property
     def size_bytes(self) -> int:
-        return sum(file.file_size for file in (*self.files, *(self.before or ())))
+        """The bytes of the files; those of waiting rows as in `file_count`."""
+        waiting = self._share(sum(file.file_size for file in self.waiting))
+        return waiting + sum(file.file_size for file in (*self.files, *(self.before or ())))
+
+    def _share(self, total: int) -> int:
+        """Return the part of the bucket if each of the partition's buckets has the same, or one more."""
+        return (total + self.total_buckets - 1 - self.bucket) // self.total_buckets if total else 0
+
+
+def sharing(items: Iterable[T], split_of: Callable[[T], Split]) -> Iterator[list[T]]:
+    """Yield the items one by one, but consecutive ones whose splits have the same waiting rows together."""
+
+    def shared(numbered: tuple[int, T]) -> object:
+        split = split_of(numbered[1])
+        return split.partition if split.waiting else numbered[0]
+
+    for _, group in groupby(enumerate(items), shared):
+        yield [item for _, item in group]

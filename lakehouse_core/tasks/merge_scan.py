@@ -52,7 +52,7 @@ class BucketFiles:
     """The location of a bucket's files, and the schemas that they were written with, by id.
 
     `deletions`: by file name, the location of the file's deletion vector. `elsewhere`: by name, the folders of files
-    that are not in `folder`.
+    that are not in `folder`. `stores`: by name, the stores of files that are not in `store`.
     """
 
     store: FileOpener
@@ -61,6 +61,7 @@ class BucketFiles:
     verify: bool = True
     deletions: Mapping[str, DeletionFile] = field(default_factory=dict)
     elsewhere: Mapping[str, str] = field(default_factory=dict)
+    stores: Mapping[str, FileOpener] = field(default_factory=dict)
 
     def deleted_rows(self, file: DataFile) -> Positions | None:
         """Return the positions of a file's rows that are marked as deleted, None if there are none.
@@ -79,7 +80,8 @@ class BucketFiles:
                 f"{folder}/{file.file_name}: it was written with schema {file.schema_id}, which is missing. "
                 "Restore schema files from a copy of the table."
             )
-        return open_data_file(self.store, folder, file, schema, verify=self.verify)
+        store = self.stores.get(file.file_name, self.store)
+        return open_data_file(store, folder, file, schema, verify=self.verify)
 
 
 def split_files(

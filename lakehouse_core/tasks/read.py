@@ -4,11 +4,11 @@ Rule: conditions on value columns apply after the merge, because an older versio
 Source: docs/semantics/reading.md#batch-scan, docs/semantics/reading.md#raw-reads.
 """
 
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass, field, replace
 from itertools import chain, groupby
-from typing import Final
+from typing import Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -61,6 +61,20 @@ class ReadTask:
     with_row_kinds: bool = False
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlacedRows:
+    """The waiting rows of a partition as sorted files of level 0 in `store`, by bucket."""
+
+    store: FileOpener
+    files: Mapping[int, tuple[DataFile, ...]]
+
+
+Placing: TypeAlias = Callable[[Sequence[ReadTask], FileOpener, Predicate | None], AbstractContextManager[PlacedRows]]
+"""Gives the waiting rows of the buckets of splits of one partition, by their keys also those that satisfy a condition
+on key columns, until the block ends.
+"""
+
+
 def read_schema(task: ReadTask) -> pa.Schema:
     """Return the schema of the batches that `read_split` yields."""
     columns = [pa.field(name, arrow_type(task.schema.field(name).type)) for name in task.columns]
@@ -68,7 +82,7 @@ def read_schema(task: ReadTask) -> pa.Schema:
 
 
 def read_split(task: ReadTask, runtime: TaskRuntime) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of the split that satisfy the predicate; no batch is empty.
+    """Yield the rows of the split, which has no waiting ones, that satisfy the predicate; no batch is empty.
 
     Raises CorruptTable if a file is missing, or differs from its manifest entry.
     """
@@ -77,8 +91,12 @@ def read_split(task: ReadTask, runtime: TaskRuntime) -> Iterator[pa.RecordBatch]
 
 
 def split_objects(splits: Iterable[Split]) -> Iterator[tuple[str, int]]:
-    """Yield the key and the size in bytes of each object that reading the splits opens."""
+    """Yield the key and the size in bytes of each object that reading the splits opens, in their order."""
+    waited = None
     for split in splits:
+        if split.waiting and split.partition != waited:
+            yield from objects_of(split.waiting_folder, split.waiting)
+        waited = split.partition if split.waiting else None
         yield from objects_of(split.folder, chain(split.before or (), split.files))
 
 
@@ -87,19 +105,24 @@ def split_rows(task: ReadTask, store: FileOpener) -> Iterator[pa.RecordBatch]:
     return splits_rows([task], store)
 
 
-def splits_rows(tasks: Iterable[ReadTask], store: FileOpener) -> Iterator[pa.RecordBatch]:
+def splits_rows(
+    tasks: Iterable[ReadTask], store: FileOpener, placing: Placing | None = None
+) -> Iterator[pa.RecordBatch]:
     """Yield the rows of splits in their order as `split_rows` yields those of each; small ones are merged together, and
-    share batches.
+    share batches. `placing` brings waiting rows into their buckets, those of consecutive splits at once.
 
     REQUIRES: the tasks differ in their splits only.
     """
     for is_merged, group in groupby(tasks, key=merges):
-        for rows in [_merged_splits(group, store)] if is_merged else (_unmerged_split(task, store) for task in group):
+        merged = [_merged_splits(group, store, placing)] if is_merged else []
+        for rows in merged or (_unmerged_split(task, store) for task in group):
             with closing(rows):
                 yield from rows
 
 
-def merged_splits(tasks: Iterable[ReadTask], store: FileOpener) -> Generator[MergedBuckets, None, None]:
+def merged_splits(
+    tasks: Iterable[ReadTask], store: FileOpener, placing: Placing | None = None
+) -> Generator[MergedBuckets, None, None]:
     """Yield the merged rows of splits, small ones together. Close it, as `BucketsMerge.merged`.
 
     REQUIRES: there is a task, the tasks differ in their splits only, and each `merges`. Raises as `read_split` does.
@@ -107,7 +130,6 @@ def merged_splits(tasks: Iterable[ReadTask], store: FileOpener) -> Generator[Mer
     remaining = iter(tasks)
     first = next(remaining)
     schema = first.schema
-    key_types = [field.type for field in schema.key_fields]
     merge = BucketsMerge(
         schema=schema,
         fields=_read_fields(first),
@@ -116,14 +138,35 @@ def merged_splits(tasks: Iterable[ReadTask], store: FileOpener) -> Generator[Mer
         key_filter=only_columns(first.predicate, schema.trimmed_primary_keys),
         row_filter=first.predicate,
     )
-    return merge.merged(
-        BucketRuns(
-            task.split.partition,
-            split_files(task.split, schema, task.file_schemas, store),
-            sections(keyed_files(task.split.files, key_types)),
-        )
-        for task in chain([first], remaining)
-    )
+    runs = _runs(chain([first], remaining), store, placing, merge.key_filter)
+    with closing(runs), closing(merge.merged(runs)) as merged:
+        yield from merged
+
+
+def _runs(
+    tasks: Iterable[ReadTask], store: FileOpener, placing: Placing | None, key_filter: Predicate | None
+) -> Generator[BucketRuns, None, None]:
+    """Yield the sections of each task's bucket, with the waiting rows of the bucket as its newest runs."""
+    for waiting_folder, group in groupby(tasks, key=lambda task: task.split.waiting_folder):
+        if not waiting_folder:
+            for task in group:
+                yield _bucket_runs(task, split_files(task.split, task.schema, task.file_schemas, store))
+            continue
+        assert placing is not None, "The split has rows that wait for their buckets."
+        waited = list(group)
+        with placing(waited, store, key_filter) as placed:
+            for task in waited:
+                source = split_files(task.split, task.schema, task.file_schemas, store)
+                files = placed.files.get(task.split.bucket, ())
+                yield _bucket_runs(
+                    task, replace(source, stores={file.file_name: placed.store for file in files}), files
+                )
+
+
+def _bucket_runs(task: ReadTask, source: BucketFiles, placed: Iterable[DataFile] = ()) -> BucketRuns:
+    key_types = [field.type for field in task.schema.key_fields]
+    keyed = keyed_files([*task.split.files, *placed], key_types)
+    return BucketRuns(task.split.partition, source, sections(keyed))
 
 
 def merges(task: ReadTask) -> bool:
@@ -143,10 +186,12 @@ def _unmerged_split(task: ReadTask, store: FileOpener) -> Generator[pa.RecordBat
         yield from _matching(batches, task, fields)
 
 
-def _merged_splits(tasks: Iterable[ReadTask], store: FileOpener) -> Generator[pa.RecordBatch, None, None]:
+def _merged_splits(
+    tasks: Iterable[ReadTask], store: FileOpener, placing: Placing | None = None
+) -> Generator[pa.RecordBatch, None, None]:
     remaining = iter(tasks)
     first = next(remaining)
-    with closing(merged_splits(chain([first], remaining), store)) as merged:
+    with closing(merged_splits(chain([first], remaining), store, placing)) as merged:
         yield from _matching((each.batch for each in merged), first, _read_fields(first))
 
 

@@ -46,7 +46,7 @@ from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.snapshot import Snapshot, parse_consumer
 from lakehouse_core.table.statistics import parse_statistics
 from lakehouse_core.tasks.changelogs.binlog import binlog_batches, binlog_schema, by_bucket
-from lakehouse_core.tasks.read import read_split
+from lakehouse_core.tasks.waiting.read import read_splits
 
 # Named for the reader: this module must not know Spark.
 SparkSession: TypeAlias = Any
@@ -173,7 +173,7 @@ def _of_rows(name: str, full_name: str, source: SystemSource) -> SystemTable:
         found, runtime = scan.plan(), source.table.runtime
         for tasks in by_bucket(read_tasks(found)):
             rows = chain.from_iterable(
-                explain_missing_files(read_split(task, runtime), source.table, found) for task in tasks
+                explain_missing_files(read_splits([task], runtime), source.table, found) for task in tasks
             )
             yield from binlog_batches(rows, packs=found.is_increment)
 

@@ -14,10 +14,11 @@ from lakehouse_core.execution.commit.staged_files import discard
 from lakehouse_core.execution.compaction.plan import BucketCompaction, CompactionBase
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.format.binary_row import deserialize_row
+from lakehouse_core.planning.bucket_count import new_bucket_count
 from lakehouse_core.planning.commit.conflicts import Conflict, conflict_error
 from lakehouse_core.planning.compaction.append import AppendCompactionPlan
 from lakehouse_core.planning.partitions import named_values
-from lakehouse_core.planning.waiting_rows import move_parts, new_bucket_count
+from lakehouse_core.planning.waiting_rows import move_parts
 from lakehouse_core.progress import Watch
 from lakehouse_core.storage.outcomes import clear_away, named_by_nobody
 from lakehouse_core.table.bucketing import total_buckets
@@ -27,7 +28,7 @@ from lakehouse_core.table.data_file import DataFile
 from lakehouse_core.table.data_layout import DataLayout, partition_folder
 from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.snapshot import Snapshot
-from lakehouse_core.tasks.move import MoveTask, run_move
+from lakehouse_core.tasks.waiting.move import MoveTask, run_move
 
 _Place = tuple[bytes, int]
 

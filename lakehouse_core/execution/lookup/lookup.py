@@ -6,7 +6,7 @@ snapshot needs only a new plan.
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import assert_never
+from typing import TypeAlias, assert_never
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +16,15 @@ from lakehouse_core.execution.context import TableContext
 from lakehouse_core.execution.lookup.bucket import KEY_NUMBER, BucketLookup, LocalFile, LookupRead, data_file_digest
 from lakehouse_core.execution.lookup.keys import key_columns
 from lakehouse_core.execution.lookup.local_files import LookupCache
-from lakehouse_core.execution.read.scan import ReadRequest, ScanPlan, explain_missing_files, plan_read, scan_schema
+from lakehouse_core.execution.lookup.waiting import WaitingLookup
+from lakehouse_core.execution.read.scan import (
+    ReadRequest,
+    ScanPlan,
+    explain_missing_files,
+    plan_read,
+    read_tasks,
+    scan_schema,
+)
 from lakehouse_core.format.rows import Rows, take_all
 from lakehouse_core.merge.key_words import fixed_values, key_words
 from lakehouse_core.merge.order import order_rows
@@ -70,7 +78,8 @@ class TableLookup:
     def refresh(self) -> None:
         """Plan again, and drop the local files of data files that are no longer part of the table."""
         plan = plan_read(self._table, self._request)
-        if plan.snapshot == self._plan.snapshot and plan.schema == self._plan.schema:
+        known = self._plan
+        if (plan.snapshot, plan.schema, plan.merges_waiting) == (known.snapshot, known.schema, known.merges_waiting):
             return
         gone = _data_files(self._plan, self._table.store) - _data_files(plan, self._table.store)
         for digest in gone:
@@ -116,14 +125,14 @@ class TableLookup:
             local=self._local,
         )
         self._splits = by_bucket(plan.splits)
-        self._buckets: dict[BucketId, BucketLookup] = {}
+        self._buckets: dict[BucketId, _Bucket] = {}
         self._cache.trim(plan.schema.table_options.lookup)
 
     def _found(self, keys: pa.RecordBatch) -> Iterator[tuple[_Found, Rows | None]]:
         for bucket, places in self._buckets_of(keys):
             yield _in_bucket(bucket, keys, places, self._schema), places
 
-    def _buckets_of(self, keys: pa.RecordBatch) -> Iterator[tuple[BucketLookup, Rows | None]]:
+    def _buckets_of(self, keys: pa.RecordBatch) -> Iterator[tuple["_Bucket", Rows | None]]:
         """Yield the buckets that may hold keys, each with the positions of these keys in `keys`; None means all."""
         schema = self._plan.schema
         if schema.is_cross_partition:
@@ -147,13 +156,21 @@ class TableLookup:
             case _:
                 assert_never(schema.bucketing)
 
-    def _bucket(self, bucket: BucketId) -> BucketLookup:
+    def _bucket(self, bucket: BucketId) -> "_Bucket":
         if bucket not in self._buckets:
-            self._buckets[bucket] = BucketLookup(self._read, self._splits[bucket])
+            splits = self._splits[bucket]
+            if splits[0].waiting:
+                tasks = read_tasks(replace(self._plan, splits=splits))
+                self._buckets[bucket] = WaitingLookup(tasks, self._table.runtime)
+            else:
+                self._buckets[bucket] = BucketLookup(self._read, splits)
         return self._buckets[bucket]
 
 
-def _in_bucket(bucket: BucketLookup, keys: pa.RecordBatch, places: Rows | None, schema: pa.Schema) -> _Found:
+_Bucket: TypeAlias = BucketLookup | WaitingLookup
+
+
+def _in_bucket(bucket: _Bucket, keys: pa.RecordBatch, places: Rows | None, schema: pa.Schema) -> _Found:
     names = bucket.key_columns
     columns = [keys.column(name) for name in names]
     if places is not None:

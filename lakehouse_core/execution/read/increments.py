@@ -29,7 +29,7 @@ from lakehouse_core.planning.read.read_point import (
     ToAutoTag,
 )
 from lakehouse_core.planning.read.scope import ScanScope
-from lakehouse_core.planning.readable import deletion_files
+from lakehouse_core.planning.readable import check_none_waits, deletion_files
 from lakehouse_core.table.bucketing import is_placed, is_read
 from lakehouse_core.table.commit_message import CommitKind
 from lakehouse_core.table.data_layout import DataLayout
@@ -127,10 +127,12 @@ def _splits(table: TableContext, schema: TableSchema, increment: Increment, scop
             ]
         case StateDiff(before=before, after=after):
             folders = DataLayout(schema)
+            merges_waiting = schema.table_options.postponed_buckets.merge_on_read
 
             def keep(partition: bytes, bucket: int, level: int) -> bool:
                 # Level 0 is included also for tables whose scans skip it: changes are read before they are compacted.
-                return is_read(schema.bucketing, bucket) and scope.partition(partition) is not None
+                is_there = merges_waiting or is_read(schema.bucketing, bucket)
+                return is_there and scope.partition(partition) is not None
 
             old, old_indexes = [], []
             if before is not None:
@@ -138,9 +140,12 @@ def _splits(table: TableContext, schema: TableSchema, increment: Increment, scop
                     table.manifests.live_entries(before, keep=keep),
                     table.manifests.index_entries(before),
                 )
+            new = table.manifests.live_entries(after, keep=keep)
+            if merges_waiting:
+                check_none_waits((entry.bucket for entry in (*old, *new)), f"{table.name}: a diff of two states")
             return diff_splits(
                 old,
-                table.manifests.live_entries(after, keep=keep),
+                new,
                 schema,
                 snapshot_id=after.id,
                 deletions_before=deletion_files(old_indexes, folders),

@@ -42,6 +42,7 @@ from lakehouse_core.planning.read.options import point_of
 from lakehouse_core.planning.read.read_point import (
     Between,
     BetweenTimes,
+    CompactedFull,
     IncrementalMode,
     LatestDelta,
     ReadPoint,
@@ -50,16 +51,18 @@ from lakehouse_core.planning.read.read_point import (
 )
 from lakehouse_core.planning.read.scope import ScanScope
 from lakehouse_core.planning.read.splits import plan_splits
-from lakehouse_core.planning.readable import deletion_files
+from lakehouse_core.planning.readable import check_none_waits, deletion_files
 from lakehouse_core.storage import StoreSpec
 from lakehouse_core.storage.overlap import reading_ahead
+from lakehouse_core.table.bucketing import may_wait
 from lakehouse_core.table.data_layout import DataLayout
 from lakehouse_core.table.manifest import live_rows
 from lakehouse_core.table.predicate import Predicate, columns_of, without_columns
 from lakehouse_core.table.schema import TableSchema, read_supported
 from lakehouse_core.table.snapshot import Snapshot
-from lakehouse_core.table.split import Split
-from lakehouse_core.tasks.read import ROW_KIND_COLUMN, ReadTask, read_split, split_objects, splits_rows
+from lakehouse_core.table.split import Split, sharing
+from lakehouse_core.tasks.read import ROW_KIND_COLUMN, ReadTask, split_objects
+from lakehouse_core.tasks.waiting.read import read_splits, state_rows
 
 R = TypeVar("R")
 
@@ -102,7 +105,8 @@ class ScanPlan:
     `store` is rooted at the table; `file_schemas` holds, by id, every schema that files of the splits name.
     `predicate`: the condition that each row must still be tested for; the partitions satisfy it already. Sizes in
     bytes, `row_count` before any merge. `is_increment`: the rows are changes, not a state. `tags` and `oldest_id` name
-    what keeps the files: tags with their snapshot ids, or a snapshot.
+    what keeps the files: tags with their snapshot ids, or a snapshot. `merges_waiting`: the rows of the state include
+    those that wait for their buckets.
     """
 
     table: str
@@ -120,6 +124,7 @@ class ScanPlan:
     is_increment: bool = False
     tags: Mapping[str, int] = field(default_factory=dict)
     oldest_id: int = 0
+    merges_waiting: bool = False
 
     def __repr__(self) -> str:
         return line("ScanPlan", self.table, self.facts())
@@ -174,7 +179,8 @@ def plan_read(table: TableContext, request: ReadRequest, look: Look | None = Non
         pinned = state.snapshot if is_pinned(point) else None
         schema = latest if pinned is None else table.schemas.schema(pinned.schema_id)
         empty = _empty_plan(table, schema, request)
-        # The changes after the state are read by the newest options, whatever schema the state has.
+        # What is no matter of a state's columns is read by the newest options, whatever schema the state has.
+        empty = replace(empty, merges_waiting=_merges_waiting(schema, latest, request, point))
         producer = latest.table_options.changelog_producer if request.starts_stream else None
         return _state_plan(table, state, empty, _state_scope(state, empty, request, producer))
 
@@ -248,15 +254,15 @@ def count_rows(plan: ScanPlan, table: TableContext) -> int:
     is reached.
     """
     total = 0
-    runtime = table.runtime
-    for task in _tasks(replace(plan, columns=())):
+    for splits in sharing(plan.splits, lambda split: split):
         if plan.limit is not None and total >= plan.limit:
             return plan.limit
-        known = None if plan.predicate is not None else task.split.exact_row_count
+        known = None if plan.predicate is not None else splits[0].exact_row_count
         if known is not None:
             total += known
         else:
-            total += sum(batch.num_rows for batch in explain_missing_files(read_split(task, runtime), table, plan))
+            rows = read_splits(list(_tasks(replace(plan, columns=(), splits=splits))), table.runtime)
+            total += sum(batch.num_rows for batch in explain_missing_files(rows, table, plan))
     return total if plan.limit is None else min(total, plan.limit)
 
 
@@ -280,7 +286,7 @@ def _batches(plan: ScanPlan, table: TableContext) -> Iterator[pa.RecordBatch]:
         # Rows of many splits come at once: where a limit ends the read, more would be read than are needed.
         groups = ([task] for task in _tasks(plan)) if plan.limit is not None else [_tasks(plan)]
         for tasks in groups:
-            yield from explain_missing_files(splits_rows(tasks, store), table, plan)
+            yield from explain_missing_files(state_rows(tasks, store, table.runtime), table, plan)
 
 
 def _empty_plan(table: TableContext, schema: TableSchema, request: ReadRequest) -> ScanPlan:
@@ -343,7 +349,17 @@ def _state_scope(
         above_level_0=producer is ChangelogProducer.LOOKUP,
         # Without a producer no compaction tells of rows that wait.
         with_waiting=producer is ChangelogProducer.NONE,
+        merges_waiting=empty.merges_waiting,
     )
+
+
+def _merges_waiting(schema: TableSchema, latest: TableSchema, request: ReadRequest, point: ReadPoint) -> bool:
+    """Return whether rows that wait for their buckets belong to the state, which is read with `schema`.
+
+    They do not belong to what compactions have done, nor to the begin of a stream, which tells them by its changes.
+    """
+    is_asked = latest.table_options.postponed_buckets.merge_on_read and may_wait(schema.bucketing)
+    return is_asked and not (request.read_optimized or request.starts_stream or isinstance(point, CompactedFull))
 
 
 def _state_plan(table: TableContext, state: ReadState, empty: ScanPlan, scope: ScanScope) -> ScanPlan:
@@ -356,6 +372,10 @@ def _state_plan(table: TableContext, state: ReadState, empty: ScanPlan, scope: S
     entries = table.manifests.columns(wanted, keep=keep, with_stats=scope.needs_statistics)
     deletions = deletion_files(table.manifests.index_entries(snapshot), DataLayout(schema))
     live = live_rows(entries)
+    if empty.merges_waiting and state.created_from_millis is not None:
+        check_none_waits(
+            entries.buckets[live].tolist(), f"{empty.table}: a read of the files that were created since some time"
+        )
     file_schemas = {number: table.schemas.schema(number) for number in np.unique(entries.schema_ids[live]).tolist()}
     splits = plan_splits(entries, live, scope, snapshot_id=snapshot.id, file_schemas=file_schemas, deletions=deletions)
     predicate = without_columns(empty.predicate, schema.partition_keys)

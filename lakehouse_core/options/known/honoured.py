@@ -18,6 +18,7 @@ dynamic-bucket.max-buckets int -1 -1..32767
 dynamic-bucket.assigner-parallelism int - 1..
 cross-partition-upsert.index-ttl duration - 1ms..
 postpone.default-bucket-num int - 1..32767
+postpone.merge-on-read bool false
 postpone.target-row-num-per-bucket int - 1..
 postpone.target-size-per-bucket size 1gb 1..
 type table-type table

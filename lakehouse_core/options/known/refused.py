@@ -19,7 +19,6 @@ chain-table.enabled bool false
 scan.fallback-snapshot-branch text -
 scan.fallback-delta-branch text -
 upsert-key text -
-postpone.merge-on-read bool false
 write.sequence-number-init-mode scan|snapshot scan
 sequence.snapshot-ordering bool false
 commit.callbacks text ''

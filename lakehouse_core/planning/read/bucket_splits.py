@@ -2,19 +2,20 @@
 
 Conditions on values of a key table hold after the merge only: they can leave out a whole bucket, and conditions on keys
 a single file. If compactions keep each key once, level 0 is not read and the other files are treated as in an append
-table.
+table. A bucket whose rows wait elsewhere is one split.
 Source: docs/semantics/reading.md#batch-scan, docs/semantics/reading.md#splits.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from typing import Final
 
 import numpy as np
 
 from lakehouse_core.format.avro_columns import Longs
 from lakehouse_core.options import MergeEngine
+from lakehouse_core.planning.bucket_count import new_bucket_count
 from lakehouse_core.planning.read.packing import (
     FileGroup,
     append_groups,
@@ -37,12 +38,39 @@ from lakehouse_core.table.split import Split
 from lakehouse_core.table.waiting_files import in_order
 
 
+@dataclass(frozen=True, slots=True)
+class MergedPartition:
+    """The files of a partition's rows that wait for their buckets, and those of its buckets."""
+
+    waiting: BucketRows
+    buckets: tuple[BucketRows, ...]
+
+
+def merged_partitions(buckets: Iterable[BucketRows]) -> tuple[list[MergedPartition], list[BucketRows]]:
+    """Return the partitions with waiting rows, and the buckets of the others."""
+    of_partition: dict[bytes, list[BucketRows]] = {}
+    for bucket in buckets:
+        of_partition.setdefault(bucket.partition, []).append(bucket)
+    merged, plain = [], []
+    for own in of_partition.values():
+        waiting = [bucket for bucket in own if not is_placed(bucket.bucket)]
+        if waiting:
+            merged.append(MergedPartition(waiting[0], tuple(bucket for bucket in own if is_placed(bucket.bucket))))
+        else:
+            plain += own
+    return merged, plain
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScannedFiles:
-    """Live files as columns, by bucket; `splits` makes splits of all files except those that `scope` leaves out."""
+    """Live files as columns, by bucket; `splits` makes splits of all files except those that `scope` leaves out.
+
+    `merged`: the partitions whose waiting rows are merged with those of their buckets, which `buckets` lacks.
+    """
 
     entries: EntryColumns
     buckets: tuple[BucketRows, ...]
+    merged: tuple[MergedPartition, ...] = ()
     scope: ScanScope
     snapshot_id: int
     file_schemas: Mapping[int, TableSchema]
@@ -51,7 +79,8 @@ class ScannedFiles:
     @property
     def rows(self) -> Longs:
         """The files as rows of the columns."""
-        return np.concatenate([np.empty(0, np.int64), *(bucket.rows for bucket in self.buckets)])
+        merged = (bucket for each in self.merged for bucket in (*each.buckets, each.waiting))
+        return np.concatenate([np.empty(0, np.int64), *(bucket.rows for bucket in chain(self.buckets, merged))])
 
     @property
     def are_all_read(self) -> bool:
@@ -59,9 +88,13 @@ class ScannedFiles:
         return not self.scope.needs_statistics
 
     def splits(self) -> Iterator[Split]:
-        """Make the splits one by one, in manifest order of their buckets."""
+        """Make the splits one by one, in manifest order of their buckets; last those of partitions with waiting rows,
+        each partition by itself.
+        """
         for bucket, entries in _files_of(self.entries, self.buckets):
             yield from _bucket_splits(self, bucket, entries)
+        for partition in self.merged:
+            yield from _merged_splits(self, partition)
 
 
 # File objects are made of this many column rows at a time; one bucket at a time would take a call for each bucket.
@@ -102,6 +135,35 @@ def _bucket_splits(scanned: ScannedFiles, bucket: BucketRows, entries: Sequence[
         )
 
 
+def _merged_splits(scanned: ScannedFiles, merged: MergedPartition) -> Iterator[Split]:
+    """Yield a split for each bucket that the rows of the partition have, or get from the next compaction."""
+    schema, deletions, partition = scanned.scope.schema, scanned.deletions, merged.waiting.partition
+    scope = scanned.scope.partition(partition)
+    assert scope is not None
+    found = {bucket.bucket: entries for bucket, entries in _files_of(scanned.entries, merged.buckets)}
+    (waits,) = (entries for _, entries in _files_of(scanned.entries, [merged.waiting]))
+    waiting = tuple(in_order(entry.file for entry in waits))
+    counts = [entry.total_buckets for entries in found.values() for entry in entries]
+    count = counts[-1] if counts else new_bucket_count(waiting, schema.table_options.postponed_buckets)
+    for bucket in sorted({*range(count), *found}):
+        files: Sequence[DataFile] = [entry.file for entry in found.get(bucket, ())]
+        if scope.rest is not None:
+            # A waiting row may have a value that no file of the bucket holds, but not the key of another row.
+            files = _with_keys(files, scope.rest, schema, scanned.file_schemas)
+        yield Split(
+            snapshot_id=scanned.snapshot_id,
+            partition=partition,
+            bucket=bucket,
+            total_buckets=count,
+            folder=partition_folder(schema, scope.values, bucket),
+            files=tuple(files),
+            raw=False,
+            deletions={file.file_name: deletions[file.file_name] for file in files if file.file_name in deletions},
+            waiting=waiting,
+            waiting_folder=partition_folder(schema, scope.values, merged.waiting.bucket),
+        )
+
+
 def _groups_of(
     scanned: ScannedFiles, bucket: int, files: Sequence[DataFile], rest: Predicate | None
 ) -> list[FileGroup]:
@@ -128,15 +190,23 @@ def _matching_files(
 
     if _is_read_file_by_file(files, schema) or is_one_level(files):
         return [file for file in files if matches(file) and _index_allows(file, rest, schema, file_schemas)]
-    key_part = only_columns(rest, schema.trimmed_primary_keys)
-    if key_part is not None:
-        keys = schema.key_fields
-        files = [file for file in files if may_match(key_part, key_ranges(file, file_schemas[file.schema_id], keys))]
+    files = _with_keys(files, rest, schema, file_schemas)
     if schema.table_options.merge_engine not in (MergeEngine.DEDUPLICATE, MergeEngine.FIRST_ROW):
         # A merged row combines several versions, so its values may be in none of the files.
         return files
     # A merged row is a row of one of the files, so a value that no file holds cannot be in the result.
     return files if any(matches(file) for file in files) else ()
+
+
+def _with_keys(
+    files: Sequence[DataFile], rest: Predicate, schema: TableSchema, file_schemas: Mapping[int, TableSchema]
+) -> Sequence[DataFile]:
+    """Return the files that may hold a key for which the condition holds."""
+    key_part = only_columns(rest, schema.trimmed_primary_keys)
+    if key_part is None:
+        return files
+    keys = schema.key_fields
+    return [file for file in files if may_match(key_part, key_ranges(file, file_schemas[file.schema_id], keys))]
 
 
 def _index_allows(

@@ -7,6 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse_core.format.data_types import AtomicType, DataField, TypeRoot, to_internal
+from lakehouse_core.options import POSTPONE_BUCKET
 from lakehouse_core.table.predicate import Compare, Comparison, In, Predicate, all_of
 from lakehouse_core.table.split import Split
 
@@ -40,8 +41,11 @@ def key_condition(columns: Sequence[pa.Array], fields: Sequence[DataField]) -> P
 
 
 def by_bucket(splits: Iterable[Split]) -> Mapping[BucketId, Sequence[Split]]:
-    """Return the splits of each bucket."""
+    """Return the splits of each bucket. All splits of a partition with waiting rows count as those of the bucket in
+    which they wait.
+    """
     found: dict[BucketId, list[Split]] = {}
     for split in splits:
-        found.setdefault((split.partition, split.bucket, split.total_buckets), []).append(split)
+        place = (POSTPONE_BUCKET, POSTPONE_BUCKET) if split.waiting else (split.bucket, split.total_buckets)
+        found.setdefault((split.partition, *place), []).append(split)
     return found

@@ -80,7 +80,7 @@ def _column_totals(files: ScannedFiles) -> SplitTotals:
 def _summed(splits: Iterable[Split]) -> SplitTotals:
     file_count = row_count = size_bytes = 0
     for split in splits:
-        file_count += len(split.files) + len(split.before or ())
+        file_count += split.file_count
         row_count += split.row_count
         size_bytes += split.size_bytes
     return SplitTotals(file_count=file_count, row_count=row_count, size_bytes=size_bytes)

@@ -57,6 +57,7 @@ class ScanScope:
     `only_level`: only files of this level. `created_from_millis`: only files created at this time or later.
     `every_level`: also files of level 0 that a read of the table's state skips until they are compacted.
     `above_level_0`: no file of level 0 of a key table. `with_waiting`: also rows that wait for their buckets.
+    `merges_waiting`: these rows too, as if they were in their buckets and nothing waited for a compaction.
     """
 
     def __init__(
@@ -69,6 +70,7 @@ class ScanScope:
         every_level: bool = False,
         above_level_0: bool = False,
         with_waiting: bool = False,
+        merges_waiting: bool = False,
     ) -> None:
         self._schema = schema
         self._predicate = predicate
@@ -82,6 +84,8 @@ class ScanScope:
         self._partitions: dict[bytes, PartitionScope | None] = {}
         self._buckets: dict[tuple[bytes, int], frozenset[int] | None] = {}
         self._same_buckets: dict[int, bool] = {}
+        self.merges_waiting = merges_waiting
+        every_level, with_waiting = every_level or merges_waiting, with_waiting or merges_waiting
         skips = above_level_0 or (not every_level and schema.table_options.skips_level_0)
         self._skips_level_0 = not schema.is_append and skips
         self._skips_waiting = not with_waiting and not is_read(schema.bucketing, total_buckets(schema.bucketing))

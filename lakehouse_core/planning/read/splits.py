@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 
 from lakehouse_core.format.avro_columns import Flags, Longs
-from lakehouse_core.planning.read.bucket_splits import ScannedFiles
+from lakehouse_core.planning.read.bucket_splits import ScannedFiles, merged_partitions
 from lakehouse_core.planning.read.lazy_splits import MOST_KEPT_FILES, LazySplits
 from lakehouse_core.planning.read.scope import ScanScope
 from lakehouse_core.planning.readable import NOTHING_DELETED, check_files
@@ -41,9 +41,11 @@ def plan_splits(
         rows = _wanted_rows(entries, bucket, live, scope, file_schemas)
         if len(rows):
             wanted.append(replace(bucket, rows=rows))
+    merged, plain = merged_partitions(wanted) if scope.merges_waiting else ((), wanted)
     files = ScannedFiles(
         entries=entries,
-        buckets=tuple(wanted),
+        buckets=tuple(plain),
+        merged=tuple(merged),
         scope=scope,
         snapshot_id=snapshot_id,
         file_schemas=file_schemas,

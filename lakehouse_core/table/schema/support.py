@@ -32,7 +32,6 @@ _READ_SWITCHES: Final = (
     "chain-table.enabled",
     "primary-key.nullable",
     "query-auth.enabled",
-    "postpone.merge-on-read",
 )
 # Settings that move a read to other files or another state; each is refused when it is set.
 _READ_SETTINGS: Final = (

@@ -28,8 +28,7 @@ from lakehouse_core.table.merge_spec import merge_spec
 from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.tasks.merge_scan import CHUNK_BYTES, CHUNK_ROWS
 from lakehouse_core.tasks.write.buffer import BufferedBucket, joined, parts, together
-from lakehouse_core.tasks.write.keys.bucket_index import KeyBuckets
-from lakehouse_core.tasks.write.router import BucketPath, Router
+from lakehouse_core.tasks.write.router import BucketPath, KeyBuckets, Router
 from lakehouse_core.tasks.write.rows import InputRows
 from lakehouse_core.tasks.write.spill import Spills
 from lakehouse_core.tasks.write.written_files import WrittenFiles
@@ -50,7 +49,7 @@ class KeyWriter:
 
     `next_numbers`: the next sequence number of each (serialized partition, bucket) that has files.
     `emits_changelog`: write a changelog, as the producer `input` does. `index`: the buckets of keys where they are
-    dynamic, else None.
+    dynamic, else None. `kind`: how files other than those of a changelog are written; None: as the options say.
     """
 
     def __init__(
@@ -62,8 +61,10 @@ class KeyWriter:
         next_numbers: Mapping[tuple[bytes, int], int],
         emits_changelog: bool,
         spill_folder: str | None,
+        kind: FileSettings | None = None,
     ) -> None:
         options = schema.table_options
+        self._kind = kind
         self._schema = schema
         self._spec = merge_spec(schema)
         self._record_names = record_schema(schema).names
@@ -257,6 +258,8 @@ class KeyWriter:
                 assert_never(spec.engine)
 
     def _writer(self, place: BucketPath, *, is_changelog: bool = False) -> DataFileWriter:
+        if self._kind is not None and not is_changelog:
+            return DataFileWriter(self._output, place.folder, self._kind)
         options = self._schema.table_options
         kind = FileSettings(
             prefix=options.changelog_file_prefix if is_changelog else options.data_file_prefix,

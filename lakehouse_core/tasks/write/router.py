@@ -15,6 +15,7 @@ from lakehouse_core.format.partition_path import partition_path
 from lakehouse_core.format.rows import Rows
 from lakehouse_core.merge.key_words import fixed_values
 from lakehouse_core.table.bucketing import Bucketing, Dynamic, Fixed, Postpone, Unaware, total_buckets
+from lakehouse_core.table.index_file import IndexFile
 from lakehouse_core.table.layout import bucket_folder
 from lakehouse_core.table.schema import TableSchema
 
@@ -35,6 +36,20 @@ class Assigns(Protocol):
 
     def buckets(self, partition: bytes, hashes: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
         """Return the bucket of each row of a serialized partition, by the hash of its key."""
+        ...
+
+
+class KeyBuckets(Assigns, Protocol):
+    """Gives the keys of one write task their buckets, and leaves index files that hold them."""
+
+    def write(self, place: BucketPath) -> tuple[Sequence[IndexFile], Sequence[IndexFile]]:
+        """Return the index files that gave the bucket's keys their place, and the new one that replaces them if the
+        bucket has new keys.
+        """
+        ...
+
+    def delete(self) -> None:
+        """Delete the index files that were written."""
         ...
 
 

@@ -25,8 +25,9 @@ from lakehouse_core.table.waiting_files import WriterId
 from lakehouse_core.tasks.runtime import TaskRuntime
 from lakehouse_core.tasks.write.append_writer import AppendWriter
 from lakehouse_core.tasks.write.key_writer import KeyWriter
-from lakehouse_core.tasks.write.keys.bucket_index import BucketIndex, KeyBuckets, KeyIndex, OneBucket
+from lakehouse_core.tasks.write.keys.bucket_index import BucketIndex, KeyIndex, OneBucket
 from lakehouse_core.tasks.write.keys.placer import placed_rows
+from lakehouse_core.tasks.write.router import KeyBuckets
 from lakehouse_core.tasks.write.rows import InputRows, checked_rows, satisfying
 from lakehouse_core.tasks.write.waiting_writer import WaitingWriter
 

@@ -7,7 +7,7 @@ Source: docs/semantics/tables.md#dynamic-buckets.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Protocol, TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
 
@@ -45,24 +45,6 @@ class KeyIndex:
     assigners: Assigners = field(default_factory=Assigners)
     bucket: int | None = None
     places: KeyPlaces | None = None
-
-
-class KeyBuckets(Protocol):
-    """Gives the keys of one write task their buckets, and leaves index files that hold them."""
-
-    def buckets(self, partition: bytes, hashes: Hashes) -> Buckets:
-        """Return the bucket of each row by the hash of its key."""
-        ...
-
-    def write(self, place: BucketPath) -> tuple[Sequence[IndexFile], Sequence[IndexFile]]:
-        """Return the index files that gave the bucket's keys their place, and the new one that replaces them if the
-        bucket has new keys.
-        """
-        ...
-
-    def delete(self) -> None:
-        """Delete the index files that were written."""
-        ...
 
 
 class OneBucket:

@@ -32,9 +32,10 @@ from lakehouse_core.format.data_types import UNASSIGNED, ArrayType, DataField, i
 from lakehouse_core.planning.read.packing import pack
 from lakehouse_core.table.predicate import columns_of
 from lakehouse_core.table.schema import TableSchema
-from lakehouse_core.table.split import Split
+from lakehouse_core.table.split import Split, sharing
 from lakehouse_core.tasks.changelogs.binlog import binlog_batches, by_bucket
-from lakehouse_core.tasks.read import ROW_KIND_COLUMN, ReadTask, read_split
+from lakehouse_core.tasks.read import ROW_KIND_COLUMN, ReadTask
+from lakehouse_core.tasks.waiting.read import read_splits
 
 # The bound on the row ids of the frame, which tasks count through in milliseconds. Spark never broadcasts more rows
 # anyway.
@@ -201,12 +202,13 @@ def group_rows(tasks: Group, *, table: str, snapshot_id: int | None) -> Iterator
     meanwhile.
     """
     runtime = worker_runtime()
-    for task in tasks:
+    for together in sharing(tasks, lambda task: task.split):
         try:
-            yield from read_split(task, runtime)
+            yield from read_splits(together, runtime)
         except CorruptTable:
             if snapshot_id is not None:
-                reading_context(table, runtime.open_store(task.store), runtime.clock).snapshots.snapshot(snapshot_id)
+                store = runtime.open_store(together[0].store)
+                reading_context(table, store, runtime.clock).snapshots.snapshot(snapshot_id)
             raise
 
 
@@ -223,7 +225,10 @@ def _binlog(tasks: Group, *, table: str, snapshot_id: int | None, packs: bool) -
 
 
 def largest_first(tasks: Group) -> Group:
-    return sorted(tasks, key=lambda task: task.split.size_bytes, reverse=True)
+    """Return the tasks by size; those that share waiting rows stay together."""
+    groups = sharing(tasks, lambda task: task.split)
+    by_size = sorted(groups, key=lambda group: sum(task.split.size_bytes for task in group), reverse=True)
+    return list(chain.from_iterable(by_size))
 
 
 def packed_groups(groups: Sequence[Group], cores: int) -> list[Group]:

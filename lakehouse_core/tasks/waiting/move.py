@@ -3,32 +3,22 @@
 Source: docs/semantics/tables.md#postponed-buckets.
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
-import numpy as np
-import pyarrow as pa
-
-from lakehouse_core.data_files.memory import keep_freed_memory
 from lakehouse_core.data_files.parquet.writer import Encoding
 from lakehouse_core.data_files.writer import FileNames, FileOutput
-from lakehouse_core.merge.key_words import fixed_values
 from lakehouse_core.storage.object_store import StoreSpec
 from lakehouse_core.storage.overlap import closing_behind, reading_ahead
 from lakehouse_core.table.commit_json import messages_to_json
 from lakehouse_core.table.commit_message import CommitMessage
 from lakehouse_core.table.data_file import DataFile
-from lakehouse_core.table.file_columns import VALUE_KIND
 from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.tasks.compact import storable
-from lakehouse_core.tasks.merge_scan import CHUNK_BYTES, CHUNK_ROWS, BucketFiles, batch_rows, objects_of
+from lakehouse_core.tasks.merge_scan import BucketFiles, objects_of
 from lakehouse_core.tasks.runtime import TaskRuntime
+from lakehouse_core.tasks.waiting.placing import place, waiting_rows
 from lakehouse_core.tasks.write.key_writer import KeyWriter
-from lakehouse_core.tasks.write.rows import InputRows, without_ignored
-
-# What is decoded at once: most often all rows of a row group, which the writer then keeps without a copy.
-_BATCH_ROWS: Final = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +51,6 @@ def move_rows(task: MoveTask, runtime: TaskRuntime) -> list[CommitMessage]:
     A failed task leaves no new file. Raises InvalidRequest for nulls that the schema forbids now, CorruptTable (also
     for a missing file), StorageFull, StorageUnavailable.
     """
-    keep_freed_memory()
     store, clock, schema = runtime.open_store(task.store), runtime.clock, task.schema
     with reading_ahead(store, objects_of(task.folder, task.files)) as opener, closing_behind(store) as sinks:
         writer = KeyWriter(
@@ -77,31 +66,5 @@ def move_rows(task: MoveTask, runtime: TaskRuntime) -> list[CommitMessage]:
             schemas={schema.id: schema, **task.file_schemas},
             verify=schema.table_options.read_verify,
         )
-        try:
-            for rows in _rows(task, files):
-                if rows.values.num_rows:
-                    writer.write(rows)
-            writer.finish()
-            sinks.settle()
-        except BaseException as error:
-            writer.abort(error)
-            raise
-    return writer.messages()
-
-
-def _rows(task: MoveTask, files: BucketFiles) -> Iterator[InputRows]:
-    schema = task.schema
-    names = list(schema.column_names)
-    for file in task.files:
-        reader = files.open(file)
-        try:
-            # The values of an Avro file are objects of Python before they are columns.
-            most_rows = CHUNK_ROWS if file.format == "avro" else _BATCH_ROWS
-            count = batch_rows(reader.row_bytes(schema.fields), most_rows, CHUNK_BYTES)
-            for batch in reader.batches(schema.fields, system=[VALUE_KIND], batch_rows=count):
-                kinds = fixed_values(batch.column(VALUE_KIND), np.int8)
-                columns = [batch.column(name) for name in names]
-                values = storable(pa.RecordBatch.from_arrays(columns, names), schema)
-                yield without_ignored(InputRows(values, kinds if kinds.any() else None), schema)
-        finally:
-            reader.close()
+        rows = (replace(each, values=storable(each.values, schema)) for each in waiting_rows(files, task.files, schema))
+        return place(rows, writer, sinks)

@@ -1,0 +1,74 @@
+"""Scratch files: objects of one task that are never stored, one behind the other in a file without a name.
+
+Rule: nothing is left of them, however the task ends: see `tasks/write/scratch`.
+"""
+
+import mmap
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import IO, cast
+
+import pyarrow as pa
+
+from lakehouse_core.errors import NotFound
+from lakehouse_core.storage.held_sink import HeldSink
+from lakehouse_core.tasks.write.scratch import closed, nameless_file, on_disk
+
+
+class ScratchFiles:
+    """Sinks for a writer, and an opener for readers of what it wrote. `folder`: where the file is, None for the
+    system's folder of temporary files.
+
+    REQUIRES: one object is written at a time, and none after the first was opened.
+    """
+
+    def __init__(self, folder: str | None) -> None:
+        self._folder = folder
+        self._places: dict[str, tuple[int, int]] = {}
+        self._end = 0
+        self._mapped: mmap.mmap | None = None
+        with on_disk(folder):
+            self._file = nameless_file(folder)
+
+    @property
+    def requests_at_once(self) -> int:
+        return 1
+
+    def uri(self, key: str) -> str:
+        return f"scratch:{key}"
+
+    @contextmanager
+    def open_write(self, key: str) -> Iterator[IO[bytes]]:
+        """Raises StorageFull, StorageUnavailable."""
+        with on_disk(self._folder):
+            self._file.seek(self._end)
+            sink = HeldSink(lambda: self._file, most_bytes=0)
+            yield cast(IO[bytes], sink)
+        self._places[key] = self._end, sink.tell()
+        self._end += sink.tell()
+
+    def write(self, key: str, data: bytes) -> None:
+        with self.open_write(key) as sink:
+            sink.write(data)
+
+    def settle(self) -> None:
+        with on_disk(self._folder):
+            self._file.flush()
+
+    def delete(self, keys: Iterable[str]) -> Sequence[str]:
+        """Keep the bytes: they go with the file."""
+        return ()
+
+    def open_read(self, key: str, size: int | None = None) -> pa.NativeFile:
+        if key not in self._places:
+            raise NotFound(f"{self.uri(key)} was not written.")
+        start, length = self._places[key]
+        if self._mapped is None:
+            with on_disk(self._folder):
+                self._mapped = mmap.mmap(self._file.fileno(), self._end, access=mmap.ACCESS_READ)
+        # The system drops the pages when it needs their memory, and the mapping with the last reader.
+        return pa.BufferReader(pa.py_buffer(self._mapped).slice(start, length))
+
+    def close(self) -> None:
+        self._mapped = None
+        closed(self._file)
