@@ -63,7 +63,8 @@ def table_checks(lake: Lake, table: TableSpec) -> dg.AssetChecksDefinition:
             state = read_state(opened)
             if ROW_COUNT in wanted:
                 expected, through = source.expected_rows(opened, context.resources)
-                waiting = _Waiting.of(opened) if state.waiting_rows else _Waiting()
+                unread = state.waiting_rows and not state.reads_waiting
+                waiting = _Waiting.of(opened) if unread else _Waiting()
                 yield _source_row_count(opened, key, expected, through, waiting)
             if INPUTS_CURRENT in wanted:
                 behind = ask_source(source, key, opened, context.resources, context.instance)

@@ -276,7 +276,8 @@ def _waiting(state: TableState, limits: MaintenanceSpec) -> str:
     """Return what the check of the sorted runs says of rows that wait for a compaction; "" if few do."""
     if state.waiting_rows <= limits.max_waiting_rows:
         return ""
-    return f"; {state.waiting_rows:,} rows wait in bucket-postpone, and compact makes them readable"
+    gain = "saves reads from merging them" if state.reads_waiting else "makes them readable"
+    return f"; {state.waiting_rows:,} rows wait in bucket-postpone, and compact {gain}"
 
 
 def verify_check(key: dg.AssetKey, table: lc.Table, progress: Callable[[lc.Progress], None]) -> dg.AssetCheckResult:

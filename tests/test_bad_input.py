@@ -347,9 +347,9 @@ CASES: dict[str, list[tuple[Call, type[lc.LakehouseError], str]]] = {
             "bucket-key names 'nope', which is no",
         ),
         (
-            keyed(**{"bucket": "-2", "postpone.merge-on-read": "true"}),
-            UNSUPPORTED,
-            "Option postpone.merge-on-read = true is not supported for writing yet: remove it",
+            keyed(**{"bucket": "-2", "postpone.merge-on-read": "yes"}),
+            INVALID,
+            "Option postpone.merge-on-read is 'yes': expected true or false",
         ),
         (keyed(**{"merge-engine": "best"}), INVALID, "Option merge-engine is 'best': expected one of"),
         (

@@ -166,8 +166,8 @@ class BucketRecord:
     """The files of a bucket in figures, and whether compaction keeps up with it.
 
     `small_file_count` counts the small files that a full compaction would merge. `sorted_run_count` is 0 in append
-    tables. `waiting_row_count`: the rows that wait for their buckets and that no read has, all or none of a bucket. All
-    three are 0 in partitions that compactions skip because they have expired (compaction.skip-expired-partitions).
+    tables. `waiting_row_count`: the rows that wait for their buckets, all or none of a bucket. All three are 0 in
+    partitions that compactions skip because they have expired (compaction.skip-expired-partitions).
     """
 
     partition: Mapping[str, str | None]

@@ -78,8 +78,9 @@ class TableState:
     small_files: int
     # Of a key table, in the bucket that has most of them.
     sorted_runs: int
-    # Those that wait for their buckets, and that no read has before a compaction.
+    # Those that wait for their buckets; whether reads have them, or only after a compaction.
     waiting_rows: int = 0
+    reads_waiting: bool = False
     manifests_total: int
     recent: tuple[SnapshotFacts, ...]
     # The readers that hold snapshots, and what each of them reads next.
@@ -122,6 +123,7 @@ def read_state(table: lc.Table, *, recent: int = 5) -> TableState:
         small_files=sum(b.small_file_count for b in buckets),
         sorted_runs=max((b.sorted_run_count for b in buckets), default=0),
         waiting_rows=sum(b.waiting_row_count for b in buckets),
+        reads_waiting=table.schema.table_options.postponed_buckets.merge_on_read,
         manifests_total=len(table.manifests()),
         recent=tuple(_facts(s) for s in islice(reversed(snapshots), recent)),
         consumers=tuple(_consumers(table)),

@@ -428,7 +428,6 @@ def refusal_to_read(schema: TableSchema) -> str | None:
 @pytest.mark.parametrize(
     ("key", "value"),
     [
-        ("postpone.merge-on-read", "true"),
         ("data-evolution.enabled", "true"),
         ("sequence.snapshot-ordering", "true"),
         ("pk-clustering-override", "true"),

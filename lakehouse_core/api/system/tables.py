@@ -244,7 +244,7 @@ def _files(source: SystemSource, snapshot: Snapshot, earliest: int | None) -> It
     def path_of(key: str) -> str:
         return f"{store.spec.root}/{key}" if store.spec.scheme == "file" else store.uri(key)
 
-    real = list(_in_real_buckets(entries, schema))
+    real = list(_in_read_buckets(entries, schema))
     rows = file_rows(real, schema, file_schema=source.table.schemas.schema, path_of=path_of)
     if not _has_lineage("files", source):
         return rows
@@ -264,7 +264,7 @@ def _partitions(source: SystemSource, snapshot: Snapshot) -> Iterable[Row]:
         for vector in index.deletion_vectors or ():
             if index.index_type == _DELETION_VECTORS and vector.cardinality is not None:
                 deleted[index.partition] = deleted.get(index.partition, 0) + vector.cardinality
-    entries = _in_real_buckets(_told_entries(source, snapshot), schema)
+    entries = _in_read_buckets(_told_entries(source, snapshot), schema)
     return partition_rows(entries, schema, deleted=deleted)
 
 
@@ -277,12 +277,12 @@ def _told_entries(source: SystemSource, snapshot: Snapshot) -> Iterator[Manifest
         yield from entries
 
 
-def _in_real_buckets(entries: Iterable[ManifestEntry], schema: TableSchema) -> Iterable[ManifestEntry]:
-    """Yield the entries without those of the bucket for waiting rows, which batch reads skip."""
+def _in_read_buckets(entries: Iterable[ManifestEntry], schema: TableSchema) -> Iterable[ManifestEntry]:
+    """Yield the entries without those of the bucket for waiting rows, if batch reads skip them."""
     match schema.bucketing:
-        case Postpone():
+        case Postpone() if not schema.table_options.postponed_buckets.merge_on_read:
             return (entry for entry in entries if is_placed(entry.bucket))
-        case Fixed() | Unaware() | Dynamic():
+        case Fixed() | Unaware() | Dynamic() | Postpone():
             return entries
         case _:
             assert_never(schema.bucketing)

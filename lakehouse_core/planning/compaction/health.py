@@ -17,7 +17,8 @@ from lakehouse_core.table.waiting_files import waiting_rows
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BucketHealth:
     """The figures of one bucket. `small_file_count`: small files that a full compaction would rewrite. Append tables
-    have no sorted runs. `waiting_row_count`: rows that wait for their buckets, so that no read has them.
+    have no sorted runs. `waiting_row_count`: rows that wait for their buckets, so that no read has them, or each read
+    merges them.
 
     All are 0 in a partition that compactions skip: nothing is to be done there.
     """
@@ -55,7 +56,9 @@ def due_compactions(buckets: Sequence[BucketHealth], schema: TableSchema) -> tup
     waiting = sum(each.waiting_row_count for each in buckets)
     due = []
     if waiting:
-        due.append(f"compact: {waiting_text(waiting)}" if may_wait(schema.bucketing) else _stuck(waiting, schema))
+        due.append(
+            f"compact: {waiting_text(waiting, schema)}" if may_wait(schema.bucketing) else _stuck(waiting, schema)
+        )
     if behind:
         due.append(
             f"compact: {len(behind)} bucket{'s have' if len(behind) > 1 else ' has'} more than {trigger} sorted runs, "
@@ -66,9 +69,12 @@ def due_compactions(buckets: Sequence[BucketHealth], schema: TableSchema) -> tup
     return tuple(due)
 
 
-def waiting_text(row_count: int) -> str:
+def waiting_text(row_count: int, schema: TableSchema) -> str:
     """Return what is to be done about rows that wait for their buckets."""
-    return f"{waiting_rows(row_count)}, and a compaction makes {'it' if row_count == 1 else 'them'} readable"
+    them = "it" if row_count == 1 else "them"
+    if schema.table_options.postponed_buckets.merge_on_read:
+        return f"{waiting_rows(row_count)}, and until a compaction moves {them} every read of a state merges {them}"
+    return f"{waiting_rows(row_count)}, and a compaction makes {them} readable"
 
 
 def _stuck(row_count: int, schema: TableSchema) -> str:

@@ -223,7 +223,7 @@ def survey_partition(
         outlooks = _with_waiting(outlooks, waiting, now)
         rows += (waiting_rows := sum(file.row_count for file in waiting))
         newest += [file.creation_time_millis for file in waiting if file.creation_time_millis is not None]
-        urgent = waiting_text(waiting_rows)
+        urgent = waiting_text(waiting_rows, schema)
     return PartitionSurvey(
         values=values,
         now=now,

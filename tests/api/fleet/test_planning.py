@@ -158,7 +158,7 @@ def test_a_table_that_is_damaged_or_of_a_refused_kind_is_a_refusal_and_the_other
     manifest = next(key for key in lake.state() if "damaged/manifest/manifest-" in key and "list" not in key)
     lake.store.delete([manifest])
     lake.key_table("merged", runs=6)
-    _set_option(lake, "merged", "postpone.merge-on-read", "true")
+    _set_option(lake, "merged", "sequence.snapshot-ordering", "true")
     lake.key_table("newer", runs=6)
     _set_option(lake, "newer", "lakehouse.of-a-newer-release", "x")
 
@@ -169,7 +169,9 @@ def test_a_table_that_is_damaged_or_of_a_refused_kind_is_a_refusal_and_the_other
     assert "manifest-" in damage
     assert "missing" in damage
     merged = reasons(plan, "db.merged")
-    assert merged[0].startswith("db.merged: compact: db.merged: option postpone.merge-on-read = true is not supported")
+    assert merged[0].startswith(
+        "db.merged: compact: db.merged: option sequence.snapshot-ordering = true is not supported"
+    )
     assert merged[1].startswith("db.merged: expire: snapshots 1 to 6 stay")
     assert any("lakehouse.of-a-newer-release" in reason for reason in reasons(plan, "db.newer"))
     assert plan.tables == 3

@@ -2,7 +2,10 @@
 compaction had moved them already.
 """
 
+import os
 import shutil
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -162,3 +165,184 @@ def test_a_read_has_what_a_compaction_of_the_state_would_leave(
     write(table, random_rows(random, 9, takes_deletes=takes_deletes))
 
     check_doors(table, compacted(table, folder))
+
+
+def test_rows_are_read_in_the_order_of_their_commits_before_any_compaction(tmp_path: Path) -> None:
+    table = table_of(tmp_path, ON)
+    write(table, rows(1, 2, v=1), rows(5, p="b", v=1))
+    write(table, rows(2, v=2), rows(1, kind="-D"))
+
+    assert keys(table) == [("a", 2, 2), ("b", 5, 1)]
+    assert (table.scan().plan().file_count, table.scan().plan().row_count) == (3, 5)
+    assert [row["partition"] for row in table.system("partitions").to_arrow().to_pylist()] == ["p=a", "p=b"]
+    assert {row["bucket"] for row in table.system("files").to_arrow().to_pylist()} == {-2}
+    assert sum(row["record_count"] for row in table.system("buckets").to_arrow().to_pylist()) == 5
+    assert table.health().due[0] == (
+        "compact: 5 rows wait in bucket-postpone, and until a compaction moves them every read of a state merges them"
+    )
+
+
+def test_the_newest_option_counts_also_for_what_is_pinned_to_an_old_snapshot(tmp_path: Path) -> None:
+    table = table_of(tmp_path, {})
+    write(table, rows(1))
+    table.create_tag("then")
+    wanted, at = [{"p": "a", "k": 1}], lc.AtTag("then")
+    handle = table.lookups(at=at)
+
+    assert (handle.get(wanted).num_rows, seen(table, at=at)) == (0, [])
+    table.alter(lc.SetOption("postpone.merge-on-read", "true"))
+    assert handle.get(wanted).num_rows == 0
+    handle.refresh()
+    assert (handle.get(wanted).num_rows, len(seen(table, at=at))) == (1, 1)
+    table.compact()
+    assert (table.lookup(wanted, at=at).num_rows, len(seen(table, at=lc.AtSnapshot(1)))) == (1, 1)
+    table.alter(lc.RemoveOption("postpone.merge-on-read"))
+    handle.refresh()
+    assert (handle.get(wanted).num_rows, seen(table, at=at), len(seen(table))) == (0, [], 1)
+
+
+def test_a_handle_that_was_opened_before_follows_to_rows_that_wait(tmp_path: Path) -> None:
+    table = table_of(tmp_path, {**ON, "postpone.default-bucket-num": "3"})
+    write(table, rows(*range(20), v=1))
+    table.compact()
+    wanted = [{"p": p, "k": k} for p in "ab" for k in range(25)]
+    with table.lookups(columns=["v"]) as handle:
+        assert handle.get(wanted)["v"].to_pylist() == [1] * 20
+        write(table, rows(3, 24, v=2), rows(4, kind="-D"), rows(7, p="b", v=3))
+        assert handle.get(wanted).num_rows == 20
+        handle.refresh()
+        merged = [2 if k == 3 else 1 for k in range(20) if k != 4] + [2, 3]
+        assert handle.get(wanted)["v"].to_pylist() == merged
+        table.compact()
+        handle.refresh()
+        assert handle.get(wanted)["v"].to_pylist() == merged
+
+
+def test_what_compactions_have_done_and_changes_are_told_as_without_the_option(tmp_path: Path) -> None:
+    table = table_of(tmp_path, ON)
+    write(table, rows(1, v=1))
+    table.compact(full=True)
+    write(table, rows(1, v=2), rows(2, v=2))
+
+    assert (
+        content(table.system("ro").to_arrow()) == seen(table, read_optimized=True) == seen(table, at=lc.AtSnapshot(2))
+    )
+    assert seen(table, options={"scan.mode": "compacted-full"}) == seen(table, at=lc.AtSnapshot(2))
+    assert len(table.changes(0).to_arrow()) == 3
+    assert len(table.scan(options={"incremental-between": "2,3"}).to_arrow()) == 2
+    assert keys(table) == [("a", 1, 2), ("a", 2, 2)]
+    assert sorted(table.system("audit_log").to_arrow()["rowkind"].to_pylist()) == ["+I", "+I"]
+
+
+REFUSED: dict[str, tuple[Callable[[lc.Table], object], str]] = {
+    "diff": (
+        lambda table: table.diff(1, 3).to_arrow(),
+        "db.t: a diff of two states cannot merge rows that wait for their buckets, as postpone.merge-on-read = true "
+        "asks for. Compact the table first, or set the option to false",
+    ),
+    "incremental diff": (
+        lambda table: table.scan(
+            options={"incremental-between": "1,3", "incremental-between-scan-mode": "diff"}
+        ).to_arrow(),
+        "db.t: a diff of two states cannot merge rows that wait",
+    ),
+    "file creation time": (
+        lambda table: table.scan(at=lc.FromFileCreationTime(datetime(2020, 1, 1, tzinfo=UTC))).to_arrow(),
+        "db.t: a read of the files that were created since some time cannot merge rows that wait",
+    ),
+    "delete": (lambda table: table.delete(lc.col("v") == 1), "delete: the option bucket is -2, so new rows wait"),
+    "update": (
+        lambda table: table.update({"v": 1}, where=lc.col("k") == 1),
+        "update: the option bucket is -2, so new rows wait",
+    ),
+}
+
+
+@pytest.mark.parametrize("door", REFUSED)
+def test_what_cannot_merge_waiting_rows_says_so(tmp_path: Path, door: str) -> None:
+    call, message = REFUSED[door]
+    table = table_of(tmp_path, ON)
+    write(table, rows(1))
+    table.compact()
+    write(table, rows(2))
+
+    with pytest.raises(lc.LakehouseError) as refused:
+        call(table)
+
+    assert message in str(refused.value)
+
+
+@pytest.fixture
+def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "scratch"
+    folder.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(folder))
+    return folder
+
+
+def test_a_read_that_ends_early_leaves_nothing_on_disk_or_open(tmp_path: Path, scratch: Path) -> None:
+    table = table_of(tmp_path / "lake", {**ON, "postpone.default-bucket-num": "2"})
+    write(table, rows(*range(40_000)), rows(*range(10), p="b"))
+
+    def held() -> int:
+        return sum(str(scratch) in os.readlink(link) for link in Path("/proc/self/fd").iterdir() if link.is_symlink())
+
+    batches: Iterator[pa.RecordBatch] = table.scan().to_batches()
+    next(batches)
+    assert held() > 0
+    assert list(scratch.iterdir()) == []
+    batches.close()  # type: ignore[attr-defined]
+
+    assert held() == 0
+    assert list(scratch.iterdir()) == []
+
+
+def test_a_scan_outlives_neither_its_snapshot_nor_leaves_rows_out(tmp_path: Path) -> None:
+    table = table_of(tmp_path, {**ON, "lakehouse.read.grace": "0 s", "snapshot.num-retained.min": "1"})
+    write(table, rows(1))
+    scan = table.scan()
+    scan.plan()
+    table.compact()
+    table.expire_snapshots(retain_max=1, older_than=timedelta(0))
+
+    with pytest.raises(lc.SnapshotExpired):
+        scan.to_arrow()
+    assert len(seen(table)) == 1
+
+
+def test_many_waiting_rows_are_sorted_on_disk_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lakehouse_core.tasks.waiting.placing._BUFFER_BYTES", 64 << 10)
+    table = table_of(tmp_path, {**ON, "postpone.default-bucket-num": "3"})
+    for step in range(3):
+        write(table, rows(*Random(step).sample(range(4000), 3000), v=step))
+    newest = {key: step for step in range(3) for key in Random(step).sample(range(4000), 3000)}
+
+    assert keys(table) == [("a", key, step) for key, step in sorted(newest.items())]
+
+
+def test_nulls_that_are_older_than_a_rule_are_read(tmp_path: Path) -> None:
+    table = table_of(tmp_path, ON)
+    table.write([{"p": "a", "k": 1, "v": None, "w": "x", "s": 1}])
+    table.alter(lc.SetOption("alter-column-null-to-not-null.disabled", "false"))
+    table.alter(lc.UpdateColumnNullability("v", nullable=False))
+
+    assert table.scan(columns=["v"]).to_arrow().to_pylist() == [{"v": None}]
+
+
+def test_statements_of_sql_see_waiting_rows(tmp_path: Path) -> None:
+    catalog = lc.connect(str(tmp_path))
+    table = table_of(tmp_path, {**ON, "postpone.default-bucket-num": "2"})
+    write(table, rows(*range(10), v=1), rows(1, p="b", v=1))
+    table.compact(full=True)
+    write(table, rows(2, v=20), rows(3, kind="-D"), rows(11, v=20))
+
+    def asked(text: str) -> list[tuple[Any, ...]]:
+        return [tuple(row.values()) for row in catalog.sql(text).to_arrow().to_pylist()]
+
+    assert asked("SELECT count(*), sum(v) FROM db.t") == [(11, 49)]
+    assert asked("SELECT v FROM db.t WHERE k = 2") == [(20,)]
+    assert asked("SELECT p, count(*) FROM db.t GROUP BY p ORDER BY p") == [("a", 10), ("b", 1)]
+    assert asked("SELECT count(*) FROM db.t VERSION AS OF 2") == [(11,)]
+    plan = "\n".join(str(row) for row in asked("EXPLAIN SELECT v FROM db.t"))
+    # Partition b, in which nothing waits, needs no merge.
+    assert "3 splits; 1 splits" in plan
