@@ -63,3 +63,26 @@ def test_rows_of_both_engines_wait_and_are_moved_by_either(spark: Any, tmp_path:
     assert found == expected
     assert len(table.changes(2).to_arrow()) == 92
     assert table.verify(data=True).findings == ()
+
+
+def test_waiting_rows_are_merged_on_spark_as_in_process(spark: Any, tmp_path: Path) -> None:
+    catalog = lc.connect(str(tmp_path), spark=spark)
+    table = table_of(tmp_path, spark, **{"postpone.merge-on-read": "true"})
+    local = lc.connect(str(tmp_path)).table("db.t")
+    frame = spark.range(60).selectExpr("cast(id % 3 as int) as p", "cast(id as int) as k", "id as v")
+    table.write(frame.where("p < 2"))
+    table.compact(full=True)
+    table.write(frame.where("p > 0 and k < 30").selectExpr("p", "k", "v + 100 as v"))
+
+    def held(found: Any) -> list[tuple[Any, ...]]:
+        return sorted(tuple(row) for row in found.collect())
+
+    expected = sorted(tuple(row.values()) for row in local.scan().to_arrow().to_pylist())
+    assert len(expected) == 50
+    assert sum(v >= 100 for _, _, v in expected) == 20
+    assert held(table.scan().to_spark(spark)) == expected
+    assert held(table.scan(where=lc.col("v") >= 100).to_spark(spark)) == [row for row in expected if row[2] >= 100]
+    assert held(table.scan().to_spark(spark).where("p = 2")) == [row for row in expected if row[0] == 2]
+    assert catalog.sql("SELECT count(*) AS n FROM db.t WHERE k >= 0").to_arrow().to_pylist() == [{"n": 50}]
+    assert table.scan().count() == 50
+    assert len(table.system("binlog").to_spark(spark).collect()) == 50
