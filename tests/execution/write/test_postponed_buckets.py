@@ -698,11 +698,17 @@ class History:
         ]
 
     def bring(self, made: list[Row]) -> None:
+        self.state = self.with_rows(made)
+
+    def with_rows(self, made: list[Row]) -> dict[tuple[str, int], int]:
+        """Return the state with these rows."""
+        state = dict(self.state)
         for row in made:
             if row["kind"] == "+I":
-                self.state[row["p"], row["k"]] = row["v"]
+                state[row["p"], row["k"]] = row["v"]
             else:
-                self.state.pop((row["p"], row["k"]), None)
+                state.pop((row["p"], row["k"]), None)
+        return state
 
     def write(self, step: int) -> None:
         write(self.table, made := self.random_rows(step))
@@ -770,6 +776,9 @@ class History:
         assert seen(self.table) == self.expected
         assert self.table.scan().count() == len(self.expected)
         assert waiting(self.table) == len(self.late)
+        self.table.alter(lc.SetOption("postpone.merge-on-read", "true"))
+        assert seen(self.table) == sorted((*key, v) for key, v in self.with_rows(self.late).items())
+        self.table.alter(lc.SetOption("postpone.merge-on-read", "false"))
 
 
 @pytest.mark.parametrize(
