@@ -42,19 +42,17 @@ from lakehouse_core.planning.read.options import point_of
 from lakehouse_core.planning.read.read_point import (
     Between,
     BetweenTimes,
-    CompactedFull,
     IncrementalMode,
     LatestDelta,
     ReadPoint,
     ToAutoTag,
     is_pinned,
 )
-from lakehouse_core.planning.read.scope import ScanScope
+from lakehouse_core.planning.read.scope import ScanScope, merges_waiting
 from lakehouse_core.planning.read.splits import plan_splits
 from lakehouse_core.planning.readable import check_none_waits, deletion_files
 from lakehouse_core.storage import StoreSpec
 from lakehouse_core.storage.overlap import reading_ahead
-from lakehouse_core.table.bucketing import may_wait
 from lakehouse_core.table.data_layout import DataLayout
 from lakehouse_core.table.manifest import live_rows
 from lakehouse_core.table.predicate import Predicate, columns_of, without_columns
@@ -179,8 +177,9 @@ def plan_read(table: TableContext, request: ReadRequest, look: Look | None = Non
         pinned = state.snapshot if is_pinned(point) else None
         schema = latest if pinned is None else table.schemas.schema(pinned.schema_id)
         empty = _empty_plan(table, schema, request)
-        # What is no matter of a state's columns is read by the newest options, whatever schema the state has.
-        empty = replace(empty, merges_waiting=_merges_waiting(schema, latest, request, point))
+        # The changes after the state are read by the newest options, whatever schema the state has.
+        is_whole = not (request.read_optimized or request.starts_stream)
+        empty = replace(empty, merges_waiting=is_whole and merges_waiting(schema, latest, point))
         producer = latest.table_options.changelog_producer if request.starts_stream else None
         return _state_plan(table, state, empty, _state_scope(state, empty, request, producer))
 
@@ -351,15 +350,6 @@ def _state_scope(
         with_waiting=producer is ChangelogProducer.NONE,
         merges_waiting=empty.merges_waiting,
     )
-
-
-def _merges_waiting(schema: TableSchema, latest: TableSchema, request: ReadRequest, point: ReadPoint) -> bool:
-    """Return whether rows that wait for their buckets belong to the state, which is read with `schema`.
-
-    They do not belong to what compactions have done, nor to the begin of a stream, which tells them by its changes.
-    """
-    is_asked = latest.table_options.postponed_buckets.merge_on_read and may_wait(schema.bucketing)
-    return is_asked and not (request.read_optimized or request.starts_stream or isinstance(point, CompactedFull))
 
 
 def _state_plan(table: TableContext, state: ReadState, empty: ScanPlan, scope: ScanScope) -> ScanPlan:

@@ -16,6 +16,7 @@ from lakehouse_core.format.bucket_hash import bucket_of
 from lakehouse_core.format.data_types import has_same_kind
 from lakehouse_core.options import BucketFunction
 from lakehouse_core.planning.manifests import may_hold_match
+from lakehouse_core.planning.read.read_point import CompactedFull, ReadPoint
 from lakehouse_core.table.bucketing import (
     Bucketing,
     Dynamic,
@@ -24,6 +25,7 @@ from lakehouse_core.table.bucketing import (
     Unaware,
     is_placed,
     is_read,
+    may_wait,
     total_buckets,
 )
 from lakehouse_core.table.manifest import ManifestFile
@@ -174,6 +176,15 @@ class ScanScope:
         if scope is None or scope.points is None or self._function is None:
             return None
         return frozenset(bucket_of(point, self._bucket_types, total_buckets, self._function) for point in scope.points)
+
+
+def merges_waiting(schema: TableSchema, latest: TableSchema, point: ReadPoint) -> bool:
+    """Return whether rows that wait for their buckets belong to the state at this point, which is read with `schema`.
+
+    The newest option decides, whatever schema the state has. The rows are no part of what compactions have done.
+    """
+    is_asked = latest.table_options.postponed_buckets.merge_on_read and may_wait(schema.bucketing)
+    return is_asked and not isinstance(point, CompactedFull)
 
 
 def _bucket_function(bucketing: Bucketing) -> BucketFunction | None:

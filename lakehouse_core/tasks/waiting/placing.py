@@ -107,7 +107,9 @@ def placed_rows(
         )
         wanted = {split.bucket for split in splits}
         own = None if len(wanted) == count else np.array(sorted(wanted))
-        rows = (_kept(each, placing, own, key_filter) for each in waiting_rows(source, first.split.waiting, placing))
+        rows = (
+            _kept(each, placing, own, count, key_filter) for each in waiting_rows(source, first.split.waiting, placing)
+        )
         messages = place(rows, writer, scratch)
         yield PlacedRows(store=scratch, files={message.bucket: message.new_files for message in messages})
 
@@ -128,14 +130,15 @@ def _next_number(split: Split) -> int:
     return 1 + max((file.max_sequence_number for file in split.files), default=-1)
 
 
-def _kept(rows: InputRows, schema: TableSchema, own: Rows | None, key_filter: Predicate | None) -> InputRows:
-    """Return the rows of the buckets `own` (None: of all) whose keys satisfy the condition."""
+def _kept(
+    rows: InputRows, schema: TableSchema, own: Rows | None, count: int, key_filter: Predicate | None
+) -> InputRows:
+    """Return the rows of the buckets `own` (None: of all), of so many, whose keys satisfy the condition."""
     kept = matching_rows(rows.values, key_filter, schema.fields)
     if own is not None:
         columns = [rows.values.column(name) for name in schema.bucket_keys]
         types = [each.type for each in schema.bucket_fields]
-        options = schema.table_options
-        found = buckets(columns, types, options.bucket, options.bucket_function)
+        found = buckets(columns, types, count, schema.table_options.bucket_function)
         kept = kept[np.isin(found[kept], own)]
     if len(kept) == rows.values.num_rows:
         return rows
