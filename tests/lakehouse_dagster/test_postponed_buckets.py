@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 import dagster as dg
 import pytest
 
+import lakehouse_core as lc
 from lakehouse_dagster.automation.sensors import look_at, run_requests
 from lakehouse_dagster.page import latest_checks
 from lakehouse_dagster.testing import ReadyLake, ready_lake
@@ -73,6 +74,10 @@ def test_rows_that_wait_are_not_missing_and_to_move_them_is_a_new_version_for_wh
     before, *waiting = shown()
     makes_3 = "the source makes 3 through 2013-01-02"
     assert waiting == [True, f"0 rows {beside(4, 0)}, {makes_3}"]
+    ready.table(TABLE).alter(lc.SetOption("postpone.merge-on-read", "true"))
+    assert check()
+    assert shown()[1:] == (True, "3 rows, the source makes 3 through 2013-01-02")
+    ready.table(TABLE).alter(lc.RemoveOption("postpone.merge-on-read"))
     assert ready.maintain().success
     assert check()
     after, *moved = shown()

@@ -179,7 +179,7 @@ def test_rows_are_read_in_the_order_of_their_commits_before_any_compaction(tmp_p
     assert {row["bucket"] for row in table.system("files").to_arrow().to_pylist()} == {-2}
     assert sum(row["record_count"] for row in table.system("buckets").to_arrow().to_pylist()) == 5
     assert table.health().due[0] == (
-        "compact: 5 rows wait in bucket-postpone, and until a compaction moves them every read of a state merges them"
+        "compact: 5 rows wait for their buckets, and until a compaction moves them every read of a state merges them"
     )
 
 
