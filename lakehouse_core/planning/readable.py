@@ -111,6 +111,7 @@ def check_none_waits(buckets: Iterable[int], what: str) -> None:
     """
     if not all(is_placed(bucket) for bucket in buckets):
         raise UnsupportedFeature(
-            f"{what} cannot merge rows that wait for their buckets, as postpone.merge-on-read = true asks for. Compact "
-            "the table first, or set the option to false for the rows that have their buckets."
+            f"{what} cannot merge rows that wait for their buckets, as postpone.merge-on-read = true asks for. Read "
+            "states in which none wait, such as the one that a compaction leaves, or set the option to false for the "
+            "rows that have their buckets."
         )

@@ -21,6 +21,7 @@ class Split:
     `deletions_before`; the result is the difference of the two states. None: the split is not a diff. `waiting`: the
     files in `waiting_folder` of all rows of the partition that wait for their buckets, in the order of the rows; those
     of this bucket are newer than the files. If there are any, the split holds all that is read of its bucket.
+    `waiting_share`: which of the splits with these waiting files this one is, from 0, and how many there are.
     """
 
     snapshot_id: int
@@ -35,10 +36,11 @@ class Split:
     deletions_before: Mapping[str, DeletionFile] = field(default_factory=dict)
     waiting: tuple[DataFile, ...] = ()
     waiting_folder: str = ""
+    waiting_share: tuple[int, int] = (0, 1)
 
     @property
     def file_count(self) -> int:
-        """The number of files, with the bucket's share of those of waiting rows: of all buckets together, all."""
+        """The number of files, with the split's share of those of waiting rows: all splits together have all."""
         return len(self.files) + len(self.before or ()) + self._share(len(self.waiting))
 
     @property
@@ -69,8 +71,9 @@ class Split:
         return waiting + sum(file.file_size for file in (*self.files, *(self.before or ())))
 
     def _share(self, total: int) -> int:
-        """Return the part of the bucket if each of the partition's buckets has the same, or one more."""
-        return (total + self.total_buckets - 1 - self.bucket) // self.total_buckets if total else 0
+        """Return the part of the split if each that shares has the same, or one more."""
+        number, count = self.waiting_share
+        return (total + count - 1 - number) // count
 
 
 def sharing(items: Iterable[T], split_of: Callable[[T], Split]) -> Iterator[list[T]]:

@@ -30,7 +30,7 @@ from lakehouse_core.planning.read.read_point import (
 )
 from lakehouse_core.planning.read.scope import ScanScope
 from lakehouse_core.planning.readable import check_none_waits, deletion_files
-from lakehouse_core.table.bucketing import is_placed, is_read
+from lakehouse_core.table.bucketing import is_placed, is_read, may_wait
 from lakehouse_core.table.commit_message import CommitKind
 from lakehouse_core.table.data_layout import DataLayout
 from lakehouse_core.table.manifest import EntryKind, ManifestEntry, ManifestFile
@@ -127,7 +127,7 @@ def _splits(table: TableContext, schema: TableSchema, increment: Increment, scop
             ]
         case StateDiff(before=before, after=after):
             folders = DataLayout(schema)
-            merges_waiting = schema.table_options.postponed_buckets.merge_on_read
+            merges_waiting = may_wait(schema.bucketing) and schema.table_options.postponed_buckets.merge_on_read
 
             def keep(partition: bytes, bucket: int, level: int) -> bool:
                 # Level 0 is included also for tables whose scans skip it: changes are read before they are compacted.

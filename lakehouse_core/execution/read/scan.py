@@ -282,8 +282,9 @@ def expiry_of(plan: ScanPlan, table: TableContext) -> LakehouseError | None:
 
 def _batches(plan: ScanPlan, table: TableContext) -> Iterator[pa.RecordBatch]:
     with reading_ahead(table.runtime.open_store(plan.store), split_objects(plan.splits)) as store:
-        # Rows of many splits come at once: where a limit ends the read, more would be read than are needed.
-        groups = ([task] for task in _tasks(plan)) if plan.limit is not None else [_tasks(plan)]
+        # Rows of many splits come at once: where a limit ends the read, more would be read than are needed. But waiting
+        # rows are brought into all buckets of their partition at once.
+        groups = [_tasks(plan)] if plan.limit is None else sharing(_tasks(plan), lambda task: task.split)
         for tasks in groups:
             yield from explain_missing_files(state_rows(tasks, store, table.runtime), table, plan)
 

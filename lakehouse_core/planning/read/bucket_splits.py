@@ -136,7 +136,9 @@ def _bucket_splits(scanned: ScannedFiles, bucket: BucketRows, entries: Sequence[
 
 
 def _merged_splits(scanned: ScannedFiles, merged: MergedPartition) -> Iterator[Split]:
-    """Yield a split for each bucket that the rows of the partition have, or get from the next compaction."""
+    """Yield a split for each bucket that the rows of the partition have, or get from the next compaction, and that may
+    have a matching one.
+    """
     schema, deletions, partition = scanned.scope.schema, scanned.deletions, merged.waiting.partition
     scope = scanned.scope.partition(partition)
     assert scope is not None
@@ -145,7 +147,9 @@ def _merged_splits(scanned: ScannedFiles, merged: MergedPartition) -> Iterator[S
     waiting = tuple(in_order(entry.file for entry in waits))
     counts = [entry.total_buckets for entries in found.values() for entry in entries]
     count = counts[-1] if counts else new_bucket_count(waiting, schema.table_options.postponed_buckets)
-    for bucket in sorted({*range(count), *found}):
+    wanted = [bucket for bucket in range(count) if scanned.scope.keeps_bucket(partition, bucket, count, schema)]
+    numbers = sorted({*wanted, *found})
+    for number, bucket in enumerate(numbers):
         files: Sequence[DataFile] = [entry.file for entry in found.get(bucket, ())]
         if scope.rest is not None:
             # A waiting row may have a value that no file of the bucket holds, but not the key of another row.
@@ -161,6 +165,7 @@ def _merged_splits(scanned: ScannedFiles, merged: MergedPartition) -> Iterator[S
             deletions={file.file_name: deletions[file.file_name] for file in files if file.file_name in deletions},
             waiting=waiting,
             waiting_folder=partition_folder(schema, scope.values, merged.waiting.bucket),
+            waiting_share=(number, len(numbers)),
         )
 
 

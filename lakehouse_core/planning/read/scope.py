@@ -80,7 +80,8 @@ class ScanScope:
         self._created_from_millis = created_from_millis
         self._partition_types = [field.type for field in schema.partition_fields]
         self._bucket_types = [field.type for field in schema.bucket_fields]
-        self._function = _bucket_function(schema.bucketing)
+        # A merge with waiting rows relies on it that a compaction brought the others into the buckets of their keys.
+        self._function = schema.table_options.bucket_function if merges_waiting else _bucket_function(schema.bucketing)
         self._partition_part = only_columns(predicate, schema.partition_keys)
         self._row_part = without_columns(predicate, schema.partition_keys)
         self._partitions: dict[bytes, PartitionScope | None] = {}

@@ -5,7 +5,7 @@ Rule: nothing is left of them, however the task ends: see `tasks/write/scratch`.
 
 import mmap
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import IO, cast
 
 import pyarrow as pa
@@ -27,7 +27,7 @@ class ScratchFiles:
         self._places: dict[str, tuple[int, int]] = {}
         self._end = 0
         self._mapped: mmap.mmap | None = None
-        with on_disk(folder):
+        with self._on_disk():
             self._file = nameless_file(folder)
 
     @property
@@ -40,7 +40,7 @@ class ScratchFiles:
     @contextmanager
     def open_write(self, key: str) -> Iterator[IO[bytes]]:
         """Raises StorageFull, StorageUnavailable."""
-        with on_disk(self._folder):
+        with self._on_disk():
             self._file.seek(self._end)
             sink = HeldSink(lambda: self._file, most_bytes=0)
             yield cast(IO[bytes], sink)
@@ -52,7 +52,7 @@ class ScratchFiles:
             sink.write(data)
 
     def settle(self) -> None:
-        with on_disk(self._folder):
+        with self._on_disk():
             self._file.flush()
 
     def delete(self, keys: Iterable[str]) -> Sequence[str]:
@@ -64,7 +64,7 @@ class ScratchFiles:
             raise NotFound(f"{self.uri(key)} was not written.")
         start, length = self._places[key]
         if self._mapped is None:
-            with on_disk(self._folder):
+            with self._on_disk():
                 self._mapped = mmap.mmap(self._file.fileno(), self._end, access=mmap.ACCESS_READ)
         # The system drops the pages when it needs their memory, and the mapping with the last reader.
         return pa.BufferReader(pa.py_buffer(self._mapped).slice(start, length))
@@ -72,3 +72,6 @@ class ScratchFiles:
     def close(self) -> None:
         self._mapped = None
         closed(self._file)
+
+    def _on_disk(self) -> AbstractContextManager[None]:
+        return on_disk(self._folder, remedy="compact the table, so that no rows wait for their buckets")

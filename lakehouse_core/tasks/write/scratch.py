@@ -13,6 +13,7 @@ from typing import IO, Final
 from lakehouse_core.errors import StorageFull, StorageUnavailable
 
 _FILE_BUFFER_BYTES: Final = 16 << 10
+_SPILL_LESS: Final = "make a full write buffer write table files at once: write-buffer-spillable = false"
 _FULL: Final = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
@@ -29,17 +30,14 @@ def closed(file: IO[bytes]) -> None:
 
 
 @contextmanager
-def on_disk(folder: str | None) -> Iterator[None]:
-    """Translate the errors of the disk. Raises StorageFull, StorageUnavailable."""
+def on_disk(folder: str | None, *, remedy: str = _SPILL_LESS) -> Iterator[None]:
+    """Translate the errors of the disk. `remedy`: what needs less of it. Raises StorageFull, StorageUnavailable."""
     try:
         yield
     except OSError as error:
         where = folder or tempfile.tempdir or "the folder for temporary files"
         reason = error.strerror or str(error)
-        hint = (
-            "let TMPDIR (on Spark spark.local.dir) name a folder of a larger disk, or make a full write buffer "
-            "write table files at once: write-buffer-spillable = false"
-        )
+        hint = f"let TMPDIR (on Spark spark.local.dir) name a folder of a larger disk, or {remedy}"
         if error.errno in _FULL:
             raise StorageFull(
                 f"{where}: no space left for rows that wait to be merged ({reason}). Make room, {hint}."

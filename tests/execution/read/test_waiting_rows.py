@@ -14,10 +14,22 @@ import pyarrow as pa
 import pytest
 
 import lakehouse_core as lc
+from lakehouse_core.catalog.catalog import Catalog
+from lakehouse_core.clock import SystemClock
+from lakehouse_core.storage import FaultyStore, LocalStore
 
 Row = dict[str, Any]
 ON = {"postpone.merge-on-read": "true"}
 COLUMNS = {"p": "STRING NOT NULL", "k": "INT NOT NULL", "v": "INT", "w": "STRING", "s": "INT"}
+# Kinds whose merge or whose files are much like those of another.
+ALIKE = {
+    "partial-update",
+    "aggregation with lookups",
+    "descending sequence field",
+    "deletion vectors and sums",
+    "orc",
+    "changelog",
+}
 # By name: the options of a table, and whether its rows may be deletes.
 KINDS: dict[str, tuple[dict[str, str], bool]] = {
     "deduplicate": ({}, True),
@@ -139,8 +151,14 @@ def check_doors(table: lc.Table, expected: lc.Table) -> None:
 @pytest.mark.parametrize(
     ("kind", "seed", "partitioned"),
     [
-        # One of each in `make test`, in turn with partitions and without, and the others in `make test-long`.
-        pytest.param(kind, seed, (seed + at) % 2 == 0, marks=[pytest.mark.long] * (seed > 0), id=f"{kind}-{seed}")
+        # In turn with partitions and without.
+        pytest.param(
+            kind,
+            seed,
+            (seed + at) % 2 == 0,
+            marks=[pytest.mark.long] * (seed > 0 or kind in ALIKE),
+            id=f"{kind}-{seed}",
+        )
         for at, kind in enumerate(KINDS)
         for seed in range(4)
     ],
@@ -239,7 +257,7 @@ REFUSED: dict[str, tuple[Callable[[lc.Table], object], str]] = {
     "diff": (
         lambda table: table.diff(1, 3).to_arrow(),
         "db.t: a diff of two states cannot merge rows that wait for their buckets, as postpone.merge-on-read = true "
-        "asks for. Compact the table first, or set the option to false",
+        "asks for. Read states in which none wait, such as the one that a compaction leaves, or set the option",
     ),
     "incremental diff": (
         lambda table: table.scan(
@@ -296,6 +314,59 @@ def test_a_read_that_ends_early_leaves_nothing_on_disk_or_open(tmp_path: Path, s
 
     assert held() == 0
     assert list(scratch.iterdir()) == []
+
+
+def test_waiting_rows_are_read_once_for_all_buckets_and_a_key_reads_its_bucket_only(tmp_path: Path) -> None:
+    folder = tmp_path / "lake"
+    table = table_of(folder, {**ON, "postpone.default-bucket-num": "8"}, partitioned=False)
+    write(table, rows(*range(40), v=1))
+    table.compact(full=True)
+    write(table, rows(*range(30), v=2))
+
+    def read(**asked: Any) -> tuple[int, int, int]:
+        """Return how many rows a scan has, and how many files of waiting rows and of buckets it opens."""
+        store = FaultyStore(LocalStore(str(folder)))
+        found = Catalog(store, clock=SystemClock()).table("db.t").scan(**asked).to_arrow().num_rows
+        opened = [call.key.split("/")[-2] for call in store.calls if call.method == "open_read"]
+        files = [bucket for bucket in opened if bucket.startswith("bucket-")]
+        return found, files.count("bucket-postpone"), len(files) - files.count("bucket-postpone")
+
+    assert read() == (40, 1, 8)
+    assert read(limit=39)[:2] == (39, 1)
+    of_key = (lc.col("p") == "a") & (lc.col("k") == 7)
+    assert read(where=of_key) == (1, 1, 1)
+    plan = table.scan(where=of_key).plan()
+    assert (len(plan.splits), plan.file_count) == (1, 2)
+
+
+def test_rows_that_wait_are_read_in_the_columns_of_today(tmp_path: Path) -> None:
+    folder = tmp_path / "lake"
+    table = table_of(folder, {**ON, "postpone.default-bucket-num": "2"})
+    write(table, rows(1, 2, v=1), rows(3, p="b", v=1))
+    table.compact()
+    write(table, rows(2, 4, v=2))
+    table.alter(
+        lc.RenameColumn("v", "amount"),
+        lc.UpdateColumnType("amount", "BIGINT"),
+        lc.DropColumn("w"),
+        lc.AddColumn("w", "DOUBLE"),
+    )
+    table.write([{"p": "a", "k": 4, "amount": 1 << 40, "s": 3, "w": 0.5}])
+
+    expected = compacted(table, folder)
+    assert seen(table) == seen(expected)
+    assert seen(table, columns=["w", "amount"]) == seen(expected, columns=["w", "amount"])
+    assert seen(table, where=lc.col("amount") > 1 << 33, columns=["k"]) == [(4,)]
+    assert seen(table, where=lc.col("w").is_null(), columns=["k"]) == [(1,), (2,), (3,)]
+
+
+def test_a_disk_that_takes_no_scratch_file_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = table_of(tmp_path / "lake", ON)
+    write(table, rows(1))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "gone"))
+
+    with pytest.raises(lc.StorageUnavailable, match=r"gone: the disk refused .* or compact the table, so that no rows"):
+        table.scan().to_arrow()
 
 
 def test_a_scan_outlives_neither_its_snapshot_nor_leaves_rows_out(tmp_path: Path) -> None:
