@@ -418,3 +418,5 @@ def test_statements_of_sql_see_waiting_rows(tmp_path: Path) -> None:
     plan = "\n".join(str(row) for row in asked("EXPLAIN SELECT v FROM db.t"))
     # Partition b, in which nothing waits, needs no merge.
     assert "3 splits; 1 splits" in plan
+    table.alter(lc.SetOption("postpone.merge-on-read", "false"))
+    assert asked("SELECT count(*), sum(v) FROM db.t") == [(11, 11)]
