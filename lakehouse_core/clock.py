@@ -21,6 +21,10 @@ class Clock(Protocol):
         """Return the local wall clock in milliseconds, counted as UTC, as in `_CREATION_TIME`."""
         ...
 
+    def local_millis(self, millis: int) -> int | None:
+        """Return the local wall clock at a time since the epoch, counted as UTC; None beyond the years 1 to 9999."""
+        ...
+
     def monotonic_seconds(self) -> float:
         """Return seconds that never go back."""
         ...
@@ -48,6 +52,14 @@ class SystemClock:
         local = datetime.now().astimezone()
         return int(local.replace(tzinfo=UTC).timestamp() * 1000)
 
+    def local_millis(self, millis: int) -> int | None:
+        seconds, rest = divmod(millis, 1000)
+        try:
+            local = datetime.fromtimestamp(seconds, UTC).astimezone()
+        except (OverflowError, ValueError, OSError):
+            return None
+        return int(local.replace(tzinfo=UTC).timestamp()) * 1000 + rest
+
     def monotonic_seconds(self) -> float:
         return time.monotonic()
 
@@ -73,6 +85,9 @@ class VirtualClock:
 
     def local_now_millis(self) -> int:
         return int(self._now_millis)
+
+    def local_millis(self, millis: int) -> int | None:
+        return millis
 
     def monotonic_seconds(self) -> float:
         return self._now_millis / 1000

@@ -59,7 +59,19 @@ class Report:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class CommitReport(Report):
+class TaggingReport(Report):
+    """The report of a verb after whose commit automatic tags are made: their names, and those of the deleted ones.
+
+    `tag_failure`: why a tag that is due was not made, or an outdated one not deleted; what was committed stays.
+    """
+
+    tags_created: tuple[str, ...] = ()
+    tags_deleted: tuple[str, ...] = ()
+    tag_failure: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class CommitReport(TaggingReport):
     """The report of write, overwrite and commit. `replayed`: the user has already committed this identifier; nothing is
     new.
 
@@ -119,7 +131,7 @@ class PartitionsDoneReport(Report):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class CompactionReport(Report):
+class CompactionReport(TaggingReport):
     """The report of compact. `buckets_conflicted` lost to another commit and are unchanged; compact again to rewrite
     them.
 
@@ -144,7 +156,7 @@ class CompactionReport(Report):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class RescaleReport(Report):
+class RescaleReport(TaggingReport):
     """The report of rescale. `partitions_rescaled`: the rewritten ones, their values as readable text.
 
     `buckets` is the count that they have now, `buckets_before` the former value of the option `bucket`. `snapshot_id`
@@ -162,7 +174,7 @@ class RescaleReport(Report):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class FileIndexReport(Report):
+class FileIndexReport(TaggingReport):
     """The report of rewrite_file_index. No data file is rewritten, and no row changes.
 
     `files_examined`: the live data files in scope. `files_indexed` got another index, of `index_bytes` in all, and

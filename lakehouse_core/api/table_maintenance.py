@@ -30,6 +30,7 @@ from lakehouse_core.api.reports import (
     TagReport,
     VerifyReport,
 )
+from lakehouse_core.api.tagging import tagging, tagging_upkeep
 from lakehouse_core.api.verb import names_table, reported
 from lakehouse_core.errors import CorruptTable
 from lakehouse_core.execution.commit.compact_manifests import compact_manifests as rewrite_manifests
@@ -53,6 +54,7 @@ from lakehouse_core.planning.read.read_point import AtSnapshot, AtTag, Latest, R
 
 
 @reported
+@tagging_upkeep
 def compact(
     table: TableContext,
     call: CallOptions,
@@ -81,6 +83,7 @@ def compact(
 
 
 @reported
+@tagging
 def rescale(
     table: TableContext, call: CallOptions, *, buckets: int | None, partition: Mapping[str, Any] | None
 ) -> RescaleReport:
@@ -96,6 +99,7 @@ def rescale(
 
 
 @reported
+@tagging
 def rewrite_file_index(
     table: TableContext, call: CallOptions, *, partition: Mapping[str, Any] | None
 ) -> FileIndexReport:

@@ -20,6 +20,7 @@ from lakehouse_core.api.arguments import (
 from lakehouse_core.api.report_building import row_change_report
 from lakehouse_core.api.reports import RowChangeReport
 from lakehouse_core.api.scan import Scan, is_of_latest
+from lakehouse_core.api.tagging import tagging
 from lakehouse_core.api.verb import reported
 from lakehouse_core.errors import CommitConflict, InvalidRequest, shown
 from lakehouse_core.execution.context import TableContext
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
 
 
 @reported
+@tagging
 def delete(table: TableContext, where: Condition, call: CallOptions, *, isolation: Isolation) -> RowChangeReport:
     condition = bound_condition(where)
 
@@ -57,6 +59,7 @@ def delete(table: TableContext, where: Condition, call: CallOptions, *, isolatio
 
 
 @reported
+@tagging
 def update(
     table: TableContext,
     assignments: Mapping[str, Any],
@@ -96,6 +99,7 @@ def drop_partitions(
 
 
 @reported
+@tagging
 def overwrite_where(
     table: TableContext, rows: GivenRows, where: Condition, call: CallOptions, *, isolation: Isolation
 ) -> RowChangeReport:
@@ -120,6 +124,7 @@ def overwrite_where(
 
 
 @reported
+@tagging
 def overwrite_by(
     table: TableContext,
     condition: Callable[[TableSchema], Predicate | None],
@@ -155,6 +160,7 @@ def _replace(
 
 
 @reported
+@tagging
 def merge(
     table: TableContext,
     read: Callable[[], SourceRows],

@@ -19,6 +19,7 @@ from lakehouse_core.api.arguments import (
 from lakehouse_core.api.records import PendingRecord
 from lakehouse_core.api.reports import CommitReport, SchemaReport
 from lakehouse_core.api.scan import Scan
+from lakehouse_core.api.tagging import tagging
 from lakehouse_core.api.verb import names_table, reported
 from lakehouse_core.errors import CommitConflict, InvalidRequest, shown
 from lakehouse_core.execution.alter import alter as alter_schema
@@ -54,11 +55,13 @@ _CLASHES: Final = Retry(10)
 
 
 @reported
+@tagging
 def write(table: TableContext, rows: GivenRows, call: CallOptions) -> CommitReport:
     return _write(table, rows, Append(), call, call.watch("write", table.name))
 
 
 @reported
+@tagging
 def overwrite(
     table: TableContext,
     rows: GivenRows,
@@ -109,6 +112,7 @@ def open_stage(
 
 
 @reported
+@tagging
 def commit_open(
     table: TableContext, opened: OpenStage, messages: Sequence[CommitMessage], call: CallOptions
 ) -> CommitReport:
@@ -130,6 +134,7 @@ def discard_open(table: TableContext, schema_id: int, messages: Sequence[CommitM
 
 
 @reported
+@tagging
 def commit(table: TableContext, staged: StagedCommit, call: CallOptions) -> CommitReport:
     check_staged_commit("commit", staged)
     _check_own(table, staged)
@@ -139,6 +144,7 @@ def commit(table: TableContext, staged: StagedCommit, call: CallOptions) -> Comm
 
 
 @reported
+@tagging
 def commit_together(
     table: TableContext,
     staged: Sequence[StagedCommit],

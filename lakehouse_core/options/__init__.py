@@ -1,6 +1,5 @@
 """Table options: the string map, parsed once into small frozen records with defaults and units."""
 
-from lakehouse_core.options.auto_tags import AutoTagOptions, TagFormatter, TagPeriod, auto_tag_options
 from lakehouse_core.options.buckets import (
     DYNAMIC_BUCKET,
     NEXT_BUCKET_OPTION,
@@ -44,6 +43,7 @@ from lakehouse_core.options.merging import MergeEngine
 from lakehouse_core.options.partitions import PartitionTimeOptions
 from lakehouse_core.options.scan_mode import SCAN_KEYS, ScanMode, ScanStart, incremental_mode, scan_start, tags_as_ids
 from lakehouse_core.options.table import TableOptions
+from lakehouse_core.options.tags import TagCreation, TagFormatter, TagOptions, TagPeriod
 from lakehouse_core.options.units import (
     parse_bool,
     parse_duration,
@@ -54,6 +54,7 @@ from lakehouse_core.options.units import (
     parse_word,
 )
 from lakehouse_core.options.writing import LEAST_SPILL_FILES, SpillOptions
+from lakehouse_core.options.zones import local_millis, zone_of
 
 __all__ = [
     "DYNAMIC_BUCKET",
@@ -63,7 +64,6 @@ __all__ = [
     "NEXT_BUCKET_OPTION",
     "POSTPONE_BUCKET",
     "SCAN_KEYS",
-    "AutoTagOptions",
     "BucketFunction",
     "ChangelogExpiryOptions",
     "ChangelogProducer",
@@ -85,12 +85,13 @@ __all__ = [
     "ScanStart",
     "SpillOptions",
     "TableOptions",
+    "TagCreation",
     "TagFormatter",
+    "TagOptions",
     "TagPeriod",
     "Treatment",
     "WriteKind",
     "about_option",
-    "auto_tag_options",
     "check_bounds",
     "check_consistent",
     "check_known",
@@ -100,6 +101,7 @@ __all__ = [
     "incremental_mode",
     "is_index_option",
     "known_key",
+    "local_millis",
     "one_of",
     "option_of_unknown_roots",
     "parse_bool",
@@ -112,4 +114,5 @@ __all__ = [
     "renamed_index_option",
     "scan_start",
     "tags_as_ids",
+    "zone_of",
 ]

@@ -15,6 +15,7 @@ from lakehouse_core.options.known import KNOWN, OptionKey, Treatment
 from lakehouse_core.options.patterns import check_field_key, check_pattern, field_ending, pattern_treatment
 from lakehouse_core.options.scan_mode import scan_start
 from lakehouse_core.options.table import TableOptions
+from lakehouse_core.options.tags import check_auto_tags
 from lakehouse_core.options.units import (
     parse_bool,
     parse_duration,
@@ -62,6 +63,7 @@ def check_consistent(options: Mapping[str, str], columns: Iterable[str]) -> None
     parsed = TableOptions.parse(options)
     check_bounds(options)
     check_retention(parsed.expiry, parsed.changelog_expiry)
+    check_auto_tags(options)
     check_name_part("data-file.prefix", parsed.data_file_prefix)
     check_name_part("changelog-file.prefix", parsed.changelog_file_prefix)
     check_name_part("partition.default-name", parsed.partition_default_name, may_be_hidden=True)
@@ -102,7 +104,7 @@ def check_writable(options: Mapping[str, str], *, table: str, kind: WriteKind = 
     """Raise UnsupportedFeature naming the first option with which a write of this kind would not be right.
 
     Unknown keys are the user's own notes, as in Java. Unknown keys under `lakehouse.` are promises of a newer version
-    of this package.
+    of this package. Raises InvalidRequest for options by which no automatic tag can be made.
     """
     for key, value in options.items():
         current = FORMER_NAMES.get(key, key)
@@ -119,6 +121,7 @@ def check_writable(options: Mapping[str, str], *, table: str, kind: WriteKind = 
                 )
         elif known.treatment in kind.value and not _is_default(known, value):
             raise _unsupported(table, key, value, known.treatment, known.reason)
+    check_auto_tags(options)
 
 
 def about_option(table: str) -> str:

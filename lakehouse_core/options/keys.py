@@ -12,6 +12,7 @@ WRITABLE: Final[Mapping[str, frozenset[str]]] = {
     "file.format": frozenset({"parquet", "orc", "avro"}),
     "partition.expiration-strategy": frozenset({"values-time", "update-time"}),
     "spill-compression": frozenset({"zstd", "lz4", "none"}),
+    "tag.automatic-creation": frozenset({"none", "process-time", "process_time", "watermark"}),
     "manifest.format": frozenset({"avro"}),
     "manifest.compression": frozenset({"zstd", "zstandard", "snappy", "deflate", "null"}),
 }

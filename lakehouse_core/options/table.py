@@ -47,6 +47,7 @@ from lakehouse_core.options.lookup import LookupOptions, lookup_options, needs_l
 from lakehouse_core.options.merging import MergeEngine
 from lakehouse_core.options.partitions import PartitionTimeOptions, partition_time_options
 from lakehouse_core.options.source import Source
+from lakehouse_core.options.tags import TagOptions, tag_options
 from lakehouse_core.options.writing import PrecommitOptions, SpillOptions, precommit_options, spill_options
 
 
@@ -147,6 +148,7 @@ class TableOptions:
     commit: CommitOptions = field(default_factory=CommitOptions)
     expiry: ExpiryOptions = field(default_factory=ExpiryOptions)
     changelog_expiry: ChangelogExpiryOptions = field(default_factory=ChangelogExpiryOptions)
+    tags: TagOptions = field(default_factory=TagOptions)
 
     @property
     def skips_level_0(self) -> bool:
@@ -257,4 +259,5 @@ def _parse(source: Source) -> TableOptions:
         commit=commit_options(source),
         expiry=expiry_options(source),
         changelog_expiry=changelog_expiry_options(source, expiry_options(source)),
+        tags=tag_options(source),
     )

@@ -149,6 +149,10 @@ class TableLayout:
     def tag(self, name: str) -> str:
         return f"{self.tag_folder}/{TAG_PREFIX}{name}"
 
+    def tag_success(self, name: str) -> str:
+        """Return the key of the file that says that a tag is there."""
+        return f"{self.tag_folder}/{TAG_PREFIX}success-file/{name}_SUCCESS"
+
     def consumer(self, name: str) -> str:
         return f"{self.consumer_folder}/{CONSUMER_PREFIX}{name}"
 

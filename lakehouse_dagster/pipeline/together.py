@@ -284,6 +284,9 @@ def _of_rows_alone(share: lc.CommitReport) -> lc.CommitReport:
         duration_seconds=0.0,
         compaction=None,
         compaction_failure=None,
+        tags_created=(),
+        tags_deleted=(),
+        tag_failure=None,
         clock_note=None,
     )
 

@@ -13,8 +13,10 @@ from lakehouse_core.execution.context import TableContext
 from lakehouse_core.execution.expiry.deletion import DryRun, finish_deletions, preview, storage_now_millis
 from lakehouse_core.execution.expiry.expire import ExpiryResult, check_understood, deletion_result, tag_deletion
 from lakehouse_core.execution.expiry.holding import held
+from lakehouse_core.execution.expiry.tag_success import withdraw
 from lakehouse_core.execution.expiry.tags import (
     check_new_tag,
+    check_one_automatic,
     is_taken,
     tag_content,
     tag_source,
@@ -53,6 +55,7 @@ def replace_tag(
         raise CommitConflict(f"Tag {shown(name)} was deleted meanwhile. Nothing was replaced: call again.")
     deletion = tag_deletion(table, name, tag_in(table.store, key, found[0]).snapshot)
     source_key, data = tag_source(table, snapshot_id)
+    check_one_automatic(table, schema.table_options.tags, name, source_key, data)
     content, tag = tag_content(name, data, source_key, table.clock, retention_millis)
     given_up = () if tag_deletion(table, name, tag.snapshot).roots == deletion.roots else (deletion,)
     if dry_run:
@@ -80,6 +83,7 @@ def rename_tag(table: TableContext, name: str, new_name: str, *, dry_run: bool =
     found = table.store.read_versioned(key)
     if found is None:
         raise CommitConflict(f"Tag {shown(name)} was deleted meanwhile. Nothing was renamed.")
+    check_one_automatic(table, table.schemas.latest().table_options.tags, new_name, key, found[0], besides=name)
     document = {**strict_json(found[0], key), TAG_NAME_FIELD: new_name, TAG_FORMER_NAME_FIELD: name}
     content = json_with_checksum(document)
     if is_taken(table, new_key) if dry_run else not created(table.store, new_key, content):
@@ -113,6 +117,7 @@ def expire_tags(table: TableContext, *, older_than_millis: int | None = None, dr
         boundary = table.snapshots.boundary.first_id()
         return deletion_result(deletions, preview(table, schema, DryRun(plans=deletions), boundary=boundary))
     with deleting():
+        withdraw(table, schema.table_options.tags, deletions)
         for deletion in deletions:
             begin(table.store, deletion)
             unlink(table, deletion)

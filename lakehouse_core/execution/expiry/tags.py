@@ -17,12 +17,17 @@ from lakehouse_core.errors import (
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.execution.expiry.deletion import DryRun, finish_deletions, preview
 from lakehouse_core.execution.expiry.expire import ExpiryResult, check_understood, deletion_result, tag_deletion
+from lakehouse_core.execution.expiry.tag_success import announce, withdraw
 from lakehouse_core.execution.expiry.unlinking import deleting, unlink
 from lakehouse_core.format.stored import check_name_for_file
 from lakehouse_core.format.strict_json import json_with_checksum, strict_json
 from lakehouse_core.metadata.deletion_plans import begin, skip_wait
+from lakehouse_core.metadata.read_ahead import both
 from lakehouse_core.metadata.read_back import readable_file
 from lakehouse_core.metadata.tag_log import read_tag
+from lakehouse_core.options import TagOptions
+from lakehouse_core.planning.auto_tag_names import auto_tag_time
+from lakehouse_core.planning.auto_tags import taken_by
 from lakehouse_core.storage.outcomes import created
 from lakehouse_core.table.snapshot import (
     TAG_FORMER_NAME_FIELD,
@@ -47,13 +52,39 @@ def create_tag(
 ) -> Tag:
     """Create a tag of a snapshot (None: the latest), which keeps the snapshot's files until the tag is deleted.
 
-    With `retention_millis` an expiry after that time deletes the tag. An expired snapshot can be tagged while another
-    tag holds it. With `dry_run` the tag is returned and not written.
+    With `retention_millis`, or the table's option, an expiry after that time deletes the tag. An expired snapshot can
+    be tagged while another tag holds it. With `dry_run` the tag is returned and not written.
     Raises InvalidRequest for a bad or taken name, NotFound, SnapshotExpired, WriteOutcomeUnknown.
     """
     check_new_tag(name, retention_millis)
-    source_key, data = tag_source(table, snapshot_id)
-    return tag_of(table, name, source_key, data, retention_millis=retention_millis, dry_run=dry_run)
+    schema, (source_key, data) = both(
+        table.schemas.latest, lambda: tag_source(table, snapshot_id), at_once=table.store.requests_at_once
+    )
+    options = schema.table_options.tags
+    if retention_millis is None:
+        retention_millis = options.retention_millis
+    check_one_automatic(table, options, name, source_key, data)
+    tag = tag_of(table, name, source_key, data, retention_millis=retention_millis, dry_run=dry_run)
+    if not dry_run:
+        announce(table, options, name)
+    return tag
+
+
+def check_one_automatic(
+    table: TableContext, options: TagOptions, name: str, source_key: str, data: bytes, *, besides: str | None = None
+) -> None:
+    """Raise InvalidRequest if `name` would be the second automatic tag of the snapshot in `data`, `besides` a tag that
+    goes.
+    """
+    if not options.is_automatic or auto_tag_time(name, options) is None:
+        return
+    snapshot_id = parse_tag(data, source_key).snapshot.id
+    tags = {each: tag.snapshot.id for each, tag in table.tags.all().items() if each != besides}
+    if (other := taken_by(name, snapshot_id, tags, options)) is not None:
+        raise InvalidRequest(
+            f"Tag {shown(name)}: it has the name of an automatic tag, and snapshot {snapshot_id} has one, "
+            f"{shown(other)}. Use a name that is no time, or tag another snapshot."
+        )
 
 
 def check_new_tag(name: str, retention_millis: int | None) -> None:
@@ -69,14 +100,24 @@ def tag_of(
     table: TableContext, name: str, source_key: str, data: bytes, *, retention_millis: int | None, dry_run: bool = False
 ) -> Tag:
     """Create a tag of the state that `data`, the content of `source_key`, holds. Raises as `create_tag` does."""
+    tag = new_tag_of(table, name, source_key, data, retention_millis=retention_millis, dry_run=dry_run)
+    if tag is None:
+        held = table.tags.all().get(name)
+        at = "" if held is None else f", at snapshot {held.snapshot.id}"
+        raise InvalidRequest(f"Tag {shown(name)} exists already{at}: delete it first, or use another name.")
+    return tag
+
+
+def new_tag_of(
+    table: TableContext, name: str, source_key: str, data: bytes, *, retention_millis: int | None, dry_run: bool = False
+) -> Tag | None:
+    """Create a tag as `tag_of` does; return None if there is one of this name."""
     data, tag = tag_content(name, data, source_key, table.clock, retention_millis)
     key = table.layout.tag(name)
     # A tag that existed before the call is another writer's, whatever its content; later only its bytes show its
     # writer.
     if is_taken(table, key) or not (dry_run or created(table.store, key, data)):
-        held = table.tags.all().get(name)
-        at = "" if held is None else f", at snapshot {held.snapshot.id}"
-        raise InvalidRequest(f"Tag {shown(name)} exists already{at}: delete it first, or use another name.")
+        return None
     if not dry_run and not _is_still_held(table, source_key, name, tag):
         take_back(table, name, tag)
         raise SnapshotExpired(
@@ -114,6 +155,8 @@ def delete_tag(table: TableContext, name: str, *, dry_run: bool = False) -> Expi
         return deletion_result(
             [deletion], preview(table, schema, planned, boundary=table.snapshots.boundary.first_id())
         )
+    with deleting():
+        withdraw(table, schema.table_options.tags, [deletion])
     begin(table.store, deletion)
     with deleting():
         unlink(table, deletion)

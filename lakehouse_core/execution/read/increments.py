@@ -17,8 +17,8 @@ from lakehouse_core.metadata.read_ahead import in_order
 from lakehouse_core.metadata.schema_log import SchemaLog
 from lakehouse_core.metadata.snapshot_log import SnapshotLog
 from lakehouse_core.metadata.snapshot_search import earliest_and_latest, newest_snapshot_until
-from lakehouse_core.options import ChangelogProducer, auto_tag_options
-from lakehouse_core.planning.read.auto_tags import auto_tag_time, previous_auto_tag
+from lakehouse_core.options import ChangelogProducer
+from lakehouse_core.planning.auto_tag_names import auto_tag_time, previous_auto_tag
 from lakehouse_core.planning.read.increments import diff_splits, file_split
 from lakehouse_core.planning.read.read_point import (
     Between,
@@ -228,7 +228,7 @@ def _between_times(table: TableContext, schema: TableSchema, point: BetweenTimes
 
 
 def _to_auto_tag(table: TableContext, schema: TableSchema, name: str) -> StateDiff | None:
-    options = auto_tag_options(schema.options)
+    options = schema.table_options.tags
     if auto_tag_time(name, options) is None:
         raise InvalidRequest(
             f"incremental-to-auto-tag is {name!r}: expected the name of an automatic tag, which is a time "

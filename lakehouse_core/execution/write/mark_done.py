@@ -6,10 +6,10 @@ Source: docs/semantics/maintenance.md#marking-partitions-done.
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from lakehouse_core.errors import CorruptTable, UnsupportedFeature, shown
+from lakehouse_core.errors import UnsupportedFeature, shown
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.format.partition_path import partition_path
-from lakehouse_core.format.strict_json import json_text, strict_json
+from lakehouse_core.metadata.success_file import write_success_file
 from lakehouse_core.storage.outcomes import begun
 from lakehouse_core.table.schema import TableSchema
 
@@ -30,8 +30,7 @@ def mark_done(table: TableContext, schema: TableSchema, partitions: Iterable[Seq
     now_millis = table.clock.now_millis()
     with begun("Some of the partitions may be marked. Mark them again."):
         for key in [_key(schema, values) for values in partitions]:
-            created = {"creationTime": _created_millis(table, key, now_millis), "modificationTime": now_millis}
-            table.store.write(key, json_text(created).encode())
+            write_success_file(table.store, key, now_millis)
 
 
 def _key(schema: TableSchema, values: Sequence[Any]) -> str:
@@ -44,15 +43,3 @@ def _key(schema: TableSchema, values: Sequence[Any]) -> str:
         legacy=options.partition_legacy_name,
     )
     return f"{path}_SUCCESS"
-
-
-def _created_millis(table: TableContext, key: str, now_millis: int) -> int:
-    found = table.store.read_versioned(key)
-    if found is None:
-        return now_millis
-    try:
-        created = strict_json(found[0], key).get("creationTime")
-    except CorruptTable:
-        # The mark holds nothing but times, so a damaged one is written anew.
-        return now_millis
-    return created if isinstance(created, int) and not isinstance(created, bool) else now_millis

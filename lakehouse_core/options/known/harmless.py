@@ -39,8 +39,6 @@ scan.max-splits-per-task int 10
 scan.bounded.watermark int -
 streaming.read.snapshot.delay duration -
 snapshot.watermark-idle-timeout duration -
-sink.watermark-time-zone text UTC
-sink.process-time-zone text -
 partition.sink-strategy none|hash|partition_dynamic none
 sink.parallelism int -
 scan.parallelism int -
@@ -171,12 +169,6 @@ partition.expiration-batch-size int -
 partition.mark-done-action.custom.class text -
 partition.mark-done-action.http.url text -
 partition.mark-done-action.http.params text -
-tag.num-retained-max int -
-tag.creation-period daily|hourly|two-hours daily
-tag.creation-delay duration 0s
-tag.period-formatter tag-formatter with_dashes
-tag.creation-period-duration duration -
-tag.automatic-completion bool false
 tag.batch.customized-name text -
 metastore.tag-to-partition.preview none|process-time|watermark|batch none
 sort-compaction.range-strategy size|quantity size

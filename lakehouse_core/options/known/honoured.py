@@ -153,6 +153,17 @@ snapshot.clean-empty-directories bool false
 consumer.changelog-only bool false
 consumer.expiration-time duration - 1ms..
 tag.time-expire-enabled bool true
+tag.automatic-creation none|process-time|watermark|batch none
+tag.creation-period daily|hourly|two-hours daily
+tag.creation-period-duration duration - 1ms..
+tag.creation-delay duration 0s
+tag.period-formatter tag-formatter with_dashes
+tag.automatic-completion bool false
+tag.num-retained-max int - 1..
+tag.default-time-retained duration - 1ms..
+tag.create-success-file bool false
+sink.watermark-time-zone text UTC
+sink.process-time-zone text -
 lakehouse.bucket.next int - -1..2147483647
 lakehouse.read.grace duration 1h 0..3650d
 lakehouse.read.verify bool true

@@ -23,9 +23,6 @@ write.sequence-number-init-mode scan|snapshot scan
 sequence.snapshot-ordering bool false
 commit.callbacks text ''
 tag.callbacks text ''
-tag.automatic-creation none|process-time|watermark|batch none
-tag.create-success-file bool false
-tag.default-time-retained duration -
 query-auth.enabled bool false
 commit.strict-mode.last-safe-snapshot int -
 clustering.columns text -

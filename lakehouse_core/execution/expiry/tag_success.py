@@ -1,0 +1,32 @@
+"""Success files of tags: each says that its tag is there, to others that wait for tags.
+
+Rule: it is written after its tag and deleted before it, so that it never says so of a tag that is gone.
+Source: docs/semantics/maintenance.md#tags.
+"""
+
+from collections.abc import Iterable
+
+from lakehouse_core.errors import shown
+from lakehouse_core.execution.context import TableContext
+from lakehouse_core.execution.expiry.unlinking import delete_all
+from lakehouse_core.metadata.success_file import write_success_file
+from lakehouse_core.options import TagOptions
+from lakehouse_core.storage.outcomes import begun
+from lakehouse_core.table.deletion_plan import DeletionPlan
+from lakehouse_core.table.layout import TAG_PREFIX
+from lakehouse_core.table.root import RootKind
+
+
+def announce(table: TableContext, options: TagOptions, name: str) -> None:
+    """Write the success file of a tag, if the table has such files. Raises WriteOutcomeUnknown: the tag is there."""
+    if options.has_success_file:
+        with begun(f"Tag {shown(name)} is made; its success file may be missing."):
+            write_success_file(table.store, table.layout.tag_success(name), table.clock.now_millis())
+
+
+def withdraw(table: TableContext, options: TagOptions, deletions: Iterable[DeletionPlan]) -> None:
+    """Delete the success files of the tags that these plans unlink, if the table has such files."""
+    if options.has_success_file:
+        tags = [root.key for plan in deletions if plan.kind is RootKind.TAG for root in plan.roots]
+        names = [key.rpartition("/")[2].removeprefix(TAG_PREFIX) for key in tags]
+        delete_all(table.store, map(table.layout.tag_success, names), left="The tags stay; call again.")
