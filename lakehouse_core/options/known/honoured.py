@@ -156,7 +156,7 @@ tag.time-expire-enabled bool true
 tag.automatic-creation none|process-time|watermark|batch none
 tag.creation-period daily|hourly|two-hours daily
 tag.creation-period-duration duration - 1ms..
-tag.creation-delay duration 0s
+tag.creation-delay duration 0s 0..
 tag.period-formatter tag-formatter with_dashes
 tag.automatic-completion bool false
 tag.num-retained-max int - 1..
