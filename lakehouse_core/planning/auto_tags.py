@@ -8,14 +8,15 @@ Source: docs/semantics/maintenance.md#automatic-tags.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from lakehouse_core.errors import InvalidRequest
 from lakehouse_core.options import TagOptions
 from lakehouse_core.planning.auto_tag_names import auto_tag_name, auto_tag_time
 
 
 @dataclass(frozen=True, slots=True)
 class SnapshotTime:
-    """A snapshot, and its wall clock time or watermark as the table's options ask for it; None: it has none."""
+    """A snapshot, and its wall clock time or watermark as the table's options ask for it; None: it has none, or one
+    beyond the calendar, and gets no tag.
+    """
 
     snapshot_id: int
     local_millis: int | None
@@ -50,7 +51,7 @@ def first_untagged_id(tags: Mapping[str, int], options: TagOptions) -> int:
 def plan_auto_tags(tags: Mapping[str, int], snapshots: Iterable[SnapshotTime], options: TagOptions) -> AutoTagPlan:
     """Return the tags to make of `snapshots`, and those to delete. `tags`: the snapshot ids of all tags, by name.
 
-    REQUIRES: ids of `snapshots` rise, from `first_untagged_id` on. Raises InvalidRequest for a time that no name has.
+    REQUIRES: ids of `snapshots` rise, from `first_untagged_id` on.
     """
     automatic = {name: tagged for name, tagged in tags.items() if auto_tag_time(name, options) is not None}
     due_millis = due_from_millis(automatic, options)
@@ -66,10 +67,7 @@ def plan_auto_tags(tags: Mapping[str, int], snapshots: Iterable[SnapshotTime], o
             period = due_millis - options.delay_millis - options.period_millis
         name = auto_tag_name(period, options)
         if name is None:
-            raise InvalidRequest(
-                f"Snapshot {snapshot.snapshot_id}: its time is {millis} ms since 1970, which no name of a tag has. "
-                "Set the option tag.automatic-creation to none, or have the watermarks of the table corrected."
-            )
+            continue
         has_come = True
         # One that is there stays, whatever its snapshot.
         if name not in automatic:

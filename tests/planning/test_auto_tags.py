@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakehouse_core.errors import InvalidRequest
 from lakehouse_core.options import TableOptions, TagOptions, local_millis, zone_of
 from lakehouse_core.planning.auto_tag_names import auto_tag_name, auto_tag_time
 from lakehouse_core.planning.auto_tags import (
@@ -145,9 +144,8 @@ def test_a_name_says_the_time_that_it_was_made_of(millis: int, period: str) -> N
     assert auto_tag_time(name, options) == begun
 
 
-def test_a_time_that_no_name_has_is_refused() -> None:
-    with pytest.raises(InvalidRequest, match="Snapshot 3: its time is 400000000000000 ms since 1970"):
-        plan_auto_tags({}, [SnapshotTime(3, 400_000_000_000_000)], options_of({}))
+def test_a_time_that_no_name_has_gets_no_tag() -> None:
+    assert plan_auto_tags({}, [SnapshotTime(3, 400_000_000_000_000)], options_of({})) == AutoTagPlan()
 
 
 def test_only_a_second_automatic_tag_of_a_snapshot_is_taken() -> None:
