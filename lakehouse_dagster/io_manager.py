@@ -170,6 +170,8 @@ class LakehouseIOManager(dg.ConfigurableIOManager):
             committed.append(done)
             if report.compaction_failure is not None:
                 context.log.warning(f"{table.name}: committed, but not compacted: {report.compaction_failure}")
+            if report.tag_failure is not None:
+                context.log.warning(f"{table.name}: committed, but not tagged: {report.tag_failure}")
             if key is not None:
                 context.step_context.add_asset_metadata(batch_metadata(done), context.asset_key, key)
         state = read_state(table)

@@ -222,12 +222,17 @@ def _joint_commit(
 
 
 def _warned(context: dg.AssetExecutionContext, joint: JointCommit) -> JointCommit:
-    """Warn of compactions that failed after their commit."""
+    """Warn of compactions and automatic tags that failed after their commit."""
     reports = (part.report for part in joint.committed)
     for report in reports:
         if report is not None and report.compaction_failure is not None:
             context.log.warning(
                 f"{report.table}: committed, but not compacted: {report.compaction_failure} The next commit or "
                 "compaction tries again."
+            )
+        if report is not None and report.tag_failure is not None:
+            context.log.warning(
+                f"{report.table}: committed, but not tagged: {report.tag_failure} The next commit or compaction tries "
+                "again."
             )
     return joint
