@@ -86,9 +86,10 @@ _OTHER_STORES: Final = "is for metastores of Hive. Create a table and write the 
 _NO_KIND: Final = "is for a kind of table or object that does not exist here"
 _REFUSED: Final[Mapping[str, str]] = {
     **dict.fromkeys(
-        ("trigger_tag_automatic_creation", "remove_unexisting_files", "merge_branch"),
+        ("remove_unexisting_files", "merge_branch"),
         _NO_VERB,
     ),
+    "trigger_tag_automatic_creation": "makes the automatic tags that are due. Each commit does, and `CALL sys.compact`",
     "repair": "is for metastores of Hive, which may lack tables that the warehouse has; a catalog here lists the "
     "tables itself. What of a table is damaged says `lakehouse verify`",
     **dict.fromkeys(("repair_earliest_snapshot", "migrate_table", "migrate_database"), _OTHER_STORES),

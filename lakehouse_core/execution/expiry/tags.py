@@ -83,7 +83,7 @@ def check_one_automatic(
     if (other := taken_by(name, snapshot_id, tags, options)) is not None:
         raise InvalidRequest(
             f"Tag {shown(name)}: it has the name of an automatic tag, and snapshot {snapshot_id} has one, "
-            f"{shown(other)}. Use a name that is no time, or tag another snapshot."
+            f"{shown(other)}. Use a name that is not a time, or tag another snapshot."
         )
 
 
