@@ -53,7 +53,7 @@ class TagOptions:
 
     `completes`: periods without a commit get tags too. `most_automatic` tags stay, None: all. `zone`: that of the times
     in names; None: the local one. `retention_millis`: that of every tag made without one. `has_success_file`: a file
-    beside the tags says that a tag is there.
+    beside the tags says that a tag is there. `is_registered`: each tag is a partition in Hive's metastore, too.
     """
 
     creation: TagCreation = TagCreation.NONE
@@ -67,6 +67,7 @@ class TagOptions:
     zone: str | None = None
     retention_millis: int | None = None
     has_success_file: bool = False
+    is_registered: bool = False
 
     @property
     def is_automatic(self) -> bool:
@@ -90,6 +91,7 @@ def tag_options(source: Source) -> TagOptions:
         zone=source.text(_WATERMARK_ZONE if by_watermark else _PROCESS_ZONE),
         retention_millis=source.millis_if_set("tag.default-time-retained"),
         has_success_file=source.flag("tag.create-success-file"),
+        is_registered=source.has("metastore.tag-to-partition"),
     )
 
 

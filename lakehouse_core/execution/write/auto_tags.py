@@ -46,7 +46,8 @@ def make_due_tags(table: TableContext, *, by_upkeep: bool = False) -> AutoTags:
     schema = table.schemas.known
     assert schema is not None, "the verb before has read it"
     options = schema.table_options.tags
-    if not options.is_automatic or (schema.table_options.write_only and not by_upkeep):
+    # What is to be in a metastore that is not reached from here, the engine that reaches it makes.
+    if not options.is_automatic or options.is_registered or (schema.table_options.write_only and not by_upkeep):
         return AutoTags()
     made: list[str] = []
     deleted: list[str] = []

@@ -14,6 +14,7 @@ from lakehouse_core.execution.expiry.tags import create_tag
 from lakehouse_core.execution.write.auto_tags import AutoTags, make_due_tags
 from lakehouse_core.storage import Fault, FaultKind, FaultyStore, MemoryStore, ObjectStore
 from lakehouse_core.storage.faulty import ProcessDied
+from lakehouse_core.table.schema.record import serialize_schema
 from tests.contexts import context_of
 from tests.execution.small_table import SmallTable
 from tests.oracle.reachable import reachable
@@ -185,6 +186,22 @@ def test_a_table_whose_upkeep_is_left_to_others_gets_its_tags_from_compactions()
 
     assert table.compact(dry_run=True).tags_created == ()
     assert table.compact().tags_created == ("2023-11-14", "2023-11-15")
+
+
+def test_tags_that_belong_in_a_metastore_are_left_to_the_engine_that_reaches_it() -> None:
+    store = MemoryStore()
+    catalog, clock, table = lake(store, **{"write-only": "true"})
+    table.write([{"k": 1}])
+    table.write([{"k": 2}])
+    schema = replace(catalog.table("db.t").schema, id=1)
+    schema = replace(schema, options={**schema.options, "metastore.tag-to-partition": "dt"})
+    store.write("db.db/t/schema/schema-1", serialize_schema(schema))
+    clock.advance(DAY)
+
+    report = catalog.table("db.t").compact(full=True)
+
+    assert report.snapshot_id == 3
+    assert report.tags_created == ()
 
 
 def test_a_branch_has_automatic_tags_of_its_own() -> None:
