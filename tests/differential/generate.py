@@ -58,6 +58,9 @@ def stored_otherwise(seed: int, history: History) -> History:
         options["file-index.bloom-filter.columns"] = random.choice(columns)
     if random.random() < 0.3:
         options |= {"parquet.page.row.count.limit": "1", "parquet.enable.dictionary": "false"}
+    if random.random() < 0.3:
+        options |= {"tag.automatic-creation": "process-time", "tag.creation-period-duration": "1 min"}
+        options["tag.num-retained-max"] = random.choice(["1", "3"])
     return replace(history, options={**options, **history.options})
 
 

@@ -34,9 +34,9 @@ CHANGELOGS = {"changelog-producer": "input", "changelog.num-retained.max": "100"
 class Verb:
     """What is done to the catalog. `in_steps`: some of it may be done without the rest, which is done the next time.
 
-    `waits`: readers see it after a compaction, whose failure is told in the report and fails no commit. `resumes`:
-    files that nobody sees stay for the next time. `prepare`: what was done before, and did not fail. `keys`: the
-    table's primary key. `partitions`: its partition columns. `again`: what a user does after a failure, if it is
+    `waits`: readers see it after a compaction, or as a tag, whose failure is told in the report and fails no commit.
+    `resumes`: files that nobody sees stay for the next time. `prepare`: what was done before, and did not fail. `keys`:
+    the table's primary key. `partitions`: its partition columns. `again`: what a user does after a failure, if it is
     not the same.
     """
 
@@ -262,6 +262,8 @@ IN_FULL = {"changelog-producer": "full-compaction"}
 VECTORS = {"deletion-vectors.enabled": "true"}
 MARKED = {"deletion-vectors.enabled": "true", "changelog-producer": "lookup"}
 INDEXED = {"file-index.bloom-filter.columns": "v", "file-index.in-manifest-threshold": "1 b"}
+# The compaction makes the tag of the day before the first snapshot.
+TAGGED = {"tag.automatic-creation": "process-time", "tag.create-success-file": "true", "write-only": "true"}
 CHANGED = [{"k": 1, "v": "c"}, {"k": 3, "v": "c"}]
 MANY_ROWS = [{"k": k, "v": f"{k * 2654435761 % 2**32:x}"} for k in range(1, 5000)]
 
@@ -325,6 +327,7 @@ FILE_VERBS = {
     "write, marked": _once(CHANGED, MARKED, in_steps=True, waits=True),
     "write, told in full": _once(CHANGED, {**IN_FULL, "full-compaction.delta-commits": "1"}, in_steps=True, waits=True),
     "write, indexed": _once(CHANGED, INDEXED),
+    "compact, tagged": _on_table(_compact, options=TAGGED, prepare=_append, in_steps=True, waits=True),
     "write, many files": _once(MANY_ROWS, {**INPUT, "target-file-size": "16 kb", "write-buffer-size": "64 kb"}),
     "write, avro": _once(CHANGED, {**INPUT, "file.format": "avro"}),
     "write, orc": _once(CHANGED, {**INPUT, "file.format": "orc"}),
