@@ -43,7 +43,7 @@ from lakehouse_core.options.merging import MergeEngine
 from lakehouse_core.options.partitions import PartitionTimeOptions
 from lakehouse_core.options.scan_mode import SCAN_KEYS, ScanMode, ScanStart, incremental_mode, scan_start, tags_as_ids
 from lakehouse_core.options.table import TableOptions
-from lakehouse_core.options.tags import TagCreation, TagFormatter, TagOptions, TagPeriod
+from lakehouse_core.options.tags import TagCreation, TagFormatter, TagOptions, TagPeriod, check_auto_tags
 from lakehouse_core.options.units import (
     parse_bool,
     parse_duration,
@@ -92,6 +92,7 @@ __all__ = [
     "Treatment",
     "WriteKind",
     "about_option",
+    "check_auto_tags",
     "check_bounds",
     "check_consistent",
     "check_known",

@@ -17,6 +17,10 @@ WRITABLE: Final[Mapping[str, frozenset[str]]] = {
     "manifest.compression": frozenset({"zstd", "zstandard", "snappy", "deflate", "null"}),
 }
 
+# Further values of them, with which tables are maintained, though no rows are written. After each job that wrote rows,
+# Java's engines tag the latest snapshot; a compaction changes no row, so that tag stays right.
+MAINTAINABLE: Final[Mapping[str, frozenset[str]]] = {"tag.automatic-creation": frozenset({"batch"})}
+
 # Older names of options, read where the current name is not set.
 FORMER_NAMES: Final[Mapping[str, str]] = {
     "first-row.ignore-delete": "ignore-delete",

@@ -110,5 +110,6 @@ def check_auto_tags(options: Mapping[str, str]) -> None:
     if tags.zone is not None and zone_of(tags.zone) is None:
         key = _WATERMARK_ZONE if tags.creation is TagCreation.WATERMARK else _PROCESS_ZONE
         raise InvalidRequest(
-            f"Option {key} is {shown(tags.zone)}: expected the name of a time zone, such as Europe/Berlin or GMT-08:00."
+            f"Option {key} is {shown(tags.zone)}: expected the name of a time zone, such as Europe/Berlin or "
+            "GMT-08:00. A machine without a database of time zones needs the package tzdata."
         )

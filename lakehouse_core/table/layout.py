@@ -55,6 +55,7 @@ MAIN_BRANCH: Final = "main"
 # In the name of a table, before that of its branch, as in Java: "sales.orders$branch_trial".
 BRANCH_MARK: Final = "$branch_"
 TAG_PREFIX: Final = "tag-"
+TAG_SUCCESS_FOLDER: Final = "tag-success-file"
 CONSUMER_PREFIX: Final = "consumer-"
 _STAGED_PREFIX: Final = "commit-"
 _PLAN_PREFIX: Final = "plan-"
@@ -151,7 +152,7 @@ class TableLayout:
 
     def tag_success(self, name: str) -> str:
         """Return the key of the file that says that a tag is there."""
-        return f"{self.tag_folder}/{TAG_PREFIX}success-file/{name}_SUCCESS"
+        return f"{self.tag_folder}/{TAG_SUCCESS_FOLDER}/{name}_SUCCESS"
 
     def consumer(self, name: str) -> str:
         return f"{self.consumer_folder}/{CONSUMER_PREFIX}{name}"

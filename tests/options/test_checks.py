@@ -24,7 +24,7 @@ from lakehouse_core.options import (
     parse_int,
     parse_size,
 )
-from lakehouse_core.options.keys import WRITABLE
+from lakehouse_core.options.keys import MAINTAINABLE, WRITABLE
 from lakehouse_core.options.units import parse_float
 
 COLUMNS = ("id", "name", "price")
@@ -126,6 +126,14 @@ def test_what_is_not_carried_out_is_refused_by_name_and_value(key: str, value: s
         check_writable({key: value}, table="db.t")
 
     assert f"{key} = {value}" in str(caught.value)
+
+
+@pytest.mark.parametrize(("key", "value"), [(key, value) for key, values in MAINTAINABLE.items() for value in values])
+def test_a_table_may_be_maintained_with_a_value_with_which_it_is_not_written(key: str, value: str) -> None:
+    check_writable({key: value.upper()}, table="db.t", kind=WriteKind.MAINTENANCE)
+    for kind in (WriteKind.ROWS, WriteKind.SETTINGS):
+        with pytest.raises(UnsupportedFeature, match=r"Compaction and expiry do not need it\.$"):
+            check_writable({key: value}, table="db.t", kind=kind)
 
 
 def test_notes_of_users_and_tuning_of_other_engines_do_no_harm() -> None:

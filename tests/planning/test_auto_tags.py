@@ -148,6 +148,27 @@ def test_a_time_that_no_name_has_gets_no_tag() -> None:
     assert plan_auto_tags({}, [SnapshotTime(3, 400_000_000_000_000)], options_of({})) == AutoTagPlan()
 
 
+@pytest.mark.parametrize(
+    ("first_hour", "made"),
+    [
+        # 2:30 in winter time follows 2:30 in summer time: one tag for both hours.
+        (datetime(2024, 10, 27, 0, 30), [("2024-10-27 01", 1), ("2024-10-27 02", 3)]),
+        # 3:30 follows 1:30: the hour in between, which no clock shows, is the one that ended.
+        (datetime(2024, 3, 31, 0, 30), [("2024-03-31 00", 1), ("2024-03-31 02", 2), ("2024-03-31 03", 3)]),
+    ],
+)
+def test_where_clocks_are_set_the_names_are_those_that_they_show(
+    first_hour: datetime, made: list[tuple[str, int]]
+) -> None:
+    zone = zone_of("Europe/Berlin")
+    assert zone is not None
+    times = [millis_of(first_hour + timedelta(hours=hour)) for hour in range(3)]
+
+    snapshots = [SnapshotTime(id, local_millis(millis, zone)) for id, millis in enumerate(times, 1)]
+
+    assert list(plan_auto_tags({}, snapshots, options_of({"period": "hourly"})).made) == made
+
+
 def test_only_a_second_automatic_tag_of_a_snapshot_is_taken() -> None:
     tags = {"2024-05-01": 1, "mine": 2}
 

@@ -4,9 +4,9 @@ The table has 4 buckets and 15 small commits, unless the case says otherwise. A 
 warm one has just done the same. `most` is what is reached, `aim` what docs/decisions/0021-round-trips.md asks for.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,9 @@ from tests.round_trips.meter import Meter, MeteredDatabase, MeteredStore, metere
 SEEDS = count()
 COLUMNS = {"k": "BIGINT NOT NULL", "v": "STRING"}
 WRITE_ONLY = {"write-only": "true", "lakehouse.read.grace": "0 s"}
+# Nothing is compacted, and only the first commit is tagged.
+TAGGED = {"write-only": "false", "num-sorted-run.compaction-trigger": "100", "tag.automatic-creation": "process-time"}
+UNTAGGED = {**TAGGED, "tag.automatic-creation": "none"}
 
 
 def rows(count: int = 40, *, value: str = "a") -> list[dict[str, Any]]:
@@ -41,6 +44,7 @@ class Lake:
     buckets: int = 4
     producer: str = "none"
     neighbours: int = 0
+    options: Mapping[str, str] = field(default_factory=dict)
 
     def made(self) -> MemoryStore:
         store = MemoryStore(clock=VirtualClock())
@@ -50,6 +54,7 @@ class Lake:
     def fill(self, catalog: Catalog) -> None:
         catalog.create_database("db")
         options = {**WRITE_ONLY, "bucket": str(self.buckets), "changelog-producer": self.producer}
+        options |= self.options
         table = catalog.create_table("db.t", COLUMNS, primary_keys=["k"], options=options)
         for commit in range(self.commits):
             table.write(rows(value=f"{commit}"))
@@ -117,6 +122,10 @@ CASES = {
     "open a table": Case(lambda catalog, _: catalog.table("db.t"), most=1, aim=1),
     "write to 4 buckets, warm": Case(write, before=write, most=7, aim=7),
     "write to 4 buckets, fresh": Case(write, most=10, aim=10),
+    "write where no compaction and no tag is due, warm": Case(
+        write, lake=Lake(options=UNTAGGED), before=write, most=8, aim=8
+    ),
+    "write that looks whether a tag is due, warm": Case(write, lake=Lake(options=TAGGED), before=write, most=9, aim=9),
     "stage 100 buckets": Case(stage, lake=Lake(commits=1, buckets=100), most=8, aim=8),
     "commit after 14 commits of the same keys": Case(commit, before=keep_and_overtake, most=19, aim=13),
     "write that merges 30 manifests": Case(

@@ -13,7 +13,7 @@ from lakehouse_core.execution.context import TableContext
 from lakehouse_core.execution.expiry.deletion import DryRun, finish_deletions, preview, storage_now_millis
 from lakehouse_core.execution.expiry.expire import ExpiryResult, check_understood, deletion_result, tag_deletion
 from lakehouse_core.execution.expiry.holding import held
-from lakehouse_core.execution.expiry.tag_success import withdraw
+from lakehouse_core.execution.expiry.tag_success import check_free, withdraw
 from lakehouse_core.execution.expiry.tags import (
     check_new_tag,
     check_one_automatic,
@@ -83,7 +83,9 @@ def rename_tag(table: TableContext, name: str, new_name: str, *, dry_run: bool =
     found = table.store.read_versioned(key)
     if found is None:
         raise CommitConflict(f"Tag {shown(name)} was deleted meanwhile. Nothing was renamed.")
-    check_one_automatic(table, table.schemas.latest().table_options.tags, new_name, key, found[0], besides=name)
+    options = table.schemas.latest().table_options.tags
+    check_free(options, new_name)
+    check_one_automatic(table, options, new_name, key, found[0], besides=name)
     document = {**strict_json(found[0], key), TAG_NAME_FIELD: new_name, TAG_FORMER_NAME_FIELD: name}
     content = json_with_checksum(document)
     if is_taken(table, new_key) if dry_run else not created(table.store, new_key, content):

@@ -6,15 +6,24 @@ Source: docs/semantics/maintenance.md#tags.
 
 from collections.abc import Iterable
 
-from lakehouse_core.errors import shown
+from lakehouse_core.errors import InvalidRequest, shown
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.execution.expiry.unlinking import delete_all
 from lakehouse_core.metadata.success_file import write_success_file
 from lakehouse_core.options import TagOptions
 from lakehouse_core.storage.outcomes import begun
 from lakehouse_core.table.deletion_plan import DeletionPlan
-from lakehouse_core.table.layout import TAG_PREFIX
+from lakehouse_core.table.layout import TAG_PREFIX, TAG_SUCCESS_FOLDER
 from lakehouse_core.table.root import RootKind
+
+
+def check_free(options: TagOptions, name: str) -> None:
+    """Raise InvalidRequest for a tag whose file would stand where the table has the folder of its success files."""
+    if options.has_success_file and TAG_PREFIX + name == TAG_SUCCESS_FOLDER:
+        raise InvalidRequest(
+            f"Tag {shown(name)}: its file {TAG_SUCCESS_FOLDER} would stand where the option tag.create-success-file "
+            "has its folder. Use another name."
+        )
 
 
 def announce(table: TableContext, options: TagOptions, name: str) -> None:

@@ -17,7 +17,7 @@ from lakehouse_core.errors import (
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.execution.expiry.deletion import DryRun, finish_deletions, preview
 from lakehouse_core.execution.expiry.expire import ExpiryResult, check_understood, deletion_result, tag_deletion
-from lakehouse_core.execution.expiry.tag_success import announce, withdraw
+from lakehouse_core.execution.expiry.tag_success import announce, check_free, withdraw
 from lakehouse_core.execution.expiry.unlinking import deleting, unlink
 from lakehouse_core.format.stored import check_name_for_file
 from lakehouse_core.format.strict_json import json_with_checksum, strict_json
@@ -61,6 +61,7 @@ def create_tag(
         table.schemas.latest, lambda: tag_source(table, snapshot_id), at_once=table.store.requests_at_once
     )
     options = schema.table_options.tags
+    check_free(options, name)
     if retention_millis is None:
         retention_millis = options.retention_millis
     check_one_automatic(table, options, name, source_key, data)

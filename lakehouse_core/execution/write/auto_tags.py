@@ -17,7 +17,7 @@ from lakehouse_core.execution.expiry.tags import new_tag_of, tag_source
 from lakehouse_core.execution.expiry.unlinking import unlink
 from lakehouse_core.metadata.deletion_plans import begin
 from lakehouse_core.metadata.read_ahead import both
-from lakehouse_core.options import TagCreation, TagOptions, local_millis, zone_of
+from lakehouse_core.options import TagCreation, TagOptions, check_auto_tags, local_millis, zone_of
 from lakehouse_core.planning.auto_tags import SnapshotTime, due_from_millis, first_untagged_id, plan_auto_tags
 from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.snapshot import Snapshot
@@ -60,6 +60,8 @@ def make_due_tags(table: TableContext, *, by_upkeep: bool = False) -> AutoTags:
 
 
 def _make(table: TableContext, schema: TableSchema, made: list[str], deleted: list[str]) -> None:
+    # The schema may be newer than the one that the commit was checked with.
+    check_auto_tags(schema.options)
     options = schema.table_options.tags
     names, latest = both(table.tags.names, table.snapshots.latest, at_once=table.store.requests_at_once)
     if latest is None or not _is_due(_time(table, options, latest), due_from_millis(names, options)):
@@ -110,5 +112,5 @@ def _time(table: TableContext, options: TagOptions, snapshot: Snapshot) -> Snaps
     if options.zone is None:
         return SnapshotTime(snapshot.id, table.clock.local_millis(millis))
     zone = zone_of(options.zone)
-    assert zone is not None, "a table with another zone is not written"
+    assert zone is not None, "it was checked"
     return SnapshotTime(snapshot.id, local_millis(millis, zone))

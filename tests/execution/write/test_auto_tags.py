@@ -9,7 +9,7 @@ import pytest
 import lakehouse_core as lc
 from lakehouse_core.catalog.catalog import Catalog
 from lakehouse_core.clock import VirtualClock
-from lakehouse_core.errors import InvalidRequest
+from lakehouse_core.errors import InvalidRequest, UnsupportedFeature
 from lakehouse_core.execution.expiry.tags import create_tag
 from lakehouse_core.execution.write.auto_tags import AutoTags, make_due_tags
 from lakehouse_core.storage import Fault, FaultKind, FaultyStore, MemoryStore, ObjectStore
@@ -82,10 +82,9 @@ def test_the_next_commit_makes_the_tags_of_all_periods_that_were_missed() -> Non
 
 KINDS = [
     FaultKind.FAIL_AFTER,
-    FaultKind.DIE_BEFORE,
     *(
         pytest.param(kind, marks=pytest.mark.long)
-        for kind in (FaultKind.FAIL_BEFORE, FaultKind.LOST_BEFORE, FaultKind.DIE_AFTER)
+        for kind in (FaultKind.DIE_BEFORE, FaultKind.FAIL_BEFORE, FaultKind.LOST_BEFORE, FaultKind.DIE_AFTER)
     ),
 ]
 
@@ -133,6 +132,42 @@ def test_of_two_commits_at_once_each_finds_the_tags_of_the_other() -> None:
 
         assert done is not None
         assert settled(table) == {"2023-11-15": 3, "2023-11-16": 4}, number
+
+
+def test_a_snapshot_that_expires_before_its_tag_is_there_gets_none_and_the_others_get_theirs() -> None:
+    origin = table_of_days()
+    probed = origin.copy()
+    counting = FaultyStore(probed.store)
+    run(counting, probed)
+    seen = set()
+
+    for number in range(1, len(counting.calls) + 1):
+        table = origin.copy()
+
+        def interrupt(call: Any, number: int = number, table: SmallTable = table) -> None:
+            if call.number == number:
+                table.expire(retain_max=1)
+
+        done = run(FaultyStore(table.store, on_call=interrupt), table)
+
+        assert done is not None
+        assert table.findings() == [], number
+        assert done.failure is None or "expired" in done.failure, number
+        kept = {name: at for name, at in settled(table).items() if name != "2023-11-13"}
+        assert kept in ({"2023-11-16": 4}, {"2023-11-15": 3, "2023-11-16": 4}), number
+        seen.add((done.failure is None, len(kept)))
+
+    assert (True, 2) in seen
+    assert (False, 1) in seen
+
+
+def test_options_of_a_later_schema_by_which_no_tag_can_be_made_are_told_and_the_commit_stays() -> None:
+    table = SmallTable(options={**DAILY, "sink.process-time-zone": "Berlin"})
+    table.write({1: "v"})
+
+    failure = make_due_tags(table.context).failure
+
+    assert str(failure).startswith("Option sink.process-time-zone is 'Berlin': expected the name of a time zone")
 
 
 def test_a_tag_that_was_made_by_hand_under_the_name_stays() -> None:
@@ -189,19 +224,36 @@ def test_a_table_whose_upkeep_is_left_to_others_gets_its_tags_from_compactions()
 
 
 def test_tags_that_belong_in_a_metastore_are_left_to_the_engine_that_reaches_it() -> None:
+    table = set_by_java({"metastore.tag-to-partition": "dt"})
+
+    report = table.compact(full=True)
+
+    assert report.snapshot_id == 3
+    assert report.tags_created == ()
+
+
+def test_a_table_that_is_tagged_after_jobs_that_write_is_maintained_and_not_written() -> None:
+    table = set_by_java({"tag.automatic-creation": "batch"})
+
+    with pytest.raises(UnsupportedFeature, match=r"tag\.automatic-creation = batch is not supported for writing yet"):
+        table.write([{"k": 3}])
+    report = table.compact(full=True)
+
+    assert (report.snapshot_id, report.tags_created, report.tag_failure) == (3, (), None)
+    assert table.expire_snapshots(retain_max=1).snapshots_expired == 2
+    assert table.scan().to_arrow().num_rows == 2
+
+
+def set_by_java(options: dict[str, str]) -> lc.Table:
+    """Return a table of two snapshots to which another engine has given options that are not set here."""
     store = MemoryStore()
     catalog, clock, table = lake(store, **{"write-only": "true"})
     table.write([{"k": 1}])
     table.write([{"k": 2}])
-    schema = replace(catalog.table("db.t").schema, id=1)
-    schema = replace(schema, options={**schema.options, "metastore.tag-to-partition": "dt"})
-    store.write("db.db/t/schema/schema-1", serialize_schema(schema))
+    schema = replace(table.schema, id=1)
+    store.write("db.db/t/schema/schema-1", serialize_schema(replace(schema, options={**schema.options, **options})))
     clock.advance(DAY)
-
-    report = catalog.table("db.t").compact(full=True)
-
-    assert report.snapshot_id == 3
-    assert report.tags_created == ()
+    return catalog.table("db.t")
 
 
 def test_a_branch_has_automatic_tags_of_its_own() -> None:
@@ -278,3 +330,13 @@ def test_deleted_tags_lose_their_success_files() -> None:
     clock.advance(3 * DAY)
     table.expire_snapshots()
     assert marks() == []
+
+
+def test_a_tag_whose_file_would_stand_where_success_files_have_their_folder_is_refused() -> None:
+    _, _, table = lake()
+    table.write([{"k": 1}])
+    table.create_tag("mine")
+
+    for make in (lambda: table.create_tag("success-file"), lambda: table.rename_tag("mine", "success-file")):
+        with pytest.raises(InvalidRequest, match="its file tag-success-file would stand where"):
+            make()
