@@ -135,3 +135,22 @@ def test_writers_of_a_table_that_others_keep_make_no_tags_but_compactions_do(jud
 
     assert list(ours.tags().values()) == [1]
     assert ours.tags() == java.tags()
+
+
+def test_a_table_that_others_tag_after_their_jobs_is_compacted_here_and_read_there(
+    judge: Judge, tmp_path: Path
+) -> None:
+    side = Side(judge, tmp_path, {"tag.automatic-creation": "batch", "tag.num-retained-max": "1"})
+    for number in range(1, 4):
+        side.write(number, None, by_java=True)
+    side.java("create-tag", tag="batch-write-2024-05-01", snapshot=3)
+
+    with pytest.raises(lc.UnsupportedFeature, match="Compaction and expiry do not need it"):
+        side.table.write([{"k": 4}])
+    assert side.table.compact(full=True).snapshot_id == 4
+    side.table.expire_snapshots(retain_max=1)
+
+    assert side.tags() == {"batch-write-2024-05-01": 3}
+    assert side.java("files")["missing"] == []
+    for options in ({}, {"scan.tag-name": "batch-write-2024-05-01"}):
+        assert sorted(row["k"] for row in side.java("read", options=options)["rows"]) == [1, 2, 3]

@@ -162,8 +162,11 @@ def test_a_snapshot_that_expires_before_its_tag_is_there_gets_none_and_the_other
 
 
 def test_options_of_a_later_schema_by_which_no_tag_can_be_made_are_told_and_the_commit_stays() -> None:
-    table = SmallTable(options={**DAILY, "sink.process-time-zone": "Berlin"})
+    table = SmallTable(options=DAILY)
     table.write({1: "v"})
+    schema = replace(table.schema, id=1, options={**table.schema.options, "sink.process-time-zone": "Berlin"})
+    table.store.write("schema/schema-1", serialize_schema(schema))
+    table.context.schemas.latest()
 
     failure = make_due_tags(table.context).failure
 
@@ -267,6 +270,22 @@ def test_a_branch_has_automatic_tags_of_its_own() -> None:
 
     assert made == ("2023-11-14",)
     assert [tag.name for tag in table.tags()] == ["2023-11-13"]
+
+
+def test_a_branch_that_began_with_an_outdated_tag_keeps_its_rows() -> None:
+    catalog, clock, table = lake(**{"tag.num-retained-max": "1", "lakehouse.read.grace": "0 s"})
+    table.write([{"k": 1, "v": "a"}])
+    table.create_branch("b", at=lc.AtTag("2023-11-13"))
+    clock.advance(DAY)
+
+    report = table.overwrite([{"k": 2}])
+    table.compact(full=True)
+    for _ in range(2):
+        table.expire_snapshots(retain_max=1)
+
+    assert (report.tags_created, report.tags_deleted) == (("2023-11-14",), ("2023-11-13",))
+    assert catalog.table("db.t$branch_b").scan().to_arrow().to_pylist() == [{"k": 1, "v": "a"}]
+    assert table.verify(data=True).findings == ()
 
 
 def test_the_retention_of_the_table_is_that_of_tags_made_without_one() -> None:
