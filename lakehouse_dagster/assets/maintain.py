@@ -63,7 +63,9 @@ def maintain(
             context.log.info(f"{spec.identifier}: {operation}: {description}")
             return observed(context, assets.operation(operation), [(None, description, plan_metadata(report))])
         if isinstance(report, lc.CompactionReport) and report.tag_failure is not None:
-            context.log.warning(f"{spec.identifier}: {operation}: a tag is missing: {report.tag_failure}")
+            context.log.warning(
+                f"{spec.identifier}: {operation}: automatic tags are not complete: {report.tag_failure}"
+            )
         shown, after = show_reports(context, assets, table, before=before, reports={operation: [report]})
         if report.snapshot_id is not None:
             lineage.writes(lambda: assets.dataset(context, table, after, [report]))

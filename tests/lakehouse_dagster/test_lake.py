@@ -169,3 +169,21 @@ def test_what_a_feed_does_not_tell_is_refused_with_file_and_line(tmp_path: Path,
 
     if refused is not None:
         assert str(refused.value).startswith(f"orders.yaml:7: {fault}")
+
+
+@pytest.mark.dagster
+@pytest.mark.long
+def test_a_compaction_after_which_a_tag_is_not_complete_warns_and_does_not_fail(capfd: pytest.CaptureFixture[str]):
+    with ready_lake(
+        shop_lake(orders(options={"bucket": "1", "write-only": "true"})), resources={"shop": ShopFeed()}
+    ) as ready:
+        ready.ingest("2013-01-01", "2013-01-02")
+        table = ready.table("sales.orders")
+        # Its file stands where the success files are to be.
+        table.create_tag("success-file")
+        table.alter(
+            lc.SetOption("tag.automatic-creation", "process-time"), lc.SetOption("tag.create-success-file", "true")
+        )
+        ready.maintain()
+
+    assert "sales.orders: compact_full: automatic tags are not complete: " in capfd.readouterr().err
