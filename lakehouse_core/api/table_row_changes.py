@@ -208,9 +208,9 @@ def _sides(table: TableContext, read: Callable[[], SourceRows]) -> "Iterator[Cal
 def _side(table: TableContext, source: SourceRows, open_sides: ExitStack) -> "MergeSide":
     engine: Any = table.engine()
     if engine.is_remote:
-        from lakehouse_core.execution.engines.spark.sql.merge import SparkMerge, source_frame  # noqa: PLC0415
+        from lakehouse_core.execution.engines.spark.sql.merge import SparkMerge, source_of  # noqa: PLC0415
 
-        remote = SparkMerge(engine.session, source_frame(engine.session, source.rows), source.read_at)
+        remote = SparkMerge(engine.session, source_of(engine.session, source.rows), source.read_at)
         open_sides.callback(remote.close)
         return remote
     from lakehouse_core.execution.engines.duckdb.merge import LocalMerge  # noqa: PLC0415

@@ -1,5 +1,8 @@
 """Row changes whose tasks run on Spark: the same rows as in this process."""
 
+from datetime import datetime
+
+import pyarrow as pa
 import pytest
 
 import lakehouse_core as lc
@@ -90,29 +93,64 @@ def test_a_merge_of_sql_leaves_the_same_rows_on_spark(spark, tmp_path):
     check_merges(catalogs_in(tmp_path, spark=spark), "key")
 
 
-@pytest.mark.parametrize("layout", ["deduplicate", "append, vectors"])
-@pytest.mark.parametrize("on", ["t.k = s.k", "t.v = s.v AND s.k = t.k"])
-def test_a_small_source_leaves_out_only_rows_that_it_cannot_match(spark, tmp_path, monkeypatch, layout, on):
+@pytest.mark.parametrize(
+    ("layout", "on"), [("deduplicate", "t.k = s.k"), ("append, vectors", "t.v = s.v AND s.k = t.k")]
+)
+def test_a_merge_on_spark_leaves_the_same_rows_wherever_they_are_read_and_joined(
+    spark, tmp_path, monkeypatch, layout, on
+):
     # Wider than the column, beyond its values, and NULL, of which no row is equal.
     source = [(5, "z", 8), (9, "b", 1), (2**40, "z", 2), (None, "b", 3), (7, None, 4)]
     given = spark.createDataFrame(source, "k bigint, v string, n int")
+    rows = given.toArrow()
+    new = pa.table({"k": [90, 9], "p": [1, 2], "s": [9, 9], "v": ["new", "b"], "n": [None, 3]})
 
-    def merged(folder, session):
+    def merged(folder, session, data, **options):
         catalog = lc.connect(folder, spark=session)
         catalog.create_database("db")
         kind = LAYOUTS[layout]
-        table = catalog.create_table(
-            "db.t", COLUMNS, primary_keys=list(kind.keys), partition_keys=list(kind.partitions), options=kind.options
-        )
+        table = catalog.create_table("db.t", COLUMNS, primary_keys=list(kind.keys), options={**kind.options, **options})
         for batch in BATCHES:
             table.write(list(batch))
-        rows = given if session is not None else given.toArrow()
-        report = table.merge(rows, on, lc.WhenMatched(update={"n": "s.n + 100"}))
-        return report.rows_matched, in_order(table.scan().to_arrow().to_pylist())
+        reports = [
+            # The engine computes and joins; then nothing is to be computed.
+            table.merge(data, on, lc.WhenMatched(update={"n": "s.n + 100"})),
+            table.merge(data, on, lc.WhenMatched(update={"n": "s.n"})),
+            table.merge(new, on, lc.WhenMatched(update="*"), lc.WhenNotMatched(insert="*")),
+        ]
+        counts = [(each.rows_matched, each.rows_updated, each.rows_inserted) for each in reports]
+        return counts, in_order(table.scan().to_arrow().to_pylist())
 
-    here = merged(tmp_path / "here", None)
+    here = merged(tmp_path / "here", None, rows)
 
-    assert here[0]
-    assert merged(tmp_path / "small", spark) == here
-    monkeypatch.setattr(merge, "_MOST_KEYS", 0)
-    assert merged(tmp_path / "large", spark) == here
+    assert here[0][0][0]
+    assert here[0][2][2]
+    assert merged(tmp_path / "driver", spark, given) == here
+    assert merged(tmp_path / "tasks", spark, rows, **{"source.split.target-size": "1 b"}) == here
+    monkeypatch.setattr(merge, "FEW_ROWS", 0)
+    assert merged(tmp_path / "large", spark, given) == here
+
+
+@pytest.mark.parametrize("column", ["TIMESTAMP(6)", "TIMESTAMP_LTZ(6)"])
+def test_a_merge_of_times_without_a_zone_does_not_depend_on_where_it_is_joined(spark, tmp_path, column):
+    catalog = lc.connect(tmp_path, spark=spark)
+    catalog.create_database("db")
+    rows = pa.table({"k": [1], "t": pa.array([datetime(2026, 1, 1, 12)], pa.timestamp("us"))})
+    zone = spark.conf.get("spark.sql.session.timeZone")
+
+    def left(name, **clause):
+        table = catalog.create_table(
+            f"db.{name}", {"k": "INT NOT NULL", "t": column}, primary_keys=["k"], options={"bucket": "1"}
+        )
+        table.write([{"k": 1, "t": None}])
+        try:
+            table.merge(rows, "t.k = s.k", lc.WhenMatched(update={"t": "s.t"}, **clause))
+        except lc.InvalidRequest as error:
+            return str(error).replace(f"db.{name}", "db.t")
+        return table.scan().to_arrow().to_pylist()
+
+    spark.conf.set("spark.sql.session.timeZone", "Europe/Berlin")
+    try:
+        assert left("plain") == left("computed", where="TRUE")
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", zone)

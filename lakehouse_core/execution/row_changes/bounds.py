@@ -15,6 +15,8 @@ from lakehouse_core.format.data_types import AtomicType, DataField, TypeRoot
 from lakehouse_core.table.predicate import Compare, Comparison, Predicate, all_of, bind
 from lakehouse_core.table.schema import TableSchema
 
+# A source of at most so many rows is held in this process.
+FEW_ROWS: Final = 500_000
 _RANGED: Final = (
     {TypeRoot.TINYINT, TypeRoot.SMALLINT, TypeRoot.INT, TypeRoot.BIGINT},
     {TypeRoot.CHAR, TypeRoot.VARCHAR},

@@ -1,13 +1,12 @@
-"""MERGE: join the table with the source at one snapshot, write what the clauses say, commit if nothing that was read
-has changed; else begin again.
+"""MERGE: join table and source at one snapshot, write what the clauses say, commit if nothing read has changed.
 
-The engine joins, and gives the joined rows that fall under a clause; the process of the caller holds them in memory.
+This process holds the joined rows; it joins where few rows of a source need no engine of SQL.
 Rule: two rows of the source for one row of the table, and two rows for one key, are refused before a file is written.
 Source: docs/semantics/row-changes.md#merge.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Any, Protocol
 
@@ -22,6 +21,7 @@ from lakehouse_core.execution.row_changes.change import RowChangeResult, committ
 from lakehouse_core.execution.row_changes.change_base import ChangeBase, FixedAt, ReadAt, change_base, fixed_at
 from lakehouse_core.execution.row_changes.clause_rows import ClauseRows, clause_rows
 from lakehouse_core.execution.row_changes.merge_write import write_merge
+from lakehouse_core.execution.row_changes.plain_join import plain_rows, source_columns
 from lakehouse_core.format.data_types import DataField
 from lakehouse_core.format.deletion_vector import Positions
 from lakehouse_core.merge.compact import POSITION_BITS
@@ -32,6 +32,7 @@ from lakehouse_core.planning.row_changes.merge_plan import (
     ADDRESS,
     SOURCE,
     MergePlan,
+    PlainJoin,
     plan_merge,
 )
 from lakehouse_core.planning.row_changes.statements import Isolation, SourceMerge
@@ -41,6 +42,7 @@ from lakehouse_core.table.data_file import DataFile
 from lakehouse_core.table.predicate import Predicate, all_of, only_columns
 from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.split import Split
+from lakehouse_core.tasks.change_rows.among import Among
 from lakehouse_core.tasks.change_rows.target import TargetTask, target_rows
 from lakehouse_core.tasks.runtime import local_runtime
 
@@ -63,15 +65,65 @@ class MergeSide(Protocol):
         """The snapshot of the table itself that the source was read at, None if it was made of other rows."""
         ...
 
+    def few(self, columns: Sequence[str]) -> pa.Table | None:
+        """Return these columns of the source, None if it has too many rows for this process."""
+        ...
+
     def bounds(self, columns: Sequence[str]) -> Mapping[str, tuple[Any, Any]]:
         """Return the least and the greatest value of columns of the source; none for a column of nulls."""
         ...
 
-    def joined(
-        self, plan: MergePlan, tasks: Sequence[TargetTask], schema: TableSchema, parameters: Mapping[str, Any]
+    def matchable(
+        self, tasks: Sequence[TargetTask], columns: Sequence[str], schema: TableSchema, among: Among
     ) -> pa.Table:
-        """Return the rows of the plan's query over the rows of the tasks and those of the source."""
+        """Return these columns, which are those of the tasks, with ADDRESS, of the rows of the tasks that `among`
+        keeps.
+        """
         ...
+
+    def joined(
+        self,
+        plan: MergePlan,
+        tasks: Sequence[TargetTask],
+        schema: TableSchema,
+        parameters: Mapping[str, Any],
+        among: Among | None,
+    ) -> pa.Table:
+        """Return the rows of the plan's query over the rows of the tasks, without those that `among` leaves out, and
+        those of the source.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Join:
+    """How a run joins. `pairs`: columns of table and source that ON compares as a range does. `few`: the columns of the
+    source that are needed here, None if it has too many rows. `plain`: None if an engine of SQL must join.
+    """
+
+    plan: MergePlan
+    side: MergeSide
+    pairs: Sequence[tuple[str, str]]
+    few: pa.Table | None
+    plain: PlainJoin | None
+
+    def condition(self, schema: TableSchema) -> Predicate | None:
+        """Return what each row of the table that ON can match satisfies; None if nothing is known."""
+        if not self.plan.is_pruned:
+            return None
+        asked = [source for _, source in self.pairs]
+        bounds = self.side.bounds(asked) if self.few is None else arrow_bounds(self.few, asked)
+        matchable = within({column: bounds[source] for column, source in self.pairs if source in bounds}, schema)
+        return all_of([part for part in (self.plan.condition, matchable) if part is not None])
+
+    def rows(self, tasks: Sequence[TargetTask], schema: TableSchema, parameters: Mapping[str, Any]) -> pa.Table:
+        """Return the joined rows that fall under a clause."""
+        plan, few, among = self.plan, self.few, None
+        if few is not None and self.pairs:
+            among = Among(pa.table({column: few.column(source) for column, source in self.pairs}))
+        if self.plain is None or few is None or among is None:
+            return self.side.joined(plan, tasks, schema, parameters, among)
+        return plain_rows(plan, self.plain, self.side.matchable(tasks, plan.columns, schema, among), few)
 
 
 def merge_rows(
@@ -90,32 +142,30 @@ def merge_rows(
     Raises CommitConflict if others changed what it had read in each of its runs, InvalidRequest, UnsupportedFeature,
     CommitTimeout, CommitOutcomeUnknown, CorruptTable, TaskFailed.
     """
-    plans: list[tuple[MergePlan, MergeSide]] = []
+    joins: list[_Join] = []
 
     def begin() -> ChangeBase:
         side = read()
 
         def make(schema: TableSchema) -> SourceMerge:
-            plan = plan_merge(request, schema, side.fields, in_utc=side.in_utc)
-            plans.append((plan, side))
-            parts = [plan.condition, _matchable(plan, schema, side)] if plan.is_pruned else []
-            condition = all_of([part for part in parts if part is not None])
-            return SourceMerge(condition=condition, operation=request.operation)
+            joins.append(_join(request, schema, side))
+            return SourceMerge(condition=joins[-1].condition(schema), operation=request.operation)
 
         return change_base(table, make, fixed=fixed_at(table, side.read_at, request.operation))
 
     def run(base: ChangeBase) -> RowChangeResult:
-        merge = _Merge(table, base, *plans[-1], request.parameters)
+        merge = _Merge(table, base, joins[-1], request.parameters)
         return merge.run(isolation=isolation, dry_run=dry_run, properties=properties, watch=watch)
 
     return until_committed(table, begin, run)
 
 
-def _matchable(plan: MergePlan, schema: TableSchema, side: MergeSide) -> Predicate | None:
-    """Return what each row of the table that ON can match satisfies, by the values of the source."""
-    pairs = ranged_pairs(plan.equated, schema, side.fields)
-    bounds = side.bounds([source for _, source in pairs])
-    return within({column: bounds[source] for column, source in pairs if source in bounds}, schema)
+def _join(request: MergeRequest, schema: TableSchema, side: MergeSide) -> _Join:
+    plan = plan_merge(request, schema, side.fields, in_utc=side.in_utc)
+    pairs = ranged_pairs(plan.equated, schema, side.fields) if plan.is_pruned else []
+    plain = plan.plain if len(pairs) == len(plan.equated) else None
+    needed = [each.name for each in side.fields] if plain is None else source_columns(plan, plain)
+    return _Join(plan=plan, side=side, pairs=pairs, few=side.few(needed) if pairs else None, plain=plain)
 
 
 class _Merge:
@@ -125,15 +175,14 @@ class _Merge:
         self,
         table: TableContext,
         base: ChangeBase,
-        plan: MergePlan,
-        side: MergeSide,
+        join: _Join,
         parameters: Mapping[str, Any],
     ) -> None:
         self._table = table
         self._base = base
         self._schema = base.schema
-        self._plan = plan
-        self._side = side
+        self._join = join
+        self._plan = join.plan
         self._parameters = parameters
         self._files: list[tuple[Split, DataFile]] = [(split, file) for split in base.splits for file in split.files]
 
@@ -142,9 +191,8 @@ class _Merge:
     ) -> RowChangeResult:
         watch.at("joining")
         base, plan = self._base, self._plan
-        joined = self._side.joined(
-            plan, self._tasks(plan.columns, base.splits, base.rest), self._schema, self._parameters
-        )
+        tasks = self._tasks(plan.columns, base.splits, base.rest)
+        joined = self._join.rows(tasks, self._schema, self._parameters)
         self._check_matches(joined)
         parts = clause_rows(plan, self._schema, joined)
         self._check_keys(parts)
@@ -154,7 +202,7 @@ class _Merge:
         if changed and not dry_run:
             messages = write_merge(self._table, base, parts, hits, watch)
         condition = base.statement.condition
-        if self._side.read_at is not None:
+        if self._join.side.read_at is not None:
             # The query of the source may have read any row.
             condition = None
         elif not self._schema.is_append:

@@ -73,6 +73,19 @@ class PlannedClause:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PlainJoin:
+    """A join that computes nothing: ON says that columns are equal, no clause has a condition, and each value is a
+    column or a default. `matched`, `unmatched`: the clause of rows of the source with and without a row of the table;
+    None: there is none. `target_values`, `source_values`: by alias, the columns that clauses take.
+    """
+
+    matched: int | None
+    unmatched: int | None
+    target_values: Mapping[str, str]
+    source_values: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MergePlan:
     """`text`: the query of the joined rows, over the relations TARGET_VIEW and SOURCE_VIEW. Its columns are ADDRESS of
     the table's row, SOURCE (true, or null without a row of the source) and ACTION, the number of the clause. Columns of
@@ -81,7 +94,7 @@ class MergePlan:
     `columns`: those of the table that the join reads. `is_pruned`: rows of the table without a match do not matter;
     `condition`: what the others satisfy, None if nothing is known. `equated`: pairs of columns of table and source that
     ON compares. `checks_matches`: a row of the table may have one row of the source only. `keys_are_new`: ON compares
-    inserted keys with those of the table.
+    inserted keys with those of the table. `plain`: the same join without an engine of SQL, if that can be said.
     """
 
     text: str
@@ -93,6 +106,7 @@ class MergePlan:
     is_pruned: bool
     checks_matches: bool
     keys_are_new: bool
+    plain: PlainJoin | None = None
 
     @property
     def inserts(self) -> bool:
@@ -118,6 +132,8 @@ class _Planner:
         self._in_utc = in_utc
         self._used: set[str] = set()
         self._expressions: list[str] = []
+        # By alias of an expression, the column that it is; None for any other one.
+        self._columns: dict[str, tuple[str, str] | None] = {}
 
     def plan(self) -> MergePlan:
         request, schema = self._request, self._schema
@@ -165,6 +181,20 @@ class _Planner:
             is_pruned=is_pruned,
             checks_matches=matches,
             keys_are_new=not rest and self._inserts_keys_of(equated, request.clauses),
+            plain=self._plain() if equated and not rest and is_pruned else None,
+        )
+
+    def _plain(self) -> PlainJoin | None:
+        clauses, columns = self._request.clauses, self._columns
+        if any(clause.where is not None for clause in clauses) or None in columns.values():
+            return None
+        numbers = {type(clause): number for number, clause in enumerate(clauses)}
+        found = {alias: column for alias, column in columns.items() if column is not None}
+        return PlainJoin(
+            matched=numbers.get(WhenMatched),
+            unmatched=numbers.get(WhenNotMatched),
+            target_values={alias: name for alias, (table, name) in found.items() if table == self._request.target},
+            source_values={alias: name for alias, (table, name) in found.items() if table == self._request.source},
         )
 
     def _both(self) -> dict[str, tuple[str, ...]]:
@@ -266,10 +296,12 @@ class _Planner:
             if isinstance(text, Default) or (isinstance(text, str) and text.strip().upper() == "DEFAULT"):
                 found[column] = Default()
                 continue
+            column_of = None
             if isinstance(value, Part | str):
                 part = _part(f"value of {shown(column)} in {words(clause)}", value)
                 tree, text = self._parsed(part, self._reach(clause))
                 is_plain = isinstance(tree, exp.Column | exp.Literal)
+                column_of = (str(tree.table), str(tree.name)) if isinstance(tree, exp.Column) else None
                 text = f"({text}\n)"
             else:
                 text, is_plain = f"({literal(value).sql(dialect=DIALECT)})", True
@@ -277,6 +309,7 @@ class _Planner:
             # A value is computed for the rows of its clause alone: for others it may be an error.
             computed = text if is_plain else f"CASE WHEN ({action}) = {number} THEN {text} END"
             self._expressions.append(f"{computed} AS `{alias}`")
+            self._columns[alias] = column_of
             found[column] = alias
         return found
 

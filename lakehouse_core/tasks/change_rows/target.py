@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lakehouse_core.format.data_types import arrow_type
 from lakehouse_core.format.rows import take_all
@@ -20,6 +19,7 @@ from lakehouse_core.table.data_file import DataFile
 from lakehouse_core.table.predicate import Predicate, columns_of
 from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.split import Split
+from lakehouse_core.tasks.change_rows.among import Among
 from lakehouse_core.tasks.matching import matching_rows
 from lakehouse_core.tasks.merge_scan import (
     CHUNK_BYTES,
@@ -57,29 +57,18 @@ def target_schema(schema: TableSchema, columns: tuple[str, ...], address: str) -
     )
 
 
-def target_rows(
-    task: TargetTask, runtime: TaskRuntime, among: Mapping[str, pa.Array] | None = None
-) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of the split that satisfy the predicate, with their addresses. Raises as `read_split` does.
-
-    `among`: by column, values of which a row must have one; integers of any width, texts, or dates, as the column.
+def target_rows(task: TargetTask, runtime: TaskRuntime, among: Among | None = None) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of the split that satisfy the predicate and are among those of a source, with their addresses.
+    Raises as `read_split` does.
     """
     schema = target_schema(task.schema, task.columns, task.address)
     batches = _of_files(task, runtime) if task.schema.is_append else _of_bucket(task, runtime)
     for columns, numbers in batches:
         batch = pa.RecordBatch.from_arrays([*columns, pa.array(numbers, pa.int64())], schema=schema)
-        for name, values in (among or {}).items():
-            batch = batch.filter(_is_among(batch.column(name), values))
+        if among is not None:
+            batch = among.kept(batch)
         if batch.num_rows:
             yield batch
-
-
-def _is_among(column: pa.Array, values: pa.Array) -> pa.Array:
-    if column.type != values.type:
-        # The wider of two integer types.
-        common = pa.int64() if pa.types.is_integer(column.type) else column.type
-        column, values = column.cast(common), values.cast(common)
-    return pc.is_in(column, values)
 
 
 def _of_bucket(task: TargetTask, runtime: TaskRuntime) -> Iterator[tuple[list[pa.Array], np.ndarray]]:

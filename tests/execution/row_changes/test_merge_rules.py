@@ -1,6 +1,7 @@
 """What a MERGE refuses, what it writes for columns that nobody names, and what its report says."""
 
 from contextlib import suppress
+from dataclasses import replace
 from datetime import date
 from decimal import Decimal
 from typing import Any
@@ -8,6 +9,7 @@ from typing import Any
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import lakehouse_core as lc
@@ -187,6 +189,49 @@ def test_an_empty_table_takes_all_rows_of_the_source():
         report = table.merge([NEW, NEW | {"k": 71}], BY_KEY, UPDATE, INSERT)
 
         assert report.rows_inserted == len(rows_of(table)) == 2
+
+
+PLAIN: list[tuple[str, tuple[Any, ...]]] = [
+    ("t.k = s.k", (lc.WhenMatched(update="*"), INSERT)),
+    ("s.k = t.k AND t.v = s.v", (lc.WhenMatched(update={"n": "s.n", "s": "t.k"}),)),
+    ("t.v = s.v", (lc.WhenNotMatched(insert={"k": "k", "p": "k", "v": "DEFAULT"}),)),
+    ("t.p = s.p AND t.k = s.k", (DELETE,)),
+    ("t.n = s.n", (lc.WhenMatched(update={"v": "s.v", "n": "s.n"}),)),
+]
+
+
+@pytest.mark.parametrize(("on", "clauses"), PLAIN, ids=[on for on, _ in PLAIN])
+@pytest.mark.parametrize("layout", ["append", "append, vectors, partitions", "deduplicate, dynamic"])
+def test_a_merge_that_computes_nothing_leaves_what_a_query_would(layout, on, clauses):
+    """A condition has the rows joined by the engine of SQL. Without one this process joins them itself."""
+    integers, texts = pa.array([5, 2, 70, 9, 11, 71, 10, 3]), pa.array(["z", None, "new", "b", "z", "a", "b", "ä"])
+    source = pa.table(
+        {
+            # Wider, narrower and encoded, as a frame of another library may have them.
+            "k": integers.dictionary_encode(),
+            "p": pc.subtract(integers, pc.multiply(pc.divide(integers, 3), 3)).cast(pa.int16()),
+            "s": pa.array([9] * 8),
+            "v": texts.cast(pa.string_view()),
+            "n": pa.array([-5, 2, None, 33, 2**31 - 1, None, None, 9], pa.int64()),
+        }
+    )
+    if not any(isinstance(clause, lc.WhenNotMatched) for clause in clauses):
+        source = pa.concat_tables([source, source.slice(2, 1).set_column(0, "k", pa.array([None], source[0].type))])
+
+    def left(**where: str) -> Any:
+        _, table = made(LAYOUTS[layout])
+        counts = None
+        # The table has keys that would be inserted.
+        with suppress(lc.InvalidRequest):
+            report = table.merge(source, on, *(replace(clause, **where) for clause in clauses))
+            counts = report.rows_matched, report.rows_updated, report.rows_deleted, report.rows_inserted
+        return counts, rows_of(table)
+
+    found = left()
+
+    assert (found[0] is None) == (layout == "deduplicate, dynamic" and on == "t.v = s.v")
+    assert found[0] is None or any(found[0])
+    assert found == left(where="TRUE")
 
 
 TYPES = {"id": "BIGINT NOT NULL", "d": "DATE", "m": "DECIMAL(12, 2)", "v": "STRING"}

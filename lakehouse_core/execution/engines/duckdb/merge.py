@@ -8,7 +8,7 @@ import pyarrow as pa
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.execution.engines.duckdb.dialect import duckdb_text
 from lakehouse_core.execution.engines.duckdb.query import read_at_once
-from lakehouse_core.execution.row_changes.bounds import arrow_bounds
+from lakehouse_core.execution.row_changes.bounds import FEW_ROWS, arrow_bounds
 from lakehouse_core.execution.row_changes.change_base import ReadAt
 from lakehouse_core.execution.sql.relation import Relation
 from lakehouse_core.format.data_types import DataField, field_from_arrow
@@ -16,6 +16,7 @@ from lakehouse_core.interchange.arrow_rows import ArrowRows, RowsInMemory
 from lakehouse_core.planning.row_changes.merge_plan import ADDRESS, SOURCE_VIEW, TARGET_VIEW, MergePlan
 from lakehouse_core.planning.sql.joining import query_over
 from lakehouse_core.table.schema import TableSchema
+from lakehouse_core.tasks.change_rows.among import Among
 from lakehouse_core.tasks.change_rows.target import TargetTask, target_rows, target_schema
 from lakehouse_core.tasks.runtime import TaskRuntime, local_runtime
 
@@ -31,13 +32,27 @@ class LocalMerge:
         self._source = source
         self.fields: Sequence[DataField] = tuple(field_from_arrow(each) for each in source.schema)
 
+    def few(self, columns: Sequence[str]) -> pa.Table | None:
+        return self._source.select(columns) if self._source.num_rows <= FEW_ROWS else None
+
     def bounds(self, columns: Sequence[str]) -> Mapping[str, tuple[Any, Any]]:
         return arrow_bounds(self._source, columns)
 
-    def joined(
-        self, plan: MergePlan, tasks: Sequence[TargetTask], schema: TableSchema, parameters: Mapping[str, Any]
+    def matchable(
+        self, tasks: Sequence[TargetTask], columns: Sequence[str], schema: TableSchema, among: Among
     ) -> pa.Table:
-        target = _TargetRows(tasks, target_schema(schema, plan.columns, ADDRESS), self._runtime)
+        made = target_schema(schema, tuple(columns), ADDRESS)
+        return pa.Table.from_batches(_TargetRows(tasks, made, self._runtime, among).to_batches(), made)
+
+    def joined(
+        self,
+        plan: MergePlan,
+        tasks: Sequence[TargetTask],
+        schema: TableSchema,
+        parameters: Mapping[str, Any],
+        among: Among | None,
+    ) -> pa.Table:
+        target = _TargetRows(tasks, target_schema(schema, plan.columns, ADDRESS), self._runtime, among)
         fields = {TARGET_VIEW: [field_from_arrow(each) for each in target.schema()], SOURCE_VIEW: self.fields}
         _, _, analysed, views = query_over(plan.text, fields, parameters, in_utc=True)
         relations = [
@@ -48,14 +63,17 @@ class LocalMerge:
 
 
 class _TargetRows(ArrowRows):
-    def __init__(self, tasks: Sequence[TargetTask], schema: pa.Schema, runtime: TaskRuntime) -> None:
+    def __init__(
+        self, tasks: Sequence[TargetTask], schema: pa.Schema, runtime: TaskRuntime, among: Among | None
+    ) -> None:
         self._tasks = tasks
         self._schema = schema
         self._runtime = runtime
+        self._among = among
 
     def schema(self) -> pa.Schema:
         return self._schema
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         for task in self._tasks:
-            yield from target_rows(task, self._runtime)
+            yield from target_rows(task, self._runtime, self._among)

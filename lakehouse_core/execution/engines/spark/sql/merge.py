@@ -1,100 +1,178 @@
-"""The join of a MERGE on Spark. The joined rows that fall under a clause are collected in the driver.
+"""The join of a MERGE on Spark, and what it reads. The joined rows are collected in the driver.
 
-Tasks read the rows of the table with their addresses; the source is read once and cached.
+A source of few rows is collected by one job: of the driver's memory it takes at most 500,000 rows, and no more than
+spark.driver.maxResultSize. Any other source is cached, and Spark joins. The driver reads a small target itself.
 """
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
+from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property, partial
 from typing import Any, Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import NullType
 
+from lakehouse_core.execution.engines.spark.batches import exchanged
 from lakehouse_core.execution.engines.spark.failures import translated
-from lakehouse_core.execution.engines.spark.runtime import worker_runtime
+from lakehouse_core.execution.engines.spark.runtime import driver_runtime, worker_runtime
 from lakehouse_core.execution.engines.spark.scan.frame import task_frame
 from lakehouse_core.execution.engines.spark.session import core_count
 from lakehouse_core.execution.engines.spark.sql.query import SparkQuery
-from lakehouse_core.execution.engines.spark.types import fields_from_spark
+from lakehouse_core.execution.engines.spark.types import exchange_schema, fields_from_spark, spark_schema
+from lakehouse_core.execution.row_changes.bounds import FEW_ROWS
 from lakehouse_core.execution.row_changes.change_base import ReadAt
 from lakehouse_core.execution.sql.relation import Relation
-from lakehouse_core.format.data_types import UNASSIGNED, DataField, in_backquotes, parse_type
+from lakehouse_core.format.data_types import (
+    UNASSIGNED,
+    DataField,
+    field_from_arrow,
+    has_same_kind,
+    in_backquotes,
+    parse_type,
+)
 from lakehouse_core.planning.row_changes.merge_plan import ADDRESS, SOURCE_VIEW, TARGET_VIEW, MergePlan
 from lakehouse_core.planning.sql.conditions import is_utc
 from lakehouse_core.planning.sql.joining import query_over
 from lakehouse_core.planning.sql.spark_text import spark_query
 from lakehouse_core.table.schema import TableSchema
-from lakehouse_core.tasks.change_rows.target import TargetTask, target_rows
+from lakehouse_core.tasks.change_rows.among import Among
+from lakehouse_core.tasks.change_rows.target import TargetTask, target_rows, target_schema
 from lakehouse_core.tasks.write.input import source_rows
 
-# Of a source of at most so many rows, every task that reads rows of the table gets the values that ON compares.
-_MOST_KEYS: Final = 500_000
+# A source that Spark estimates to be larger is not tried to be collected: each of its tasks would send so many rows.
+_MOST_BYTES: Final = 256 << 20
+# What Spark says of a source of which it knows nothing.
+_UNKNOWN_BYTES: Final = (1 << 63) - 1
 _ADDRESS_FIELD = DataField(UNASSIGNED, ADDRESS, parse_type("BIGINT"))
+_READING: Final = "Reading the source of a MERGE"
 
 
 class SparkMerge:
-    """The side of a MERGE whose source is a frame. Call `close` at the end."""
+    """The side of a MERGE whose source is a frame, or rows in this process. Call `close` at the end."""
 
-    def __init__(self, session: SparkSession, source: DataFrame, read_at: ReadAt | None = None) -> None:
+    def __init__(self, session: SparkSession, source: "DataFrame | pa.Table", read_at: ReadAt | None = None) -> None:
         self.read_at = read_at
         self._session = session
-        with translated(session, "Reading the source of a MERGE"):
-            self._source = _typed(source).cache()
-            self.fields: Sequence[DataField] = fields_from_spark(source.schema)
-        # By column of the source that was asked for its bounds, its values; empty if there are too many.
-        self._values: Mapping[str, pa.Array] = {}
+        with translated(session, _READING):
+            self._source = _typed(session.createDataFrame(source) if isinstance(source, pa.Table) else source)
+            self.fields: Sequence[DataField] = fields_from_spark(self._source.schema)
+        # Rows whose types Spark changes, such as times without a zone, are taken as it sees them.
+        self._here = source if isinstance(source, pa.Table) and _is_kept(source.schema, self.fields) else None
+        # By their names, columns of the source that were asked for.
+        self._few: dict[tuple[str, ...], pa.Table | None] = {}
 
     def close(self) -> None:
-        self._source.unpersist()
+        if "_cached" in vars(self):
+            self._cached.unpersist()
 
     @property
     def in_utc(self) -> bool:
         return is_utc(self._session.conf.get("spark.sql.session.timeZone"))
 
+    @cached_property
+    def _cached(self) -> DataFrame:
+        """The source, which is read once."""
+        with translated(self._session, _READING):
+            return self._source.cache()
+
+    def few(self, columns: Sequence[str]) -> pa.Table | None:
+        if "_cached" in vars(self):
+            # Rows that differ in each read must be those whose bounds were asked for.
+            return None
+        asked = tuple(columns)
+        if asked not in self._few:
+            self._few[asked] = self._collected(asked)
+        return self._few[asked]
+
+    def _collected(self, columns: Sequence[str]) -> pa.Table | None:
+        if self._here is not None:
+            return self._here.select(columns) if self._here.num_rows <= FEW_ROWS else None
+        with translated(self._session, _READING):
+            rows = self._source.select([self._source[in_backquotes(name)] for name in columns])
+            if _is_large(rows):
+                return None
+            try:
+                found = rows.limit(FEW_ROWS + 1).toArrow()
+            except (PySparkException, Py4JError) as error:
+                # The rows are wider than the driver may be sent.
+                if "maxResultSize" in str(error):
+                    return None
+                raise
+        return found if found.num_rows <= FEW_ROWS else None
+
     def bounds(self, columns: Sequence[str]) -> Mapping[str, tuple[Any, Any]]:
         if not columns:
             return {}
-        asked = [part(self._source[in_backquotes(name)]) for name in columns for part in (F.min, F.max)]
-        with translated(self._session, "Reading the source of a MERGE"):
-            row = self._source.agg(F.count(F.lit(1)), *asked).collect()[0]
-            if row[0] <= _MOST_KEYS:
-                found = self._source.select([self._source[in_backquotes(name)] for name in columns]).toArrow()
-                self._values = {name: pc.drop_null(pc.unique(found.column(name))) for name in columns}
-        pairs = {name: (row[2 * number + 1], row[2 * number + 2]) for number, name in enumerate(columns)}
+        asked = [part(self._cached[in_backquotes(name)]) for name in columns for part in (F.min, F.max)]
+        with translated(self._session, _READING):
+            row = self._cached.agg(*asked).collect()[0]
+        pairs = {name: (row[2 * number], row[2 * number + 1]) for number, name in enumerate(columns)}
         return {name: pair for name, pair in pairs.items() if pair[0] is not None}
 
-    def joined(
-        self, plan: MergePlan, tasks: Sequence[TargetTask], schema: TableSchema, parameters: Mapping[str, Any]
+    def matchable(
+        self, tasks: Sequence[TargetTask], columns: Sequence[str], schema: TableSchema, among: Among
     ) -> pa.Table:
-        fields = [*(schema.field(name) for name in plan.columns), _ADDRESS_FIELD]
-        pairs = plan.equated if plan.is_pruned else ()
-        among = {column: self._values[source] for column, source in pairs if source in self._values}
-        groups = [tasks[number :: 2 * core_count(self._session)] for number in range(2 * core_count(self._session))]
+        if _is_small(tasks, schema):
+            return pa.Table.from_batches(_rows_here(tasks, among), target_schema(schema, tuple(columns), ADDRESS))
+        frame = self._target_frame(tasks, columns, schema, among)
         with translated(self._session, "Reading the rows of a MERGE"):
-            rows = partial(_rows, among=among)
-            target = task_frame(self._session, [group for group in groups if group], fields, rows)
+            return frame.toArrow()
+
+    def joined(
+        self,
+        plan: MergePlan,
+        tasks: Sequence[TargetTask],
+        schema: TableSchema,
+        parameters: Mapping[str, Any],
+        among: Among | None,
+    ) -> pa.Table:
+        fields = _target_fields(plan.columns, schema)
+        if among is not None and _is_small(tasks, schema):
+            exchange = exchange_schema(fields)
+            rows = pa.Table.from_batches(exchanged(_rows_here(tasks, among), exchange), exchange)
+            target = self._session.createDataFrame(rows, spark_schema(fields))
+        else:
+            target = self._target_frame(tasks, plan.columns, schema, among)
         named = {TARGET_VIEW: fields, SOURCE_VIEW: self.fields}
         query, tables, _, views = query_over(plan.text, named, parameters, in_utc=self.in_utc)
         relations = [
             Relation(view=views[TARGET_VIEW], title="target", rows=None, frame=target),
-            Relation(view=views[SOURCE_VIEW], title="source", rows=None, frame=self._source),
+            Relation(view=views[SOURCE_VIEW], title="source", rows=None, frame=self._source_frame()),
         ]
         found = SparkQuery(self._session, spark_query(query, tables), relations, parameters)
         return pa.Table.from_batches(found.batches(), schema=found.schema)
 
+    def _target_frame(
+        self, tasks: Sequence[TargetTask], columns: Sequence[str], schema: TableSchema, among: Among | None
+    ) -> DataFrame:
+        count = 2 * core_count(self._session)
+        groups = [group for number in range(count) if (group := tasks[number::count])]
+        with translated(self._session, "Reading the rows of a MERGE"):
+            rows = partial(_rows, among=among)
+            return task_frame(self._session, groups, _target_fields(columns, schema), rows)
 
-def source_frame(session: SparkSession, source: object) -> DataFrame:
-    """Return the source of a MERGE as a frame. Raises InvalidRequest for data that has no rows."""
+    def _source_frame(self) -> DataFrame:
+        if self._here is not None:
+            return self._source
+        few = self.few([each.name for each in self.fields])
+        return self._cached if few is None else self._session.createDataFrame(few, self._source.schema)
+
+
+def source_of(session: SparkSession, source: object) -> "DataFrame | pa.Table":
+    """Return the source of a MERGE as a frame, or as rows in this process. Raises InvalidRequest for data that has no
+    rows.
+    """
     if isinstance(source, DataFrame):
         return source
     if hasattr(source, "to_spark"):
         frame: DataFrame = source.to_spark(session)
         return frame
-    with translated(session, "Reading the source of a MERGE"):
-        return session.createDataFrame(source_rows(source))
+    return source_rows(source)
 
 
 def _typed(source: DataFrame) -> DataFrame:
@@ -103,7 +181,38 @@ def _typed(source: DataFrame) -> DataFrame:
     return source.withColumns({name: F.lit(None).cast("string") for name in voids}) if voids else source
 
 
-def _rows(tasks: Sequence[TargetTask], among: Mapping[str, pa.Array]) -> Iterator[pa.RecordBatch]:
+def _is_kept(schema: pa.Schema, fields: Sequence[DataField]) -> bool:
+    """Return whether columns of these Arrow types have the types of `fields`."""
+    kept = map(field_from_arrow, schema)
+    return all(has_same_kind(mine.type, field.type) for mine, field in zip(kept, fields, strict=True))
+
+
+def _is_large(frame: DataFrame) -> bool:
+    """Return whether Spark estimates that the rows are many. Over Spark Connect it does not tell."""
+    if not hasattr(frame, "_jdf"):
+        return False
+    estimate = int(str(frame._jdf.queryExecution().optimizedPlan().stats().sizeInBytes()))
+    return _MOST_BYTES < estimate < _UNKNOWN_BYTES
+
+
+def _is_small(tasks: Sequence[TargetTask], schema: TableSchema) -> bool:
+    """Return whether one task of Spark would read all: then the driver does so, in less time than a job takes."""
+    return sum(task.split.size_bytes for task in tasks) <= schema.table_options.split_target_bytes
+
+
+def _target_fields(columns: Sequence[str], schema: TableSchema) -> list[DataField]:
+    return [*(schema.field(name) for name in columns), _ADDRESS_FIELD]
+
+
+def _rows_here(tasks: Sequence[TargetTask], among: Among) -> list[pa.RecordBatch]:
+    """Return the rows of the tasks, which threads of the driver read."""
+    runtime = driver_runtime()
+    with ThreadPoolExecutor(os.cpu_count(), thread_name_prefix="merge") as pool:
+        found = pool.map(lambda task: list(target_rows(task, runtime, among)), tasks)
+        return [batch for batches in found for batch in batches]
+
+
+def _rows(tasks: Sequence[TargetTask], among: Among | None) -> Iterator[pa.RecordBatch]:
     runtime = worker_runtime()
     for task in tasks:
         yield from target_rows(task, runtime, among)
