@@ -220,6 +220,8 @@ CASES: dict[str, list[tuple[Call, type[lc.LakehouseError], str]]] = {
             UNSUPPORTED,
             "stores of gs: are not supported yet. Use a path, a file:// URI, s",
         ),
+        (lambda w: lc.connect("s3a://b/wh"), INVALID, "found s3a:, expected s3://bucket/prefix"),
+        (lambda w: lc.connect("abfss://c@a.dfs.core.windows.net/wh"), INVALID, "expected az://container/prefix"),
         (lambda w: lc.connect("/x", storage={"secret_key": "hidden"}), INVALID, "has the settings ['secret_key'], but"),
         *(
             (lambda w, given=given: w.connect(*given), kind, message)

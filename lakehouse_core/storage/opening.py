@@ -107,6 +107,8 @@ def parse_location(text: str) -> StoreSpec:
         return StoreSpec("s3", rest.strip("/"))
     if scheme == "az":
         return StoreSpec("az", rest.strip("/"))
+    if scheme in _OTHER_SCHEMES:
+        raise InvalidRequest(f"Warehouse {shown(text)}: found {scheme}:, expected {_OTHER_SCHEMES[scheme]}.")
     if scheme != "file":
         raise UnsupportedFeature(
             f"Warehouse {shown(text)}: stores of {scheme}: are not supported yet. Use {EXPECTED_ADDRESS}."
@@ -162,4 +164,13 @@ def _on_disk(text: str, path: str) -> StoreSpec:
 # What an address may be.
 EXPECTED_ADDRESS: Final = "a path, a file:// URI, s3://bucket/prefix or az://container/prefix"
 _REMOTE: Final[dict[str, type[RemoteSettings]]] = {"s3": S3Settings, "az": AzureSettings}
+# What Hadoop's connectors call the same stores.
+_OTHER_SCHEMES: Final = {
+    "s3a": "s3://bucket/prefix",
+    "s3n": "s3://bucket/prefix",
+    "abfs": "az://container/prefix",
+    "abfss": "az://container/prefix",
+    "wasb": "az://container/prefix",
+    "wasbs": "az://container/prefix",
+}
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+")
