@@ -15,10 +15,10 @@ from typing import Any
 import lakehouse_core as lc
 from benchmarks import _measure as measure
 from lakehouse_core.clock import SystemClock
+from lakehouse_core.execution.commit.snapshot_files import manifest_writer
 from lakehouse_core.format.avro_container import open_container
 from lakehouse_core.format.binary_row import serialize_row
 from lakehouse_core.format.data_types import parse_type
-from lakehouse_core.metadata.manifest_writer import ManifestWriter
 from lakehouse_core.metadata.snapshot_log import SnapshotLog
 from lakehouse_core.storage import LocalStore
 from lakehouse_core.table.commit_message import CommitKind
@@ -135,8 +135,7 @@ def make_table(root: str, files: int, gone: int) -> None:
     table = catalog.create_table("db.t", _COLUMNS, primary_keys=["dt", "k"], partition_keys=["dt"], options=options)
     store = LocalStore(f"{root}/db.db/t")
     clock = SystemClock()
-    schema = table.schema
-    writer = ManifestWriter(store, clock, options=schema.table_options, partition_types=[_DATE])
+    writer = manifest_writer(store, clock, table.schema)
     manifests = []
     for chunk in _chunks(_entries(files, gone), 20_000):
         manifests += writer.write_entries(chunk)
