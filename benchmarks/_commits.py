@@ -52,7 +52,7 @@ class CommitTable:
         )
 
     def engine(self) -> LocalEngine:
-        return LocalEngine(local_runtime(self.store, self.clock))
+        return LocalEngine(local_runtime(self.context.store, self.clock))
 
     def commit(self, staged: StagedCommit) -> CommitResult:
         return commit(self.context, staged)
