@@ -8,7 +8,18 @@ import pytest
 import lakehouse_core as lc
 
 # What takes long to load, and only few programs need.
-LATER = ("lakehouse_core.api.fleet.plan", "sqlglot", "yaml", "pandas", "polars", "duckdb", "sqlalchemy", "pyspark")
+LATER = (
+    "lakehouse_core.api.fleet.plan",
+    "lakehouse_core.execution.copying",
+    "lakehouse_core.execution.verify.verify",
+    "sqlglot",
+    "yaml",
+    "pandas",
+    "polars",
+    "duckdb",
+    "sqlalchemy",
+    "pyspark",
+)
 
 
 def test_what_few_programs_need_is_not_loaded_by_the_import():

@@ -12,7 +12,7 @@ from lakehouse_core.api.local_engine import local_engine
 from lakehouse_core.api.reports import CompactionReport, CopyReport
 from lakehouse_core.api.system.tables import SystemTable
 from lakehouse_core.api.table import Table
-from lakehouse_core.catalog import copying, ddl, each_table
+from lakehouse_core.catalog import ddl, each_table
 from lakehouse_core.catalog.context import CatalogContext
 from lakehouse_core.catalog.ddl import StructType
 from lakehouse_core.catalog.filesystem import FileSystemMetastore
@@ -193,6 +193,9 @@ class Catalog:
         taken, NotFound, UnsupportedFeature for files outside the table, CorruptTable, CommitConflict,
         StorageUnavailable.
         """
+        # Programs that copy nothing need not load what does.
+        from lakehouse_core.catalog import copying  # noqa: PLC0415
+
         return copying.copy_table(
             self._context,
             source,
@@ -228,6 +231,9 @@ class Catalog:
                 f"copy_tables: found {shown(source)} as the source, expected a catalog, as lakehouse_core.connect "
                 "returns it."
             )
+        # Programs that copy nothing need not load what does.
+        from lakehouse_core.catalog import copying  # noqa: PLC0415
+
         return copying.copy_tables(
             self._context,
             source._context,
