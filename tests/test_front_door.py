@@ -30,6 +30,16 @@ def test_what_few_programs_need_is_not_loaded_by_the_import():
     assert done.stdout == "[]\n"
 
 
+def test_a_list_of_the_verbs_needs_no_parser_of_sql():
+    program = "import sys; from lakehouse_core.cli import main; sys.argv[1:] = ['--help']; main()"
+    found = "import atexit, sys; atexit.register(lambda: print('sqlglot' in sys.modules)); "
+
+    done = subprocess.run([sys.executable, "-c", found + program], capture_output=True, text=True, check=True)
+
+    assert "Commands:" in done.stdout
+    assert done.stdout.endswith("False\n")
+
+
 def test_every_public_name_is_there():
     assert [name for name in lc.__all__ if getattr(lc, name, None) is None] == []
     assert lc.MaintenancePlan.__module__ == "lakehouse_core.api.fleet.plan"

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 import lakehouse_core as lc
-from lakehouse_core.cli import sql as module
+from lakehouse_core.cli import statements
 
 
 @pytest.fixture
@@ -106,7 +106,7 @@ def test_the_prompt_runs_a_statement_at_its_semicolon_and_goes_on_after_an_error
         return next(lines)
 
     monkeypatch.setattr(sys, "stdin", Terminal())
-    monkeypatch.setattr(module, "input", asked, raising=False)
+    monkeypatch.setattr(statements, "input", asked, raising=False)
 
     answer = shell("sql")
 
