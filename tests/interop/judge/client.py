@@ -144,7 +144,7 @@ def prepare(version: str) -> Path:
     """Return the folder with the jars and classes of `version`, fetched and compiled when missing or out of date."""
     build = BUILD / version
     compiled = build / "classes" / "PaimonJudge.class"
-    sources = [HERE / name for name in ("PaimonJudge.java", "fetch.sh")]
+    sources = [HERE / name for name in ("PaimonJudge.java", "fetch.sh", "pom.xml")]
     if not compiled.exists() or compiled.stat().st_mtime < max(source.stat().st_mtime for source in sources):
         for tool, what in (("mvn", "Maven"), ("javac", "a JDK 17 or 21")):
             if shutil.which(tool) is None:
@@ -158,11 +158,7 @@ def s3_jar() -> Path:
     folder = BUILD / f"s3-{S3_VERSION}"
     jar = folder / f"paimon-s3-{S3_VERSION}.jar"
     if not jar.exists():
-        artifact, plugin = (
-            f"org.apache.paimon:paimon-s3:{S3_VERSION}",
-            "org.apache.maven.plugins:maven-dependency-plugin:2.8",
-        )
-        for goal in (["get", "-Dtransitive=false"], ["copy", f"-DoutputDirectory={folder}"]):
-            words = ["mvn", "-q", "-B", f"{plugin}:{goal[0]}", f"-Dartifact={artifact}", *goal[1:]]
-            subprocess.run(words, check=True)
+        artifact = f"org.apache.paimon:paimon-s3:{S3_VERSION}"
+        words = ["mvn", "-q", "-B", "org.apache.maven.plugins:maven-dependency-plugin:2.8:copy"]
+        subprocess.run([*words, f"-Dartifact={artifact}", f"-DoutputDirectory={folder}"], check=True)
     return jar
