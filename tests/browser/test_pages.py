@@ -17,6 +17,7 @@ import pytest
 from assets.lake import LAKE
 from tests.browser.ui import ROOT, SECONDS, Ui, browser_page
 from tests.lakehouse_dagster.plane import answers, free_port
+from tests.limits import HANGS_AFTER_SECONDS
 from tests.orchestration.pipeline import EXTRACT
 
 pytestmark = pytest.mark.browser
@@ -45,7 +46,7 @@ def server(warehouse: Path) -> Iterator[str]:
             yield f"http://127.0.0.1:{port}"
         finally:
             ui.send_signal(signal.SIGINT)
-            ui.wait(timeout=60)
+            ui.wait(timeout=HANGS_AFTER_SECONDS)
 
 
 @pytest.fixture(scope="module")

@@ -16,6 +16,7 @@ from tests.browser.ui import ROOT, SECONDS, Ui, browser_page
 from tests.graphql import ask
 from tests.lakehouse_dagster.many_batches import DAYS
 from tests.lakehouse_dagster.plane import answers, free_port
+from tests.limits import HANGS_AFTER_SECONDS
 
 pytestmark = pytest.mark.browser
 ORDERS = ("lake", "sales", "orders")
@@ -76,7 +77,7 @@ def ui(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ui]:
                 yield Ui(f"http://127.0.0.1:{port}", root / "warehouse", page, "together")
         finally:
             served.send_signal(signal.SIGINT)
-            served.wait(timeout=60)
+            served.wait(timeout=HANGS_AFTER_SECONDS)
 
 
 @pytest.fixture(autouse=True)

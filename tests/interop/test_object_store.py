@@ -19,6 +19,7 @@ import pytest
 
 import lakehouse_core as lc
 from tests.interop.judge import Judge
+from tests.limits import HANGS_AFTER_SECONDS
 from tests.storage.ceph_server import ceph_server
 from tests.storage.s3_server import s3_server, storage_of
 from tests.storage.s3_stub import REGION, S3Stub
@@ -203,7 +204,7 @@ def test_writers_of_both_engines_with_the_lock_lose_no_row_and_no_change(lake: L
         running = [pool.submit(java_writes, writer, own) for writer, own in enumerate((first, second))]
         running += [pool.submit(we_write, writer) for writer in range(WRITERS, 2 * WRITERS)]
         for done in running:
-            done.result(timeout=20 * COMMITS)
+            done.result(timeout=HANGS_AFTER_SECONDS)
 
     expected = sorted(
         (DAYS[0], writer * 1000 + number, "java" if writer < WRITERS else "ours")

@@ -14,6 +14,7 @@ import lakehouse_core as lc
 from tests.catalog.sql import mariadb_server as mariadb
 from tests.catalog.sql.postgresql_server import PostgresqlServer, postgresql_server, rows_of
 from tests.interop.judge import VERSIONS, Judge, JudgeError
+from tests.limits import HANGS_AFTER_SECONDS
 
 pytestmark = pytest.mark.interop
 
@@ -281,7 +282,7 @@ def test_writers_of_both_engines_with_the_lock_lose_no_row(shared: Shared, judge
             assert shared.java("tables", each, database="sales") == ["orders"]
         running = [pool.submit(java_writes, writer, own) for writer, own in enumerate((first, second))]
         running += [pool.submit(we_write, writer) for writer in range(WRITERS, 2 * WRITERS)]
-        assert sum(each.result(timeout=250) for each in running) == 2 * WRITERS * COMMITS
+        assert sum(each.result(timeout=HANGS_AFTER_SECONDS) for each in running) == 2 * WRITERS * COMMITS
 
     expected = sorted(
         (writer * 1000 + number, "java" if writer < WRITERS else "ours")

@@ -21,6 +21,7 @@ from tests.lakehouse_dagster.page_location import LAKE as DELIVERED
 from tests.lakehouse_dagster.page_location import DailyFeed
 from tests.lakehouse_dagster.shop import ShopFeed, orders, shop_lake
 from tests.lakehouse_dagster.table_states import STATE
+from tests.limits import HANGS_AFTER_SECONDS
 
 ORDERS, OPEN = "sales.orders", "sales.open_orders"
 FOLLOWED = orders(options={"bucket": "1", "changelog-producer": "input", "lakehouse.read.grace": "0 s"})
@@ -186,7 +187,7 @@ def test_files_that_are_not_loaded_are_counted_from_when_they_came(tmp_path: Pat
         (found, *_) = evaluations(ready, ORDERS)
         assert (found.passed, found.severity) == (False, dg.AssetCheckSeverity.WARN)
         assert str(found.description).startswith(f"behind by 1 file of {tmp_path}/*.csv; the oldest waits for ")
-        assert figures(found)["behind_seconds"] < 60
+        assert figures(found)["behind_seconds"] < HANGS_AFTER_SECONDS
 
 
 @pytest.mark.dagster

@@ -28,6 +28,7 @@ from lakehouse_core.table.manifest import EntryKind
 from lakehouse_core.table.snapshot import Snapshot, Tag, new_tag, serialize_snapshot, serialize_tag
 from tests.contexts import context_of
 from tests.execution.commit.commit_vocabulary import CommitTable, commit_table
+from tests.limits import HANGS_AFTER_SECONDS
 
 
 def snapshot(snapshot_id: int) -> Snapshot:
@@ -70,13 +71,13 @@ def test_a_thread_finds_the_newest_snapshot_while_another_lists_them() -> None:
     def on_call(call: Call) -> None:
         if call.key == MAIN.snapshot(5):
             begins.set()
-            assert lists.wait(10)
+            assert lists.wait(HANGS_AFTER_SECONDS)
         elif call.method == "children" and begins.is_set() and not lists.is_set():
             lists.set()
-            assert ends.wait(10)
+            assert ends.wait(HANGS_AFTER_SECONDS)
 
     def list_then() -> int | None:
-        assert begins.wait(10)
+        assert begins.wait(HANGS_AFTER_SECONDS)
         return log.latest_id(earlier)
 
     store = FaultyStore(good.store, on_call=on_call)

@@ -17,6 +17,7 @@ from lakehouse_core.execution.engines.local import LocalEngine
 from lakehouse_core.execution.engines.spark import SparkEngine, spark_schema
 from lakehouse_core.storage import open_store
 from lakehouse_core.tasks.runtime import TaskRuntime
+from tests.limits import HANGS_AFTER_SECONDS
 
 pytestmark = pytest.mark.spark
 
@@ -97,7 +98,7 @@ def starting(paired: Paired, runtime: TaskRuntime) -> str:
     """Begin, and end once the other one of the pair has begun: which marks were there at the beginning."""
     found = sorted(path.name for path in paired.folder.iterdir())
     paired.mark.touch()
-    other, given_up = Paired(paired.number ^ 1, paired.folder), time.monotonic() + 60
+    other, given_up = Paired(paired.number ^ 1, paired.folder), time.monotonic() + HANGS_AFTER_SECONDS
     while not other.mark.exists() and time.monotonic() < given_up:
         time.sleep(0.01)
     return json.dumps([paired.number, found])

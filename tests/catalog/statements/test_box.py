@@ -10,6 +10,7 @@ import pytest
 
 import lakehouse_core as lc
 from lakehouse_core.execution.engines.duckdb.box import boxed_connection
+from tests.limits import HANGS_AFTER_SECONDS
 
 
 @pytest.mark.parametrize(
@@ -104,7 +105,11 @@ assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 7
 assert rows + sum(batch.num_rows for batch in answer) == 200_000
 """
     done = subprocess.run(
-        [sys.executable, "-c", script, tmp_path], capture_output=True, text=True, timeout=30, check=False
+        [sys.executable, "-c", script, tmp_path],
+        capture_output=True,
+        text=True,
+        timeout=HANGS_AFTER_SECONDS,
+        check=False,
     )
 
     # At the end of its interpreter the child tells what of DuckDB it kept, which it must not free.

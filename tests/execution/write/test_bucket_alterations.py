@@ -16,6 +16,7 @@ from lakehouse_core.clock import VirtualClock
 from lakehouse_core.storage import Call, Fault, FaultKind, FaultyStore, ProcessDied
 from tests.execution.branches.test_races import KILLS
 from tests.execution.memory_place import MemoryPlace
+from tests.limits import HANGS_AFTER_SECONDS
 from tests.pairs import each_with_one
 
 Verb = Callable[[lc.Table], object]
@@ -151,21 +152,21 @@ def test_an_alteration_and_a_write_that_pause_at_any_two_of_their_calls(step: in
         def pause(call: Call, writing: int = writing, paused: Event = paused, goes_on: Event = goes_on) -> None:
             if call.number == writing:
                 paused.set()
-                assert goes_on.wait(60)
+                assert goes_on.wait(HANGS_AFTER_SECONDS)
 
         slow = FaultyStore(place.store, on_call=pause)
         thread = Thread(target=lambda slow=slow, place=place, told=told: told.append(is_done(write, place.table(slow))))
         thread.start()
-        assert paused.wait(60)
+        assert paused.wait(HANGS_AFTER_SECONDS)
 
         def end(call: Call, fixing: int = fixing, goes_on: Event = goes_on, thread: Thread = thread) -> None:
             if call.number == fixing:
                 goes_on.set()
-                thread.join(60)
+                thread.join(HANGS_AFTER_SECONDS)
 
         is_fixed = is_done(fix, place.table(FaultyStore(place.store, on_call=end)))
         goes_on.set()
-        thread.join(60)
+        thread.join(HANGS_AFTER_SECONDS)
 
         outcomes.add((is_fixed, told[0]))
         assert place.keys() == [1], (fixing, writing)
