@@ -97,7 +97,7 @@ test-golden: setup ## The tests against tables that Java Paimon wrote, alone
 
 .PHONY: test-long
 test-long: setup ## More cases of the longest tests, which `make test` leaves out (PART=2/3: every third of them)
-	@$(PYTEST) $(PARALLEL) -m long --part $(PART)
+	@$(PYTEST) -n auto --dist loadgroup -m long --part $(PART)
 
 .PHONY: laws
 laws: setup ## The laws with more examples than in `make test`, the same every time (PART=2/3: every third of them)

@@ -13,7 +13,6 @@ import pytest
 from hypothesis import settings
 
 import lakehouse_core as lc
-from lakehouse_dagster.resources.java_home import ensure_java
 from tests.parts import WHOLE, of_part, parse_part
 
 # The same examples every time, everywhere: nothing is drawn at random, nothing is remembered. A busy machine must not
@@ -147,6 +146,9 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     Results are checked against the declared Arrow schema here, which Spark leaves out by default.
     """
     from pyspark.sql import SparkSession
+
+    # Whoever runs one module need not load Dagster.
+    from lakehouse_dagster.resources.java_home import ensure_java
 
     ensure_java()
     # Spark's workers would otherwise use the first python3 of PATH, which has none of our packages.

@@ -38,16 +38,21 @@ class Matrix:
         return lines
 
 
+def fetch() -> None:
+    """Fetch and compile what the cells need, where it is missing."""
+    for version in (OLDEST, *VERSIONS):
+        prepare(version)
+    s3_jar()
+    pypaimon_client.python()
+
+
 def main() -> int:
     for tool, what in (("mvn", "Maven"), ("javac", "a JDK 17 or 21")):
         if shutil.which(tool) is None:
             print(f"make interop needs {what}: {tool} is not on the PATH. Install it, then run it again.")
             return 2
     # Once, before processes that share the work would all want to.
-    for version in (OLDEST, *VERSIONS):
-        prepare(version)
-    s3_jar()
-    pypaimon_client.python()
+    fetch()
     matrix = Matrix()
     code = pytest.main(
         [
