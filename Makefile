@@ -9,8 +9,10 @@ PYTEST := $(BIN)/python -m pytest -q
 # Tests without a Spark session share the cores.
 PARALLEL := -n auto --dist worksteal
 # One worker runs the tests with Dagster and Spark, one the other tests with Spark, each with one session; all workers
-# run the rest. They wait for other processes half of their time: two workers more than there are cores.
-BESIDE_SPARK := -n $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN) + 2 ))) --dist loadgroup
+# run the rest, in the order of `tests/conftest.py`. They wait for other processes half of their time: two workers more
+# than there are cores.
+GROUPS := --dist loadgroup --no-loadscope-reorder
+BESIDE_SPARK := -n $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN) + 2 ))) $(GROUPS)
 STAMP := .venv/.complete
 
 # What has a verb of its own.
@@ -97,7 +99,7 @@ test-golden: setup ## The tests against tables that Java Paimon wrote, alone
 
 .PHONY: test-long
 test-long: setup ## More cases of the longest tests, which `make test` leaves out (PART=2/3: every third of them)
-	@$(PYTEST) -n auto --dist loadgroup -m long --part $(PART)
+	@$(PYTEST) -n auto $(GROUPS) -m long --part $(PART)
 
 .PHONY: laws
 laws: setup ## The laws with more examples than in `make test`, the same every time (PART=2/3: every third of them)

@@ -53,8 +53,9 @@ def pytest_collection() -> Generator[None, object, object]:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Iterator[None]:
     """Let one worker run all tests with Spark and one those with Dagster and Spark: each has one session for them all.
 
-    Tests that start Spark in processes of their own take longest, and come first. Then come those of the two workers:
-    at the end the others would wait for them. The fast ones come last, and fill what is left of each worker's time.
+    Those of the two workers come first, for they take most of the time; then those that start Spark in processes of
+    their own: at the end the others would wait for them. The fast ones come last, and fill what is left of each
+    worker's time. `--no-loadscope-reorder` keeps this order.
     Of the tests that are left by their marks, keep those of `--part`.
     """
     for item in items:
@@ -70,9 +71,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _turn(item: pytest.Item) -> int:
-    if item.get_closest_marker("own_session"):
-        return 0
     if item.get_closest_marker("xdist_group"):
+        return 0
+    if item.get_closest_marker("own_session"):
         return 1
     return 2 if any(map(item.get_closest_marker, ("slow", "golden", "dagster"))) else 3
 
