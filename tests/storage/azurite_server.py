@@ -52,10 +52,15 @@ class Azurite:
     @property
     def storage(self) -> dict[str, str]:
         """The settings by which `lc.connect` reaches it."""
-        return {"endpoint": self.endpoint, "account": ACCOUNT, "account-key": KEY}
+        return {**self._patient, "account-key": KEY}
 
     def storage_by_token(self, token: str) -> dict[str, str]:
-        return {"endpoint": self.endpoint, "account": ACCOUNT, "sas-token": token}
+        return {**self._patient, "sas-token": token}
+
+    @property
+    def _patient(self) -> dict[str, str]:
+        """On a busy machine the server needs longer than the default of 20 seconds to delete hundreds of objects."""
+        return {"endpoint": self.endpoint, "account": ACCOUNT, "timeout": f"{HANGS_AFTER_SECONDS}"}
 
     def token(self, permissions: str, *, valid_from: timedelta = timedelta(hours=-1)) -> str:
         """Return a token for the container, valid for two hours. `permissions`: letters, such as rwdlc."""
