@@ -24,8 +24,8 @@ _FORKED: Final[set[int]] = set()
 def client(service: Service, settings: RemoteSettings, *, uri: str, is_repeated: bool = True) -> Any:
     """Return a client; it repeats no request unless `is_repeated`. `uri` names the store in messages.
 
-    Raises StorageUnavailable in a forked process, and where the keys were given to another one; obstore's errors for
-    settings that it does not take.
+    Raises StorageUnavailable in a forked process; CredentialsMissing where the keys were given to another one, or a
+    profile has none; obstore's errors for settings that it does not take.
     """
     if os.getpid() in _FORKED:
         raise forked_error(uri)
@@ -36,10 +36,12 @@ def client(service: Service, settings: RemoteSettings, *, uri: str, is_repeated:
 def _client(new: Callable[..., Any], settings: RemoteSettings, retries: int, keys: Credentials | None) -> Any:
     """Return a client. It holds the credentials that were given: do not show or send it."""
     timeout = f"{settings.timeout_seconds}s"
+    provider = settings.keys_provider()
     return new(
         settings.bucket,
         **settings.client_config(),
         **dict(() if keys is None else keys.config),
+        **({} if provider is None else {"credential_provider": provider}),
         client_options={"allow_http": settings.allow_http, "timeout": timeout, "connect_timeout": timeout},
         retry_config={
             "max_retries": retries,

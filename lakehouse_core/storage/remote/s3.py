@@ -49,6 +49,6 @@ SERVICE: Final = Service(
     quotes_versions=False,
     stale_version="0" * 32,
     page_keys=1_000,
-    how_to_give_keys="Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY in the environment, or give access-key and "
-    "secret-key in storage=.",
+    how_to_give_keys="Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY or AWS_PROFILE in the environment, or give "
+    "access-key and secret-key or profile in storage=.",
 )

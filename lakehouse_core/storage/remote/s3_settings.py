@@ -5,12 +5,13 @@ Source: docs/object-stores.md#settings, docs/decisions/0022-s3-stores.md.
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Literal
 
 from lakehouse_core.errors import InvalidRequest, shown
 from lakehouse_core.storage.object_store import StoreSpec
+from lakehouse_core.storage.remote.profile_keys import profile_keys
 from lakehouse_core.storage.remote.settings import (
     SHARED_NAMES,
     Credentials,
@@ -31,7 +32,7 @@ class S3Settings(RemoteSettings):
     store: ClassVar[str] = "an S3 store"
     place: ClassVar[str] = "bucket"
     service: ClassVar[str] = "AWS"
-    names: ClassVar[tuple[str, ...]] = (*SHARED_NAMES, "region", "path-style")
+    names: ClassVar[tuple[str, ...]] = (*SHARED_NAMES, "region", "path-style", "profile")
     secret_names: ClassVar[tuple[str, ...]] = ("access-key", "secret-key", "session-token")
     # The names of Java Paimon's catalog options.
     aliases: ClassVar[Mapping[str, str]] = {
@@ -44,11 +45,14 @@ class S3Settings(RemoteSettings):
     variables: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "endpoint": ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"),
         "region": ("AWS_REGION", "AWS_DEFAULT_REGION"),
+        "profile": ("AWS_PROFILE",),
     }
+    overruled: ClassVar[Mapping[str, str]] = {"profile": "AWS_ACCESS_KEY_ID"}
     key_variables: ClassVar[str] = "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
 
     region: str | None = None
     path_style: bool = False
+    profile: str | None = None
 
     @classmethod
     def parsed(cls, spec: StoreSpec) -> "S3Settings":
@@ -63,6 +67,7 @@ class S3Settings(RemoteSettings):
             bucket=bucket,
             region=given.get("region"),
             path_style=flag(given, "path-style", default="endpoint" in given),
+            profile=given.get("profile"),
             **shared_settings(given),
         )
 
@@ -76,11 +81,16 @@ class S3Settings(RemoteSettings):
             )
         if access is None or secret is None:
             return None
+        if "profile" in given:
+            raise InvalidRequest("storage: found keys and a profile, which names other keys. Give one of them.")
         keys = {"access_key_id": access, "secret_access_key": secret}
         return Credentials(tuple((keys | ({} if token is None else {"token": token})).items()))
 
     def own(self) -> Mapping[str, str | None]:
-        return {"region": self.region, "path-style": flag_text(self.path_style)}
+        return {"region": self.region, "path-style": flag_text(self.path_style), "profile": self.profile}
+
+    def keys_provider(self) -> Callable[[], Any] | None:
+        return None if self.profile is None else profile_keys(self.profile)
 
     def client_config(self) -> dict[str, Any]:
         config: dict[str, Any] = {"virtual_hosted_style_request": not self.path_style}

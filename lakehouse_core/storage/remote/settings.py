@@ -7,7 +7,7 @@ Source: docs/decisions/0022-s3-stores.md.
 import ipaddress
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Final, Literal
 from urllib.parse import SplitResult, unquote, urlsplit
@@ -50,6 +50,8 @@ class RemoteSettings(ABC):
     # Other names by which settings are taken, and the environment's, of which the first that is set counts.
     aliases: ClassVar[Mapping[str, str]]
     variables: ClassVar[Mapping[str, tuple[str, ...]]]
+    # Settings whose variables do not count where another one is set.
+    overruled: ClassVar[Mapping[str, str]] = {}
     # Where the environment has keys.
     key_variables: ClassVar[str]
 
@@ -78,6 +80,10 @@ class RemoteSettings(ABC):
     @abstractmethod
     def client_config(self) -> dict[str, Any]:
         """Return what the client takes beside the bucket and the credentials."""
+
+    def keys_provider(self) -> Callable[[], Any] | None:
+        """Return what gives the client its keys, None if it finds them itself. Raises CredentialsMissing."""
+        return None
 
     @property
     def named(self) -> tuple[tuple[str, str], ...]:
@@ -127,7 +133,10 @@ def with_settings(kind: type[RemoteSettings], location: StoreSpec, storage: Mapp
     given = _given(kind, storage)
     credentials = kind.credentials(given)
     named = {name: given[name] for name in kind.names if name in given}
-    found = replace(location, settings=tuple((_of_environment(kind) | named).items()))
+    known = _of_environment(kind)
+    if credentials is not None:
+        known = {name: value for name, value in known.items() if name not in kind.overruled}
+    found = replace(location, settings=tuple((known | named).items()))
     settings = kind.parsed(found)
     if credentials is not None:
         settings = replace(settings, has_given_keys=True)
@@ -173,6 +182,7 @@ def _of_environment(kind: type[RemoteSettings]) -> dict[str, str]:
     found = {
         name: next((given[variable] for variable in variables if given.get(variable)), None)
         for name, variables in kind.variables.items()
+        if not given.get(kind.overruled.get(name, ""))
     }
     return {name: value for name, value in found.items() if value is not None}
 
