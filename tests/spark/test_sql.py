@@ -97,17 +97,20 @@ def test_parameters_data_of_the_call_and_frames_are_named(catalogs, spark):
     _, there = catalogs
     values = {"text": "it's; --", "number": 0.5, "local": datetime(2013, 1, 5, 6), "nothing": None}
     frame = spark.createDataFrame([(1, "a")], "id BIGINT, x STRING")
+    spark.range(1).createOrReplaceTempView("lakehouse_sql_0")
+    before = spark.catalog.listTables()
 
     answer = there.sql(f"SELECT {', '.join(f':{name} AS {name}' for name in values)}", values)
     joined = there.sql(
-        "SELECT f.x, d.y FROM f JOIN d ON f.id = d.id JOIN s.orders o ON o.id = f.id",
+        "SELECT f.x, d.y, '{x} lakehouse_sql_0' AS z FROM f JOIN d ON f.id = d.id JOIN s.orders o ON o.id = f.id",
         tables={"f": frame, "d": [{"id": 1, "y": "b"}]},
     )
 
     assert answer.to_arrow().to_pylist() == [values]
-    assert joined.to_arrow().to_pylist() == [{"x": "a", "y": "b"}]
-    assert joined.to_spark().collect()[0].asDict() == {"x": "a", "y": "b"}
-    assert [name.name for name in spark.catalog.listTables() if name.name.startswith("lakehouse_sql")] == []
+    assert joined.to_arrow().to_pylist() == [{"x": "a", "y": "b", "z": "{x} lakehouse_sql_0"}]
+    assert joined.to_spark().collect()[0].asDict() == joined.to_arrow().to_pylist()[0]
+    assert (spark.catalog.listTables(), spark.table("lakehouse_sql_0").columns) == (before, ["id"])
+    spark.catalog.dropTempView("lakehouse_sql_0")
 
 
 def test_what_is_read_is_explained(catalogs):

@@ -1,7 +1,7 @@
 """Prepared queries: what the text of a query means, which is found out once for each text.
 
 Rule: what is remembered follows from the text, the values of its parameters and the columns of its tables alone. It is
-never a snapshot or a file. Text for Spark names views that are unique in a session, so that it is not remembered.
+never a snapshot or a file. Text for Spark is not remembered: what it means depends on the time zone of the session.
 """
 
 from collections.abc import Hashable, Mapping
@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from datetime import date, datetime
 from decimal import Decimal
 from functools import lru_cache
-from itertools import count
 from typing import Any, Final
 
 import pyarrow as pa
@@ -21,8 +20,6 @@ from lakehouse_core.planning.sql.query import Query, TableReference, check_witho
 from lakehouse_core.planning.sql.spark_text import spark_query
 from lakehouse_core.planning.sql.statement import QueryText
 
-# Names of views, which are unique in a session of Spark.
-_NUMBERS: Final = count()
 _VIEW: Final = "lakehouse_sql"
 # At most some 20 MB: a statement with the columns of its tables takes 50 KB.
 _REMEMBERED: Final = 256
@@ -111,8 +108,6 @@ class PreparingQuery:
 
     def _view(self, number: int) -> str:
         """Return the name of a view that nothing in the text has."""
-        if self._session is not None:
-            return f"{_VIEW}_{next(_NUMBERS)}"
         name, text = _VIEW, self._text.sql.text.casefold()
         while name in text:
             name += "_"

@@ -16,9 +16,14 @@ _NUMBERS: Final = count()
 def query_over(
     text: str, relations: Mapping[str, Sequence[DataField]], parameters: Mapping[str, Any], *, in_utc: bool
 ) -> tuple[Query, Mapping[int, QueryTable], AnalysedQuery, Mapping[str, str]]:
-    """Return the query of a text over relations with these columns, and the name of each relation's view."""
+    """Return the query of a text over relations with these columns, and the name of each relation's view,
+    which nothing in the text has.
+    """
     query = parse_query(QueryText(SqlText(text), 0, 0), parameters)
-    views = {name: f"{name}_{next(_NUMBERS)}" for name in relations}
+    folded = text.casefold()
+    views = {
+        name: next(view for number in _NUMBERS if (view := f"{name}_{number}") not in folded) for name in relations
+    }
     tables = {
         start: QueryTable(view=views[str(reference.name)], fields=tuple(relations[str(reference.name)]), prunes=False)
         for start, reference in query.references.items()

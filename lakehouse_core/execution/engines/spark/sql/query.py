@@ -1,11 +1,12 @@
-"""Queries on Spark: the user's own text, in which the names of tables are those of temporary views.
+"""Queries on Spark: the user's own text, in which frames are in the places of tables.
 
-The views are dropped as soon as Spark has analysed the text. Rule: values of parameters never become text.
+PySpark binds the frames under names that no session has: by temporary views that it drops once the text is analysed,
+over Spark Connect as parts of the plan, which is analysed in each run. Rule: values of parameters never become text.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from functools import partial
 from typing import Any, Final, TypeVar
 
 import pyarrow as pa
@@ -59,18 +60,11 @@ class SparkQuery:
         self, session: SparkSession, text: str, relations: Sequence[Relation], parameters: Mapping[str, Any]
     ) -> None:
         self._session = session
-        views = []
         arguments = {key: _value(one) for key, one in parameters.items()}
-        try:
-            for relation in relations:
-                frame = _frame(session, relation)
-                _asked(session, partial(frame.createOrReplaceTempView, relation.view))
-                views.append(relation.view)
-            self.frame: DataFrame = _asked(session, lambda: session.sql(text, args=arguments))
-            self.schema: pa.Schema = _asked(session, lambda: to_arrow_schema(self.frame.schema))
-        finally:
-            for view in views:
-                session.catalog.dropTempView(view)
+        frames = {relation.view: _frame(session, relation) for relation in relations}
+        template = _template(text, frames) if frames else text
+        self.frame: DataFrame = _asked(session, lambda: session.sql(template, arguments, **frames))
+        self.schema: pa.Schema = _asked(session, lambda: to_arrow_schema(self.frame.schema))
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the rows, which Spark collects in this process; no batch is empty."""
@@ -112,6 +106,12 @@ def _asked(session: SparkSession, run: Callable[[], R]) -> R:
             if "lakehouse-task-error" in str(error):
                 raise
             raise InvalidRequest(f"SQL: {_first_line(error)}") from error
+
+
+def _template(text: str, views: Iterable[str]) -> str:
+    """Return the text with a field of `str.format` in the place of each view. Nothing else in it has such a name."""
+    escaped = text.replace("{", "{{").replace("}", "}}")
+    return re.sub(rf"\b({'|'.join(views)})\b", r"{\1}", escaped)
 
 
 def _frame(session: SparkSession, relation: Relation) -> DataFrame:
