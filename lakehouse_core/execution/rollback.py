@@ -89,7 +89,7 @@ def roll_back(
 
 
 def _planned(table: TableContext, step: RestoreStep, latest: Snapshot, schema: TableSchema) -> RollbackResult:
-    plan = plan_step(step, StepReader(table, step).state(step, latest, schema))
+    plan = plan_step(step, StepReader(table).state(step, latest, schema))
     if plan.changes.is_empty:
         return _nothing(step.target, latest)
     return RollbackResult(target=step.target, snapshot_id_before=latest.id, changes=(plan.changes,))

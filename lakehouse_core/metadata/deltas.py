@@ -3,7 +3,6 @@
 Rule: an id names a snapshot only together with its time, because other engines can roll a table back.
 """
 
-from dataclasses import dataclass
 from typing import Final
 
 from lakehouse_core.errors import CorruptTable, SnapshotExpired
@@ -14,23 +13,10 @@ from lakehouse_core.metadata.snapshot_log import SnapshotLog
 from lakehouse_core.table.commit_message import CommitKind
 from lakehouse_core.table.manifest import Keep, ManifestEntry
 from lakehouse_core.table.snapshot import Snapshot
-from lakehouse_core.table.staged_commit import StagedCommit
+from lakehouse_core.table.staged_commit import Seen
 
 # For more snapshots than this, reading the live files takes less time.
 LONGEST_CATCH_UP: Final = 32
-
-
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """A snapshot that was the latest once. `time_millis` None: not recorded; `id` 0: there was no snapshot."""
-
-    id: int
-    time_millis: int | None
-
-
-def base_of(staged: StagedCommit) -> Seen:
-    """Return the snapshot that the writer of a staged commit saw."""
-    return Seen(staged.base_snapshot_id or 0, staged.base_time_millis)
 
 
 def is_part(snapshots: SnapshotLog, seen: Seen, latest: Snapshot, look: Look | None = None) -> bool | None:

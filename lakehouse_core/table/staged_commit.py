@@ -74,6 +74,19 @@ class StagedCommit:
         }
 
 
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A snapshot that was the latest once. `time_millis` None: not recorded; `id` 0: there was no snapshot."""
+
+    id: int
+    time_millis: int | None
+
+
+def base_of(staged: StagedCommit) -> Seen:
+    """Return the snapshot that the writer of a staged commit saw."""
+    return Seen(staged.base_snapshot_id or 0, staged.base_time_millis)
+
+
 _STAGED = RecordCodec(
     StagedCommit,
     {

@@ -181,7 +181,7 @@ def _planned(table: TableContext, branch: TableContext, properties: Mapping[str,
 
 
 def _changes(table: TableContext, step: RestoreStep, latest: Snapshot | None, schema: TableSchema) -> FileChanges:
-    return plan_step(step, StepReader(table, step).state(step, latest, schema)).changes
+    return plan_step(step, StepReader(table).state(step, latest, schema)).changes
 
 
 def _why_nothing(branch: TableContext, source: Snapshot) -> str:

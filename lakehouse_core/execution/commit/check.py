@@ -11,11 +11,11 @@ from lakehouse_core.errors import CommitConflict, LakehouseError
 from lakehouse_core.execution.commit.keys.clashes import KeyClashes
 from lakehouse_core.execution.commit.keys.hash_indexes import HashIndexes
 from lakehouse_core.execution.commit.live_files import live_in
-from lakehouse_core.execution.commit.staged_files import check_new_files
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.planning.commit.checks import check_schema, check_staged
-from lakehouse_core.planning.commit.conflicts import bucket_counts, conflict_error, needs_live_files
-from lakehouse_core.planning.commit.file_changes import FileChanges, append_changes, new_files
+from lakehouse_core.planning.commit.conflicts import bucket_counts, conflict_error
+from lakehouse_core.planning.commit.file_changes import FileChanges, append_changes, check_new_files, new_files
+from lakehouse_core.planning.commit.steps import needs_live_files
 from lakehouse_core.table.bucketing import places_keys
 from lakehouse_core.table.commit_message import Append
 from lakehouse_core.table.data_layout import DataLayout
@@ -74,7 +74,7 @@ def _live_by_partition(
     partitions = {
         partition
         for each in changes
-        if needs_live_files(each.kind, each.entries, bucketing=schema.bucketing, bucket_settings=settings)
+        if needs_live_files(each, bucketing=schema.bucketing, bucket_settings=settings)
         for partition in each.partitions
     }
     latest = table.snapshots.latest() if partitions else None

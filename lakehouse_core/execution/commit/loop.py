@@ -32,7 +32,7 @@ from lakehouse_core.execution.commit.outcome import (
 from lakehouse_core.execution.commit.publish import publish
 from lakehouse_core.execution.commit.replay import find_applied, ledger_at
 from lakehouse_core.execution.commit.snapshot_files import BaseManifests, NewSnapshot, SnapshotFiles
-from lakehouse_core.execution.commit.staged_files import check_new_files, discard
+from lakehouse_core.execution.commit.staged_files import discard
 from lakehouse_core.execution.commit.state import StepReader
 from lakehouse_core.execution.commit.waiting.turn import CommitTurn, commit_retry
 from lakehouse_core.execution.context import TableContext
@@ -41,7 +41,7 @@ from lakehouse_core.metadata.read_ahead import both
 from lakehouse_core.options import WriteKind
 from lakehouse_core.planning.commit.checks import check_schema, check_staged
 from lakehouse_core.planning.commit.conflicts import Conflict, conflict_error
-from lakehouse_core.planning.commit.file_changes import new_files
+from lakehouse_core.planning.commit.file_changes import check_new_files, new_files
 from lakehouse_core.planning.commit.ledger import Ledger
 from lakehouse_core.planning.commit.partial import NumberedAbove
 from lakehouse_core.planning.commit.read_scope import ReadScope
@@ -193,10 +193,11 @@ class _StepRun:
         self._table = table
         self._step = step
         self._files = SnapshotFiles(table, schema)
-        self._reader = StepReader(table, step)
+        self._reader = StepReader(table)
         self._turn = CommitTurn(table, schema.table_options.commit, look)
-        retry = commit_retry(schema.table_options.commit, step)
-        self._tries = retry.attempts(table.clock)
+        # A rewrite of manifests races with all commits of other writers; only the deadline ends its attempts.
+        is_limited = not isinstance(step, RewriteManifestsStep)
+        self._tries = commit_retry(schema.table_options.commit, is_limited=is_limited).attempts(table.clock)
         self._ledger: tuple[Snapshot | None, Ledger] | None = None
 
     def run(self) -> StepOutcome:
@@ -295,7 +296,9 @@ class _StepRun:
         previous, plan, schema = ready.previous, ready.plan, ready.schema
         ledger, at_once = self._ledger_at(previous), self._table.store.requests_at_once
         new, is_taken = both(
-            lambda: self._files.write(previous, ready.step, plan.changes, ready.base, schema=schema, ledger=ledger),
+            lambda: self._files.write(
+                previous, ready.step, plan.changes, ready.base, schema=schema, ledger=ledger, marks=self._turn.marks
+            ),
             lambda: (
                 is_free and self._table.snapshots.has(_id_after(previous))
                 if at_once == 1
@@ -313,8 +316,8 @@ class _StepRun:
 
     def _plan(self, previous: Snapshot | None, schema: TableSchema) -> tuple[CommitStep, StepPlan]:
         turn = self._turn
-        step = self._reader.renumbered(previous, schema, look=turn.look, commits_ahead=turn.commits_ahead)
-        plan = plan_step(step, self._reader.state(step, previous, schema))
+        step, state = self._reader.read(self._step, previous, schema, look=turn.look, commits_ahead=turn.commits_ahead)
+        plan = plan_step(step, state)
         self.conflicts = plan.conflicts
         if plan.is_refused:
             raise conflict_error(plan.conflicts, schema)
@@ -325,10 +328,9 @@ class _StepRun:
             return LostRace()
         if self._before_publish is not None:
             self._before_publish(ready.previous)
-        snapshot = self._turn.marked(new.snapshot)
         self.may_be_applied = True
         try:
-            outcome = publish(self._table, snapshot, attempt, when_done=self._turn.leave)
+            outcome = publish(self._table, new.snapshot, attempt, when_done=self._turn.leave)
         except (StorageUnavailable, InvalidRequest):
             # The request was refused before a file was created.
             self.may_be_applied = False
@@ -341,7 +343,7 @@ class _StepRun:
                 self._files.keep(new)
                 return Committed(
                     previous=ready.previous,
-                    snapshot=snapshot,
+                    snapshot=new.snapshot,
                     plan=ready.plan,
                     manifests_before=ready.base.before,
                     manifests=ready.base.after,

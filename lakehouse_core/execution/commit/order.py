@@ -12,12 +12,12 @@ from typing import Final, TypeAlias
 
 from lakehouse_core.errors import CommitConflict, CorruptTable, SnapshotExpired, TaskFailed
 from lakehouse_core.execution.commit.live_files import live_in
-from lakehouse_core.execution.commit.staged_files import check_new_files, discard
+from lakehouse_core.execution.commit.staged_files import discard
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.format.data_types import DataType
-from lakehouse_core.metadata.deltas import LONGEST_CATCH_UP, Seen, base_of, deltas_since, is_part
+from lakehouse_core.metadata.deltas import LONGEST_CATCH_UP, deltas_since, is_part
 from lakehouse_core.metadata.look import Look
-from lakehouse_core.planning.commit.file_changes import append_changes, new_files
+from lakehouse_core.planning.commit.file_changes import append_changes, check_new_files, new_files
 from lakehouse_core.planning.commit_order import needed_shifts
 from lakehouse_core.storage.outcomes import named_by_nobody
 from lakehouse_core.table.bucketing import is_placed
@@ -28,7 +28,7 @@ from lakehouse_core.table.data_layout import DataLayout
 from lakehouse_core.table.manifest import EntryKind, ManifestEntry
 from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.snapshot import Snapshot
-from lakehouse_core.table.staged_commit import StagedCommit
+from lakehouse_core.table.staged_commit import Seen, StagedCommit, base_of
 from lakehouse_core.tasks.renumber import RenumberTask, run_renumber
 
 _Place: TypeAlias = tuple[bytes, int]

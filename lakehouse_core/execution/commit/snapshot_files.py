@@ -4,7 +4,7 @@ Rule: every file that a snapshot names is durable before the snapshot is publish
 Source: docs/reliability/commit.md#steps, docs/semantics/commit.md#commit-loop.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -54,7 +54,7 @@ class NewSnapshot:
 
 
 class SnapshotFiles:
-    """The files of one future snapshot. Each attempt writes them in two phases, `merge` and `write`."""
+    """The files of one future snapshot. Each attempt calls `merge` and then `write`."""
 
     def __init__(self, table: TableContext, schema: TableSchema) -> None:
         self._table = table
@@ -73,15 +73,10 @@ class SnapshotFiles:
         return () if previous is None else self._table.manifests.of(previous)
 
     def merge(self, before: Sequence[ManifestFile], plan: StepPlan, schema: TableSchema) -> BaseManifests:
-        """Write the manifests of the changes and the merged manifests of the base."""
+        """Write the merged manifests of the base."""
         if plan.rewrites_manifests:
-            base = BaseManifests(before, self._rewritten(before, purges=not plan.changes.is_empty))
-            if base.is_unchanged and plan.changes.is_empty:
-                return base
-        else:
-            base = BaseManifests(before, self._merged(before, schema))
-        self._delta.write(plan.changes)
-        return base
+            return BaseManifests(before, self._rewritten(before, purges=not plan.changes.is_empty))
+        return BaseManifests(before, self._merged(before, schema))
 
     def write(
         self,
@@ -92,8 +87,12 @@ class SnapshotFiles:
         *,
         schema: TableSchema,
         ledger: Ledger,
+        marks: Mapping[str, str],
     ) -> NewSnapshot:
-        """Return the snapshot after `previous` that carries `changes`, with all its files durable."""
+        """Return the snapshot after `previous` that carries `changes`, with all its files durable. `marks`: properties
+        of the snapshot beside those of the step.
+        """
+        self._delta.write(changes)
         base_list = self._writer.write_list(base.after)
         index_manifest = self._index.after(previous, changes)
         names = [base_list.name, *self._delta.list_names, *([] if index_manifest is None else [index_manifest])]
@@ -119,7 +118,7 @@ class SnapshotFiles:
             now_millis=time.time_millis,
         )
         noted, forgotten = ledger.with_commit(snapshot)
-        properties = {**snapshot.properties, LEDGER_PROPERTY: noted.to_json()}
+        properties = {**snapshot.properties, LEDGER_PROPERTY: noted.to_json(), **marks}
         self._writer.flush()
         return NewSnapshot(
             snapshot=snapshot.model_copy(update={"properties": properties}),

@@ -13,9 +13,8 @@ from lakehouse_core.execution.commit.keys.hash_indexes import HashIndexes
 from lakehouse_core.execution.commit.live_files import live_in
 from lakehouse_core.execution.commit.order import CommitOrder
 from lakehouse_core.execution.context import TableContext
-from lakehouse_core.metadata.deltas import LONGEST_CATCH_UP, Seen, base_of, deltas_since, is_part
+from lakehouse_core.metadata.deltas import LONGEST_CATCH_UP, deltas_since, is_part
 from lakehouse_core.metadata.look import Look
-from lakehouse_core.planning.commit.conflicts import needs_live_files
 from lakehouse_core.planning.commit.hash_indexes import claims_of
 from lakehouse_core.planning.commit.overwrites import overwritten
 from lakehouse_core.planning.commit.read_scope import LaterChanges, ReadScope
@@ -28,62 +27,52 @@ from lakehouse_core.planning.commit.steps import (
     RewriteManifestsStep,
     StepState,
     expired_error,
+    needs_live_files,
     replaced_error,
     unread_error,
     with_messages,
 )
+from lakehouse_core.table.bucketing import has_hash_index, moves_keys
 from lakehouse_core.table.commit_message import CommitKind
 from lakehouse_core.table.manifest import EntryKind, IndexManifestEntry, Keep, ManifestEntry, merge_entries
 from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.snapshot import Snapshot
+from lakehouse_core.table.staged_commit import Seen, base_of
 
 
 class StepReader:
-    """Reads the state of one step in each of its attempts."""
+    """Reads the state of one step in each of its attempts.
 
-    def __init__(self, table: TableContext, step: CommitStep) -> None:
+    What compares its rows with those of other commits is made by the attempt that needs it.
+    """
+
+    def __init__(self, table: TableContext) -> None:
         self._table = table
-        self._step = step
         self._live = _LiveFiles(table)
-        self._order: CommitOrder | None = None
-        self._indexes_of: HashIndexes | None = None
         self._clashes: KeyClashes | None = None
+        self._order: CommitOrder | None = None
+        self._hash_indexes: HashIndexes | None = None
         self._later: _LaterChanges | None = None
-        self._messages = step.staged.messages
-        if isinstance(step, OverwriteStep):
-            self._clashes = KeyClashes(table, step.staged)
-        if isinstance(step, AppendStep):
-            self._clashes = KeyClashes(table, step.staged, step.parts)
-            # What a statement read tells that no other commit wrote its keys, so its rows need no higher numbers.
-            if step.reads is None:
-                self._order = CommitOrder(table, step.staged, step.parts)
-            else:
-                self._later = _LaterChanges(table, step.reads, base_of(step.staged))
-            # A statement that brings no keys leaves the indexes as they are; one of whole partitions has its own.
-            if step.reads is None or (not step.reads.whole_partitions and any(map(claims_of, step.staged.messages))):
-                self._indexes_of = HashIndexes(table, step.staged)
+        self._renumbered: AppendStep | None = None
 
-    def renumbered(
-        self, latest: Snapshot | None, schema: TableSchema, *, look: Look | None, commits_ahead: int
-    ) -> CommitStep:
-        """Return the step, with higher sequence numbers for rows of buckets that other commits up to `latest` wrote,
-        and with hash indexes that hold the keys of those commits too.
+    def read(
+        self, step: CommitStep, latest: Snapshot | None, schema: TableSchema, *, look: Look | None, commits_ahead: int
+    ) -> tuple[CommitStep, StepState]:
+        """Return the step and its state at `latest`. The step has higher sequence numbers for rows of buckets that
+        other commits up to `latest` wrote, and hash indexes that hold the keys of those commits too.
         `look`: the one that found `latest`. `commits_ahead`: as for `CommitOrder.messages_at`.
 
-        REQUIRES: the step returned by an earlier call certainly was not applied. Raises as `CommitOrder` and
-        `HashIndexes` do.
+        REQUIRES: every call is given the same step, and the one that an earlier call returned certainly was not
+        applied. Raises as `state`, `KeyClashes`, `CommitOrder` and `HashIndexes` do.
         """
-        if self._clashes is not None:
+        if moves_keys(schema.bucketing) and isinstance(step, AppendStep | OverwriteStep):
+            if self._clashes is None:
+                parts = step.parts if isinstance(step, AppendStep) else ()
+                self._clashes = KeyClashes(self._table, step.staged, parts)
             self._clashes.check_at(latest, schema)
-        if isinstance(self._step, AppendStep):
-            messages = self._messages
-            if self._order is not None:
-                messages = self._order.messages_at(latest, schema, look=look, commits_ahead=commits_ahead)
-            if self._indexes_of is not None:
-                messages = self._indexes_of.messages_at(messages, latest, schema)
-            if messages is not self._step.staged.messages:
-                self._step = with_messages(self._step, messages)
-        return self._step
+        if isinstance(step, AppendStep):
+            step = self._after_others(step, latest, schema, look=look, commits_ahead=commits_ahead)
+        return step, self.state(step, latest, schema)
 
     def state(self, step: CommitStep, latest: Snapshot | None, schema: TableSchema) -> StepState:
         """Return the state at `latest`. Raises CommitConflict when the base of an overwrite has expired."""
@@ -106,11 +95,31 @@ class StepReader:
         """Delete the files that renumbering made unused. REQUIRES: the step is applied, or certainly is not."""
         if self._order is not None:
             self._order.end(applied=applied)
-        if self._indexes_of is not None:
-            self._indexes_of.end(applied=applied)
+        if self._hash_indexes is not None:
+            self._hash_indexes.end(applied=applied)
+
+    def _after_others(
+        self, step: AppendStep, latest: Snapshot | None, schema: TableSchema, *, look: Look | None, commits_ahead: int
+    ) -> AppendStep:
+        """Return the step whose rows come after those of all commits up to `latest`."""
+        messages = step.staged.messages
+        if self._order is None and _may_be_overtaken(step, latest):
+            self._order = CommitOrder(self._table, step.staged, step.parts)
+        if self._order is not None:
+            messages = self._order.messages_at(latest, schema, look=look, commits_ahead=commits_ahead)
+        if has_hash_index(schema.bucketing) and _brings_keys(step):
+            self._hash_indexes = self._hash_indexes or HashIndexes(self._table, step.staged)
+            messages = self._hash_indexes.messages_at(messages, latest, schema)
+        if messages is step.staged.messages:
+            return step
+        if self._renumbered is None or messages is not self._renumbered.staged.messages:
+            self._renumbered = with_messages(step, messages)
+        return self._renumbered
 
     def _of_append(self, step: AppendStep, latest: Snapshot | None, schema: TableSchema) -> StepState:
         latest_id = None if latest is None else latest.id
+        if self._later is None and step.reads is not None:
+            self._later = _LaterChanges(self._table, step.reads, base_of(step.staged))
         later = () if self._later is None else self._later.at(latest)
         ids = {entry.file.schema_id for each in later for entry in each.entries}
         state = StepState(
@@ -120,8 +129,7 @@ class StepReader:
             file_schemas={number: self._table.schemas.schema(number) for number in sorted(ids)},
         )
         settings = self._table.schemas.bucket_settings(schema)
-        entries = step.changes.entries
-        if not needs_live_files(step.kind, entries, bucketing=schema.bucketing, bucket_settings=settings):
+        if not needs_live_files(step.changes, bucketing=schema.bucketing, bucket_settings=settings):
             return state
         live = self._live.at(latest, step.changes.partitions, schema)
         return replace(state, live=live, indexes=self._indexes(latest))
@@ -170,6 +178,26 @@ class StepReader:
 
     def _indexes(self, latest: Snapshot | None) -> Sequence[IndexManifestEntry]:
         return () if latest is None else self._table.manifests.index_entries(latest)
+
+
+def _may_be_overtaken(step: AppendStep, latest: Snapshot | None) -> bool:
+    """Return whether rows of others may have to come before some of the step: those of commits since it was staged, or
+    of another of its parts.
+    """
+    if step.reads is not None:
+        # What the statement read tells that no other commit wrote its keys.
+        return False
+    is_base = latest is None or base_of(step.staged) == Seen(latest.id, latest.time_millis)
+    return bool(step.parts) or not is_base
+
+
+def _brings_keys(step: AppendStep) -> bool:
+    """Return whether the step brings keys that the indexes of its buckets may lack. A statement of whole partitions has
+    indexes of its own.
+    """
+    if step.reads is None:
+        return True
+    return not step.reads.whole_partitions and any(map(claims_of, step.staged.messages))
 
 
 class _LaterChanges:

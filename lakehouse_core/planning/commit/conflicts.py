@@ -9,13 +9,12 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Final, assert_never
+from typing import Final
 
 from lakehouse_core.errors import CommitConflict, InvalidRequest
 from lakehouse_core.format.binary_row import deserialize_row
 from lakehouse_core.format.data_types import DataType
 from lakehouse_core.planning.partitions import bucket_name
-from lakehouse_core.table.bucketing import Bucketing, Dynamic, Fixed, Postpone, Unaware, is_placed
 from lakehouse_core.table.commit_message import CommitKind
 from lakehouse_core.table.manifest import EntryKind, Identifier, ManifestEntry, file_identifier
 from lakehouse_core.table.schema import TableSchema
@@ -55,29 +54,6 @@ def check_itself(entries: Sequence[ManifestEntry]) -> None:
                     f"The commit has files of one partition with {count} and with {entry.total_buckets} buckets. "
                     "Stage the data again with one bucket count."
                 )
-
-
-def needs_live_files(
-    kind: CommitKind, entries: Sequence[ManifestEntry], *, bucketing: Bucketing, bucket_settings: Iterable[str]
-) -> bool:
-    """Return whether the entries must be compared with the live files of their partitions.
-
-    An append without deletes needs no comparison, unless the option `bucket` has had several values (`bucket_settings`,
-    as texts): then partitions may have different bucket counts, and a file must have that of its partition.
-    """
-    if kind is not CommitKind.APPEND or any(entry.kind is EntryKind.DELETE for entry in entries):
-        return True
-    match bucketing:
-        case Fixed():
-            settings = set(bucket_settings)
-            return len(settings) > 1 or any(str(entry.total_buckets) not in settings for entry in entries)
-        case Postpone():
-            # Partitions have different bucket counts; rows that wait fit any.
-            return any(is_placed(entry.bucket) for entry in entries)
-        case Unaware() | Dynamic():
-            return False
-        case _:
-            assert_never(bucketing)
 
 
 def find_conflicts(

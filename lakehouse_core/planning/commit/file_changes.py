@@ -3,12 +3,14 @@
 Source: docs/semantics/commit.md#commit-loop, docs/reliability/commit.md#steps.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
+from lakehouse_core.errors import CommitConflict, CorruptTable
 from lakehouse_core.planning.commit.conflicts import Conflict, find_conflicts
 from lakehouse_core.planning.commit.index_files import find_index_conflicts, index_entry
-from lakehouse_core.table.bucketing import has_buckets
+from lakehouse_core.table.bucketing import has_buckets, is_placed
 from lakehouse_core.table.commit_message import Append, CommitKind, CommitMessage
 from lakehouse_core.table.data_file import DataFile
 from lakehouse_core.table.data_layout import DataLayout
@@ -32,6 +34,11 @@ class FileChanges:
     @property
     def is_empty(self) -> bool:
         return not self.entries and not self.changelog and not self.indexes
+
+    @property
+    def waits(self) -> bool:
+        """Whether some of the added rows wait for their buckets."""
+        return not all(is_placed(entry.bucket) for entry in self.entries if entry.kind is EntryKind.ADD)
 
     @property
     def partitions(self) -> frozenset[bytes]:
@@ -152,6 +159,30 @@ def new_files(changes: FileChanges, folders: DataLayout) -> Iterator[FileRef]:
             beside = folders.index_folder(index.partition, index.bucket)
             key = TableLayout.index(index.file_name) if beside is None else f"{beside}/{index.file_name}"
             yield FileRef(key=key, kind=FileKind.INDEX, size=index.file_size)
+
+
+class Stored(Protocol):
+    """What a store tells of an object."""
+
+    @property
+    def size(self) -> int: ...
+
+
+def check_new_files(files: Iterable[FileRef], infos: Mapping[str, Stored]) -> None:
+    """Raise CommitConflict if one of the files that a commit adds is missing, CorruptTable if its size is not as
+    recorded. `infos`: by key, what the store tells of those that are there.
+    """
+    for file in files:
+        if (info := infos.get(file.key)) is None:
+            raise CommitConflict(
+                f"{file.key}: the commit adds it, but it is missing: it was removed as an orphan, or never "
+                "written. Nothing was applied: write the data again."
+            )
+        if (recorded := file.size_fault(info.size)) is not None:
+            raise CorruptTable(
+                f"{file.key}: it has {info.size} bytes, its writer recorded {recorded}. Nothing was applied: "
+                "write the data again."
+            )
 
 
 def _index_entries(

@@ -24,11 +24,12 @@ from lakehouse_core.planning.commit.partial import NumberedAbove, compactions_th
 from lakehouse_core.planning.commit.read_scope import LaterChanges, ReadScope, unseen_changes
 from lakehouse_core.planning.commit.waiting import check_may_wait, check_none_waits, check_restored
 from lakehouse_core.planning.partitions import bucket_name
-from lakehouse_core.table.bucketing import is_placed
+from lakehouse_core.table.bucketing import Bucketing, Dynamic, Fixed, Postpone, Unaware, is_placed
 from lakehouse_core.table.commit_message import Append, CommitKind, CommitMessage, StaticOverwrite
 from lakehouse_core.table.manifest import (
     DELETION_VECTORS,
     HASH_INDEX,
+    EntryKind,
     IndexManifestEntry,
     ManifestEntry,
 )
@@ -217,6 +218,28 @@ def with_messages(step: AppendStep, messages: tuple[CommitMessage, ...]) -> Appe
     return replace(step, staged=staged, changes=append_changes(staged))
 
 
+def needs_live_files(changes: FileChanges, *, bucketing: Bucketing, bucket_settings: Iterable[str]) -> bool:
+    """Return whether added and removed files must be compared with the live files of their partitions.
+
+    An append without deletes needs no comparison, unless the option `bucket` has had several values (`bucket_settings`,
+    as texts): then partitions may have different bucket counts, and a file must have that of its partition.
+    """
+    entries = changes.entries
+    if changes.kind is not CommitKind.APPEND or any(entry.kind is EntryKind.DELETE for entry in entries):
+        return True
+    match bucketing:
+        case Fixed():
+            settings = set(bucket_settings)
+            return len(settings) > 1 or any(str(entry.total_buckets) not in settings for entry in entries)
+        case Postpone():
+            # Partitions have different bucket counts; rows that wait fit any.
+            return any(is_placed(entry.bucket) for entry in entries)
+        case Unaware() | Dynamic():
+            return False
+        case _:
+            assert_never(bucketing)
+
+
 def plan_step(step: CommitStep, state: StepState) -> StepPlan:
     """Return the plan of `step` for the table in this state.
 
@@ -225,7 +248,8 @@ def plan_step(step: CommitStep, state: StepState) -> StepPlan:
     """
     match step:
         case AppendStep(changes=changes, reads=reads):
-            check_may_wait(step.name, changes.entries, state.schema)
+            if changes.waits:
+                check_may_wait(step.name, state.schema)
             if reads is not None:
                 unseen = unseen_changes(reads, changes, state.later, state.file_schemas)
                 if unseen:
@@ -234,8 +258,10 @@ def plan_step(step: CommitStep, state: StepState) -> StepPlan:
                 removes = reads.whole_partitions and changes.kind is CommitKind.OVERWRITE
                 if removes and state.schema.table_options.overwrite_upgrade:
                     changes = with_upgraded_files(changes, state.schema)
-            check_none_waits(step.name, changes.entries, state.live or (), state.schema)
-            return StepPlan(changes=changes) if state.live is None else _unless_conflicting(changes, state.live, state)
+            if state.live is None:
+                return StepPlan(changes=changes)
+            check_none_waits(step.name, changes.entries, state.live, state.schema)
+            return _unless_conflicting(changes, state.live, state)
         case OverwriteStep():
             return _plan_overwrite(step, state)
         case CompactStep(messages=messages, numbered_above=numbered_above):
@@ -288,7 +314,8 @@ def _name(staged: StagedCommit) -> str:
 
 
 def _plan_overwrite(step: OverwriteStep, state: StepState) -> StepPlan:
-    check_may_wait(step.name, step.changes.entries, state.schema)
+    if step.changes.waits:
+        check_may_wait(step.name, state.schema)
     if state.covers is None:
         return StepPlan(changes=step.changes)
     _check_seen(step, state, state.covers)

@@ -14,13 +14,10 @@ from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.waiting_files import waiting_rows
 
 
-def check_may_wait(name: str, entries: Iterable[ManifestEntry], schema: TableSchema) -> None:
-    """Raise CommitConflict for rows that would wait for buckets in a table whose compactions move none any more.
-
-    `name`: that of the step that adds the entries.
+def check_may_wait(name: str, schema: TableSchema) -> None:
+    """Raise CommitConflict in a table whose compactions move no rows any more. `name`: that of the step that adds rows
+    which wait for their buckets.
     """
-    if all(is_placed(entry.bucket) for entry in entries if entry.kind is EntryKind.ADD):
-        return
     about = f"{name}: the rows were staged to wait for their buckets, and"
     if not may_wait(schema.bucketing):
         raise CommitConflict(

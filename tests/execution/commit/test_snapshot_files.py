@@ -16,7 +16,7 @@ def written(table: CommitTable, files: SnapshotFiles, step: CommitStep) -> NewSn
     schema, latest = table.schemas.latest(), table.context.snapshots.latest()
     changes = step.changes  # type: ignore[union-attr]
     base = files.merge(files.before(latest), StepPlan(changes=changes), schema)
-    return files.write(latest, step, changes, base, schema=schema, ledger=Ledger())
+    return files.write(latest, step, changes, base, schema=schema, ledger=Ledger(), marks={})
 
 
 def stored(table: CommitTable) -> set[str]:

@@ -5,15 +5,12 @@ import re
 import pytest
 
 from lakehouse_core.errors import CommitConflict, InvalidRequest
-from lakehouse_core.options import BucketFunction
 from lakehouse_core.planning.commit.conflicts import (
     check_itself,
     conflict_error,
     find_conflicts,
-    needs_live_files,
     unseen_files,
 )
-from lakehouse_core.table.bucketing import Fixed, Unaware
 from lakehouse_core.table.commit_message import CommitKind
 from lakehouse_core.table.manifest import EntryKind, ManifestEntry
 from tests.planning.change_vocabulary import add, data_file, delete, entry, key_schema, partition
@@ -139,31 +136,6 @@ def test_an_append_table_has_no_key_ranges() -> None:
 def test_a_change_that_contradicts_itself_is_refused(change: str, message: str) -> None:
     with pytest.raises(InvalidRequest, match=message):
         check_itself(entries(change))
-
-
-@pytest.mark.parametrize(
-    ("kind", "change", "settings", "expected"),
-    [
-        (CommitKind.APPEND, "+a@0:1-2", {"1"}, False),
-        (CommitKind.APPEND, "+a@0:1-2/0#4", {"1", "4"}, True),
-        (CommitKind.APPEND, "+a@0:1-2/0#8", {"4"}, True),
-        (CommitKind.APPEND, "-a@0:1-2", {"1"}, True),
-        (CommitKind.OVERWRITE, "+a@0:1-2", {"1"}, True),
-        (CommitKind.COMPACT, "+a@0:1-2", {"1"}, True),
-    ],
-)
-def test_a_plain_append_is_not_compared_with_the_table(
-    kind: CommitKind, change: str, settings: set[str], expected: bool
-) -> None:
-    bucketing = Fixed(1, BucketFunction.DEFAULT)
-
-    assert needs_live_files(kind, entries(change), bucketing=bucketing, bucket_settings=settings) is expected
-
-
-def test_without_buckets_an_append_is_never_compared() -> None:
-    settings = {"-1", "4"}
-
-    assert not needs_live_files(CommitKind.APPEND, entries("+a@0"), bucketing=Unaware(), bucket_settings=settings)
 
 
 def test_rows_that_came_after_the_writer_looked_are_unseen_but_compactions_bring_none() -> None:

@@ -3,6 +3,8 @@
 import pytest
 
 from lakehouse_core.errors import CommitConflict, InvalidRequest, SnapshotExpired, UnsupportedFeature
+from lakehouse_core.options import BucketFunction
+from lakehouse_core.planning.commit.file_changes import FileChanges
 from lakehouse_core.planning.commit.steps import (
     AppendStep,
     CommitStep,
@@ -12,13 +14,15 @@ from lakehouse_core.planning.commit.steps import (
     StepState,
     commit_steps,
     expired_error,
+    needs_live_files,
     plan_step,
     with_messages,
 )
+from lakehouse_core.table.bucketing import Fixed, Unaware
 from lakehouse_core.table.commit_message import CommitKind, DynamicOverwrite, StaticOverwrite
 from lakehouse_core.table.data_file import EMPTY_ROW
 from lakehouse_core.table.index_file import IndexFile
-from lakehouse_core.table.manifest import DELETION_VECTORS, DeletionVectorRange, EntryKind
+from lakehouse_core.table.manifest import DELETION_VECTORS, DeletionVectorRange, EntryKind, ManifestEntry
 from lakehouse_core.table.manifest import IndexManifestEntry as Index
 from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.staged_commit import StagedCommit
@@ -29,12 +33,14 @@ from tests.planning.change_vocabulary import (
     add,
     append_schema,
     data_file,
+    delete,
     key_schema,
     message,
     shown,
     staged,
 )
 
+FILE = data_file("a", 1, 2)
 NEW = message(new_files=(data_file("a", 1, 9),))
 DELETING = message(new_files=(data_file("a", 1, 9),), deleted_files=(data_file("old", 1, 9),))
 COMPACTED = message(compact_before=(data_file("a", 1, 9),), compact_after=(data_file("b", 1, 9, level=5),))
@@ -109,6 +115,31 @@ class TestSteps:
     def test_a_step_names_its_commit_and_a_rewrite_of_manifests_what_it_is(self) -> None:
         assert only(staged(NEW)).name == "u/1"
         assert RewriteManifestsStep(staged=staged()).name == "compact_manifests by u"
+
+
+class TestLiveFiles:
+    @pytest.mark.parametrize(
+        ("kind", "entry", "settings", "expected"),
+        [
+            (CommitKind.APPEND, add(FILE), {"1"}, False),
+            (CommitKind.APPEND, add(FILE, total_buckets=4), {"1", "4"}, True),
+            (CommitKind.APPEND, add(FILE, total_buckets=8), {"4"}, True),
+            (CommitKind.APPEND, delete(FILE), {"1"}, True),
+            (CommitKind.OVERWRITE, add(FILE), {"1"}, True),
+            (CommitKind.COMPACT, add(FILE), {"1"}, True),
+        ],
+    )
+    def test_a_plain_append_is_not_compared_with_the_table(
+        self, kind: CommitKind, entry: ManifestEntry, settings: set[str], expected: bool
+    ) -> None:
+        changes, bucketing = FileChanges(kind=kind, entries=(entry,)), Fixed(1, BucketFunction.DEFAULT)
+
+        assert needs_live_files(changes, bucketing=bucketing, bucket_settings=settings) is expected
+
+    def test_without_buckets_an_append_is_never_compared(self) -> None:
+        changes = FileChanges(kind=CommitKind.APPEND, entries=(add(FILE),))
+
+        assert not needs_live_files(changes, bucketing=Unaware(), bucket_settings={"-1", "4"})
 
 
 class TestAppend:

@@ -16,7 +16,7 @@ from lakehouse_core.execution.context import TableContext
 from lakehouse_core.execution.key_places import key_source, placed_files
 from lakehouse_core.merge.deduplicate import is_add
 from lakehouse_core.merge.key_digests import Digests, joined_digests
-from lakehouse_core.metadata.deltas import Seen, base_of, deltas_since, is_part
+from lakehouse_core.metadata.deltas import deltas_since, is_part
 from lakehouse_core.options import MergeEngine
 from lakehouse_core.planning.commit.conflicts import Conflict, conflict_error
 from lakehouse_core.table.bucketing import moves_keys
@@ -26,7 +26,7 @@ from lakehouse_core.table.manifest import EntryKind
 from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.snapshot import Snapshot
 from lakehouse_core.table.sorted_run import keyed_files
-from lakehouse_core.table.staged_commit import StagedCommit
+from lakehouse_core.table.staged_commit import Seen, StagedCommit, base_of
 from lakehouse_core.tasks.keys.live import KeySource, PlacedFiles, live_keys
 from lakehouse_core.tasks.write.keys.map import NOWHERE, KeyMap, KeyRun, sorted_run
 from lakehouse_core.tasks.write.keys.places import PlaceNumbers

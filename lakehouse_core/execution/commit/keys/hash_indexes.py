@@ -14,7 +14,7 @@ from lakehouse_core.data_files.hash_index import read_hashes, write_hashes
 from lakehouse_core.errors import CommitConflict, CorruptTable, InvalidRequest
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.format.hash_index import Hashes, distinct
-from lakehouse_core.metadata.deltas import base_of, is_part
+from lakehouse_core.metadata.deltas import is_part
 from lakehouse_core.planning.commit.conflicts import Conflict, conflict_error
 from lakehouse_core.planning.commit.hash_indexes import (
     LiveIndexes,
@@ -37,7 +37,7 @@ from lakehouse_core.table.layout import INDEX_FOLDER
 from lakehouse_core.table.manifest import IndexManifestEntry
 from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.snapshot import Snapshot
-from lakehouse_core.table.staged_commit import StagedCommit
+from lakehouse_core.table.staged_commit import StagedCommit, base_of
 from lakehouse_core.tasks.keys.hashes import key_hashes
 from lakehouse_core.tasks.merge_scan import BucketFiles
 

@@ -4,7 +4,7 @@ Rule: a commit that lost a race takes a ticket and keeps it until it ends.
 Source: docs/reliability/commit.md#waiting-and-fairness.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from lakehouse_core.execution.commit.waiting.queue import CommitQueue
@@ -12,7 +12,6 @@ from lakehouse_core.execution.context import TableContext
 from lakehouse_core.metadata.look import Look
 from lakehouse_core.options import CommitOptions
 from lakehouse_core.planning.commit.ledger import QUEUE_PROPERTY
-from lakehouse_core.planning.commit.steps import CommitStep, RewriteManifestsStep
 from lakehouse_core.retry import Attempt, Retry
 from lakehouse_core.table.layout import QUEUE_MARK
 from lakehouse_core.table.schema import TableSchema
@@ -27,10 +26,11 @@ _LOSSES_WITHOUT_SLEEP: Final = 4
 _MOST_DOUBLINGS: Final = 20
 
 
-def commit_retry(options: CommitOptions, step: CommitStep) -> Retry:
-    """Return the policy for the attempts of one step: until the deadline, and no more often than the table allows."""
-    # A rewrite of manifests races with all commits of other writers; only the deadline ends its attempts.
-    retries = None if isinstance(step, RewriteManifestsStep) else options.max_retries
+def commit_retry(options: CommitOptions, *, is_limited: bool) -> Retry:
+    """Return the policy for the attempts of one step: until the deadline; `is_limited`: no more often than the table
+    allows.
+    """
+    retries = options.max_retries if is_limited else None
     return Retry(
         max_attempts=None if retries is None else retries + 1,
         timeout_millis=options.timeout_millis,
@@ -102,11 +102,10 @@ class CommitTurn:
             return self._table.schemas.latest()
         return schema
 
-    def marked(self, snapshot: Snapshot) -> Snapshot:
-        """Return the snapshot, with the property that tells later writers of the queue if this commit is queued."""
-        if not self._queue.is_joined:
-            return snapshot
-        return snapshot.model_copy(update={"properties": {**snapshot.properties, QUEUE_PROPERTY: "1"}})
+    @property
+    def marks(self) -> Mapping[str, str]:
+        """The property of the snapshot that tells later writers of the queue, if this commit is queued."""
+        return {QUEUE_PROPERTY: "1"} if self._queue.is_joined else {}
 
     def wait_after_loss(self, attempt: Attempt) -> None:
         """Wait for the turn of the next attempt, if there is one."""
