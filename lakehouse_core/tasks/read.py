@@ -75,10 +75,15 @@ on key columns, until the block ends.
 """
 
 
+def rows_schema(schema: TableSchema, columns: Iterable[str], *, with_row_kinds: bool) -> pa.Schema:
+    """Return the schema of the batches of a read."""
+    fields = [pa.field(name, arrow_type(schema.field(name).type)) for name in columns]
+    return pa.schema([pa.field(ROW_KIND_COLUMN, pa.string()), *fields] if with_row_kinds else fields)
+
+
 def read_schema(task: ReadTask) -> pa.Schema:
     """Return the schema of the batches that `read_split` yields."""
-    columns = [pa.field(name, arrow_type(task.schema.field(name).type)) for name in task.columns]
-    return pa.schema([pa.field(ROW_KIND_COLUMN, pa.string()), *columns] if task.with_row_kinds else columns)
+    return rows_schema(task.schema, task.columns, with_row_kinds=task.with_row_kinds)
 
 
 def read_split(task: ReadTask, runtime: TaskRuntime) -> Iterator[pa.RecordBatch]:
@@ -223,6 +228,7 @@ def _raw(task: ReadTask, files: BucketFiles, fields: Sequence[DataField]) -> Gen
         only = _indexed(task, files, file)
         if only is not None and not only:
             continue
+        deleted = files.deleted_rows(file)
         reader = files.open(file)
         try:
             rows = batch_rows(reader.row_bytes(fields), CHUNK_ROWS, CHUNK_BYTES)
@@ -231,7 +237,7 @@ def _raw(task: ReadTask, files: BucketFiles, fields: Sequence[DataField]) -> Gen
                 system=system,
                 batch_rows=rows,
                 row_filter=task.predicate,
-                without=files.deleted_rows(file),
+                without=deleted,
                 only=only,
             )
             for batch in batches:

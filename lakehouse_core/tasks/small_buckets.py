@@ -206,6 +206,7 @@ class _SmallReading:
         for number, (runs, _) in enumerate(ordered):
             row_filter = merge.row_filter if len(runs) == 1 else merge.key_filter
             for file in (keyed.file for run in runs for keyed in run.files):
+                deleted = bucket.source.deleted_rows(file)
                 reader = bucket.source.open(file)
                 try:
                     decoded_bytes += reader.row_bytes(self._read) * file.row_count
@@ -216,7 +217,7 @@ class _SmallReading:
                         system=system,
                         batch_rows=max(1, file.row_count),
                         row_filter=row_filter,
-                        without=bucket.source.deleted_rows(file),
+                        without=deleted,
                     )
                     for batch in batches:
                         found.batches.append(batch)

@@ -32,7 +32,6 @@ from lakehouse_core.execution.read.increments import (
     schemas_of,
 )
 from lakehouse_core.execution.read.state import ReadState, expiry_behind, read_at
-from lakehouse_core.format.data_types import arrow_type
 from lakehouse_core.format.stored import is_int64
 from lakehouse_core.metadata.look import Look
 from lakehouse_core.options import SCAN_KEYS, ChangelogProducer
@@ -59,7 +58,7 @@ from lakehouse_core.table.predicate import Predicate, columns_of, without_column
 from lakehouse_core.table.schema import TableSchema, read_supported
 from lakehouse_core.table.snapshot import Snapshot
 from lakehouse_core.table.split import Split, sharing
-from lakehouse_core.tasks.read import ROW_KIND_COLUMN, ReadTask, split_objects
+from lakehouse_core.tasks.read import ROW_KIND_COLUMN, ReadTask, rows_schema, split_objects, splits_rows
 from lakehouse_core.tasks.waiting.read import read_splits, state_rows
 
 R = TypeVar("R")
@@ -236,8 +235,7 @@ def read_tasks(plan: ScanPlan) -> list[ReadTask]:
 
 def scan_schema(plan: ScanPlan) -> pa.Schema:
     """Return the Arrow schema of the plan's rows."""
-    columns = [pa.field(name, arrow_type(plan.schema.field(name).type)) for name in plan.columns]
-    return pa.schema([pa.field(ROW_KIND_COLUMN, pa.string()), *columns] if plan.with_row_kinds else columns)
+    return rows_schema(plan.schema, plan.columns, with_row_kinds=plan.with_row_kinds)
 
 
 def scan_batches(plan: ScanPlan, table: TableContext) -> Iterator[pa.RecordBatch]:
@@ -245,7 +243,8 @@ def scan_batches(plan: ScanPlan, table: TableContext) -> Iterator[pa.RecordBatch
 
     Raises SnapshotExpired or NotFound if planned files were deleted, CorruptTable if a file is damaged.
     """
-    yield from first_rows(_batches(plan, table), plan.limit)
+    rows = _batches(plan, table)
+    yield from rows if plan.limit is None else first_rows(rows, plan.limit)
 
 
 def count_rows(plan: ScanPlan, table: TableContext) -> int:
@@ -286,7 +285,8 @@ def _batches(plan: ScanPlan, table: TableContext) -> Iterator[pa.RecordBatch]:
         # rows are brought into all buckets of their partition at once.
         groups = [_tasks(plan)] if plan.limit is None else sharing(_tasks(plan), lambda task: task.split)
         for tasks in groups:
-            yield from explain_missing_files(state_rows(tasks, store, table.runtime), table, plan)
+            rows = state_rows(tasks, store, table.runtime) if plan.merges_waiting else splits_rows(tasks, store)
+            yield from explain_missing_files(rows, table, plan)
 
 
 def _empty_plan(table: TableContext, schema: TableSchema, request: ReadRequest) -> ScanPlan:
@@ -358,8 +358,9 @@ def _state_plan(table: TableContext, state: ReadState, empty: ScanPlan, scope: S
     if snapshot is None:
         return empty
     manifests = table.manifests.of(snapshot)
-    wanted = [manifest for manifest in manifests if scope.keeps_manifest(manifest)]
-    keep = None if scope.is_everything else scope.keeps_entry
+    is_whole = scope.is_everything
+    wanted = manifests if is_whole else [manifest for manifest in manifests if scope.keeps_manifest(manifest)]
+    keep = None if is_whole else scope.keeps_entry
     entries = table.manifests.columns(wanted, keep=keep, with_stats=scope.needs_statistics)
     deletions = deletion_files(table.manifests.index_entries(snapshot), DataLayout(schema))
     live = live_rows(entries)
@@ -374,7 +375,7 @@ def _state_plan(table: TableContext, state: ReadState, empty: ScanPlan, scope: S
         empty,
         snapshot=snapshot,
         predicate=predicate,
-        splits=splits if predicate is not None else needed_splits(splits, empty.limit),
+        splits=splits if predicate is not None or empty.limit is None else needed_splits(splits, empty.limit),
         file_schemas=file_schemas,
         manifests_total=len(manifests),
         manifests_read=len(wanted),

@@ -10,12 +10,10 @@ import pyarrow as pa
 from lakehouse_core.table.split import Split
 
 
-def needed_splits(splits: Collection[Split], limit: int | None) -> Collection[Split]:
+def needed_splits(splits: Collection[Split], limit: int) -> Collection[Split]:
     """Return splits that certainly hold `limit` rows: the first ones with a known row count, or all splits if these
     hold too few rows. REQUIRES: the read has no condition on rows.
     """
-    if limit is None:
-        return splits
     chosen: list[Split] = []
     rows = 0
     for split in splits:
@@ -27,11 +25,8 @@ def needed_splits(splits: Collection[Split], limit: int | None) -> Collection[Sp
     return tuple(chosen) if rows >= limit else splits
 
 
-def first_rows(batches: Iterable[pa.RecordBatch], limit: int | None) -> Iterator[pa.RecordBatch]:
+def first_rows(batches: Iterable[pa.RecordBatch], limit: int) -> Iterator[pa.RecordBatch]:
     """Yield the first `limit` rows of the batches, and take no more batches than needed."""
-    if limit is None:
-        yield from batches
-        return
     left = limit
     if left <= 0:
         return
