@@ -13,7 +13,6 @@ from lakehouse_core.planning.commit.overwrites import overwritten, static_scope
 from lakehouse_core.planning.read.scope import ScanScope
 from lakehouse_core.planning.read.splits import plan_splits
 from lakehouse_core.planning.readable import deletion_files
-from lakehouse_core.table.bucketing import moves_keys
 from lakehouse_core.table.commit_message import Append, CommitMessage, StaticOverwrite, WriteMode
 from lakehouse_core.table.data_layout import DataLayout
 from lakehouse_core.table.manifest import live_rows
@@ -30,14 +29,11 @@ def key_places(
     base: Snapshot | None,
     mode: WriteMode,
     behind: Sequence[StagedCommit] = (),
-) -> KeyPlaces | None:
-    """Return what a write at `base` knows of the places of keys, None if it need not know any. `behind`: staged commits
-    that come before it.
+) -> KeyPlaces:
+    """Return what a write at `base` knows of the places of keys. `behind`: staged commits that come before it.
 
-    Raises CorruptTable, UnsupportedFeature.
+    REQUIRES: keys move between the partitions of the table. Raises CorruptTable, UnsupportedFeature.
     """
-    if not moves_keys(schema.bucketing):
-        return None
     replaces = not isinstance(mode, Append)
     covers = static_scope(mode.partition, schema) if isinstance(mode, StaticOverwrite) else None
     seed = UUID(table.clock.uuid()).int

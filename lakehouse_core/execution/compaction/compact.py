@@ -93,9 +93,10 @@ def compact(
     base = compaction_base(table, scope)
     if base is None:
         return CompactionResult(noop_reason="the table is empty")
-    moves = planned_moves(base)
-    buckets = (*moves, *planned_buckets(table, base, full=full, emits_changelog=emits_changelog))
     files = base.all_files()
+    buckets = planned_buckets(table, base, full=full, emits_changelog=emits_changelog)
+    moves = planned_moves(base) if base.waiting else ()
+    buckets = (*moves, *buckets)
     planned = CompactionResult(
         buckets=buckets,
         file_count=len(files),
@@ -200,8 +201,12 @@ def _run(
                 made = rewrite_answer(text, planned)
                 done(len(made))
                 messages = (*messages, *made)
-            messages = without_vectors(table, base.schema, _joined(messages), base.indexes)
-            return with_joined_changelog(table, base.schema, messages)
+            messages = _joined(messages)
+            if base.indexes:
+                messages = without_vectors(table, base.schema, messages, base.indexes)
+            if base.schema.table_options.precommit.is_enabled:
+                messages = with_joined_changelog(table, base.schema, messages)
+            return tuple(messages)
     except BaseException:
         discard(table.store, base.schema, messages, named_by="the compaction")
         raise
@@ -311,5 +316,6 @@ def _commit(table: TableContext, staged: StagedCommit, *, numbered_above: Number
         for message in staged.messages
         if (message.partition, message.bucket) in conflicting or (message.partition, None) in conflicting
     ]
-    discard(table.store, table.schemas.schema(staged.schema_id), overtaken, named_by="the compaction")
+    if overtaken:
+        discard(table.store, table.schemas.schema(staged.schema_id), overtaken, named_by="the compaction")
     return result

@@ -28,15 +28,13 @@ from lakehouse_core.tasks.compact import RewriteTask, planned_files, rewrite_ans
 def with_joined_changelog(
     table: TableContext, schema: TableSchema, messages: Sequence[CommitMessage]
 ) -> tuple[CommitMessage, ...]:
-    """Return the messages with the small changelog files of each partition joined in one object, if an option asks for
-    it.
+    """Return the messages with the small changelog files of each partition joined in one object.
 
-    Raises as the tasks do; then the files of `messages` still exist, and no new ones.
+    REQUIRES: an option asks for it. Raises as the tasks do; then the files of `messages` still exist, and no new ones.
     """
-    options = schema.table_options
-    if schema.is_append or not options.precommit.is_enabled:
+    if schema.is_append:
         return tuple(messages)
-    groups = changelog_groups(messages, options)
+    groups = changelog_groups(messages, schema.table_options)
     if not groups:
         return tuple(messages)
     folders = DataLayout(schema)
@@ -58,15 +56,14 @@ def with_packed_files(
     schema: TableSchema,
     messages: Sequence[CommitMessage],
 ) -> tuple[CommitMessage, ...]:
-    """Return the messages with the small new files of each partition combined in one file, if an option asks for it.
+    """Return the messages with the small new files of each partition combined in one file.
 
-    Only for append tables without buckets, as in Java. Raises as the tasks do; then the files of `messages` still
-    exist, and no new ones.
+    Only for append tables without buckets, as in Java. REQUIRES: an option asks for it. Raises as the tasks do; then
+    the files of `messages` still exist, and no new ones.
     """
-    options = schema.table_options
-    if has_buckets(schema.bucketing) or not options.precommit.is_enabled:
+    if has_buckets(schema.bucketing):
         return tuple(messages)
-    groups = data_file_groups(messages, options)
+    groups = data_file_groups(messages, schema.table_options)
     if not groups:
         return tuple(messages)
     folders = DataLayout(schema)

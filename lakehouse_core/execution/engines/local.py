@@ -43,5 +43,6 @@ class LocalEngine:
 
     def write(self, task: WriteTask, data: object, watch: Watch = NOBODY) -> list[CommitMessage]:
         """Write rows as files without a snapshot; return the commit message of each bucket. Raises InvalidRequest."""
+        count = row_count(data)
         rows = input_batches(data, task.schema.fields, rowkind_column=task.rowkind_column, missing=task.missing)
-        return write_batches(task, watch.rows(rows, "writing", row_count(data)), self._runtime)
+        return write_batches(task, watch.rows(rows, "writing", count), self._runtime)

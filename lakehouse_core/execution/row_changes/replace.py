@@ -133,7 +133,7 @@ class _Replacement:
         removals = len(messages)
         for message in written_rows(table, base, replace(settings, task=task), rows, self.watch):
             messages.append(message)
-        if not self.dry_run:
+        if not self.dry_run and base.schema.table_options.precommit.is_enabled:
             messages[removals:] = with_packed_files(table, base.schema, messages[removals:])
             messages[removals:] = with_joined_changelog(table, base.schema, messages[removals:])
         return messages[removals:]

@@ -25,7 +25,7 @@ from lakehouse_core.planning.partitions import partition_name
 from lakehouse_core.planning.write_base import NOTHING_WRITTEN, WriteBase, write_base
 from lakehouse_core.progress import NOBODY, Watch
 from lakehouse_core.storage.outcomes import named_by_nobody
-from lakehouse_core.table.bucketing import Dynamic, Fixed, Postpone, Unaware, places_keys
+from lakehouse_core.table.bucketing import Dynamic, Fixed, Postpone, Unaware, moves_keys, places_keys
 from lakehouse_core.table.commit_message import BATCH_IDENTIFIER, Append, CommitMessage, Missing, WriteMode
 from lakehouse_core.table.partition_time import check_partition_time
 from lakehouse_core.table.schema import TableSchema, write_supported
@@ -114,16 +114,18 @@ def open_stage(
     write_supported(schema, table=table.name)
     # An overwrite replaces all earlier rows; without buckets or keys rows have no order.
     continues_sequence = isinstance(mode, Append) and has_order(schema)
+    # An overwrite gives its keys new buckets.
+    knows_buckets = continues_sequence and places_keys(schema.bucketing)
 
     def read(base: Snapshot | None) -> tuple[Snapshot | None, WriteBase, KeyIndex]:
-        places = key_places(table, schema, base, mode, behind)
-        if base is None or not continues_sequence:
-            # An overwrite gives its keys new buckets.
-            known = known_indexes((), behind, schema) if continues_sequence else {}
-            return base, NOTHING_WRITTEN, KeyIndex(known, places=places)
-        written = write_base(table.manifests.columns(table.manifests.of(base)))
-        known = known_indexes(table.manifests.index_entries(base), behind, schema)
-        return base, written, KeyIndex(known, places=places)
+        places = key_places(table, schema, base, mode, behind) if moves_keys(schema.bucketing) else None
+        written = NOTHING_WRITTEN
+        if base is not None and continues_sequence:
+            written = write_base(table.manifests.columns(table.manifests.of(base)))
+        if not knows_buckets:
+            return base, written, KeyIndex(places=places)
+        live = () if base is None else table.manifests.index_entries(base)
+        return base, written, KeyIndex(known_indexes(live, behind, schema), places=places)
 
     base, written, key_index = table.snapshots.of_latest(read, look)
     staged = StagedCommit(
@@ -138,15 +140,18 @@ def open_stage(
         properties=dict(properties),
     )
     check_staged(staged)
-    overwritten(staged, schema)
+    if not isinstance(mode, Append):
+        overwritten(staged, schema)
     if _was_committed(table, base, staged):
         # The commit recognises the replay by itself; no snapshot would ever name files written for it.
         return OpenStage(staged=staged, base=base, task=None)
     _check_rowkind_column(table.name, schema, rowkind_column)
+    if behind:
+        written = written.after(message for one in behind for message in one.messages)
     task = WriteTask(
         store=table.store.spec,
         schema=schema,
-        next_sequence_numbers=written.after(message for one in behind for message in one.messages).next_numbers,
+        next_sequence_numbers=written.next_numbers,
         rowkind_column=rowkind_column,
         missing=missing,
         # An overwrite has no changelog. Java writes one and never commits it.
@@ -182,10 +187,12 @@ def close_stage(table: TableContext, opened: OpenStage, messages: Sequence[Commi
         staged = replace(opened.staged, messages=tuple(messages))
         check_bucket_counts(table.name, schema, opened.bucket_counts, messages)
         check_partition_times(schema, messages)
-        overwritten(staged, schema)
-        with named_by_nobody():
-            messages = list(with_packed_files(table, schema, messages))
-            messages = list(with_joined_changelog(table, schema, messages))
+        if not isinstance(staged.mode, Append):
+            overwritten(staged, schema)
+        if schema.table_options.precommit.is_enabled:
+            with named_by_nobody():
+                messages = list(with_packed_files(table, schema, messages))
+                messages = list(with_joined_changelog(table, schema, messages))
         return replace(staged, messages=tuple(messages))
     except BaseException:
         discard(table.store, schema, messages, named_by="the write")

@@ -186,7 +186,8 @@ class KeyWriter:
         with self._writer(rows.place) as files:
             for batch, _ in self._merged(rows, order):
                 files.write(batch)
-            self._results.add(rows.place, files.close())
+            made = files.close()
+        self._results.add(rows.place, made)
 
     def _flush_small(self, small: "_SmallBuckets") -> None:
         """Sort, merge and write the rows of small buckets, all at once: what one takes is the calls, not the rows."""

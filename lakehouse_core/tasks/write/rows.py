@@ -87,21 +87,20 @@ def checked_rows(
         first_row += batch.num_rows
 
 
-def satisfying(rows: Iterable[InputRows], condition: Predicate | None, schema: TableSchema) -> Iterator[InputRows]:
+def satisfying(rows: Iterable[InputRows], condition: Predicate, schema: TableSchema) -> Iterator[InputRows]:
     """Yield the rows as they are. `condition` is bound to `schema`; raises InvalidRequest for a row for which it is not
     true.
     """
     for each in rows:
-        if condition is not None:
-            fitting = matching_rows(each.values, condition, schema.fields)
-            if len(fitting) < each.values.num_rows:
-                others = np.setdiff1d(np.arange(each.values.num_rows), fitting, assume_unique=True)
-                wrong = each.values.slice(int(others[0]), 1).to_pylist()[0]
-                told = ", ".join(f"{name} = {shown(wrong[name])}" for name in sorted(columns_of(condition)))
-                raise InvalidRequest(
-                    f"The condition of the overwrite is not true for a given row, which has {told}: it would be added "
-                    "to rows that are not replaced. Leave such rows out, or give a condition that includes them."
-                )
+        fitting = matching_rows(each.values, condition, schema.fields)
+        if len(fitting) < each.values.num_rows:
+            others = np.setdiff1d(np.arange(each.values.num_rows), fitting, assume_unique=True)
+            wrong = each.values.slice(int(others[0]), 1).to_pylist()[0]
+            told = ", ".join(f"{name} = {shown(wrong[name])}" for name in sorted(columns_of(condition)))
+            raise InvalidRequest(
+                f"The condition of the overwrite is not true for a given row, which has {told}: it would be added to "
+                "rows that are not replaced. Leave such rows out, or give a condition that includes them."
+            )
         yield each
 
 

@@ -86,7 +86,9 @@ def write_batches(task: WriteTask, batches: Iterable[pa.RecordBatch], runtime: T
 def _placed(
     task: WriteTask, batches: Iterable[pa.RecordBatch], store: StoreReader, spill_folder: str | None
 ) -> Iterator[InputRows]:
-    rows = satisfying(checked_rows(batches, task.schema, task.rowkind_column), task.condition, task.schema)
+    rows = checked_rows(batches, task.schema, task.rowkind_column)
+    if task.condition is not None:
+        rows = satisfying(rows, task.condition, task.schema)
     places = task.key_index.places
     return rows if places is None else placed_rows(places, rows, store, spill_folder)
 
