@@ -1,10 +1,10 @@
 """Live files of some partitions, read from those manifests alone that may name them."""
 
-from collections.abc import Set
+from collections.abc import Sequence, Set
 
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.planning.manifests import manifests_of_partitions
-from lakehouse_core.table.manifest import Keep, ManifestEntry
+from lakehouse_core.table.manifest import Keep, ManifestEntry, ManifestFile
 from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.snapshot import Snapshot
 
@@ -16,9 +16,9 @@ def live_in(
 
     REQUIRES: `keep` keeps nothing of other partitions. Raises CorruptTable.
     """
-    types = [field.type for field in schema.partition_fields]
-    return table.manifests.live_entries(
-        snapshot,
-        keep=keep or (lambda partition, bucket, level: partition in partitions),
-        manifests=manifests_of_partitions(table.manifests.of(snapshot), partitions, types),
-    )
+    manifests: Sequence[ManifestFile] = table.manifests.of(snapshot)
+    if schema.partition_keys:
+        types = [field.type for field in schema.partition_fields]
+        manifests = manifests_of_partitions(manifests, partitions, types)
+    keep = keep or (lambda partition, bucket, level: partition in partitions)
+    return table.manifests.live_entries(snapshot, keep=keep, manifests=manifests)

@@ -30,12 +30,12 @@ from lakehouse_core.table.manifest import (
 from lakehouse_core.table.manifest.avro_schemas import MANIFEST_SCHEMA
 
 
-def merge_minor(
-    table: TableContext, writer: ManifestWriter, manifests: Sequence[ManifestFile], *, min_count: int
+def merge_groups(
+    table: TableContext, writer: ManifestWriter, groups: Iterable[Sequence[ManifestFile]]
 ) -> list[ManifestFile]:
-    """Return the manifests that replace `manifests`: each group of `min_count` or more small ones becomes one."""
+    """Return the manifests that replace those of the groups: each group becomes one."""
     merged: list[ManifestFile] = []
-    for group in minor_groups(manifests, target_bytes=writer.target_bytes, min_count=min_count):
+    for group in groups:
         merged.extend(group if len(group) == 1 else _merge_group(table, writer, group))
     return merged
 
@@ -64,7 +64,8 @@ def merge_full(
 
 def _rewrite(table: TableContext, writer: ManifestWriter, plan: FullMerge, deletions: Deletions) -> list[ManifestFile]:
     if not deletions.partitions:
-        return [*plan.kept, *merge_minor(table, writer, plan.rewritten, min_count=1)]
+        groups = minor_groups(plan.rewritten, target_bytes=writer.target_bytes, min_count=1)
+        return [*plan.kept, *merge_groups(table, writer, groups)]
     per_manifest = entries_per_manifest(plan.rewritten, target_bytes=writer.target_bytes)
     written: list[ManifestFile] = []
     part: list[ManifestEntry] = []

@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from typing import Final
 
 from lakehouse_core.clock import Clock
-from lakehouse_core.execution.commit.manifest_merge import merge_full, merge_minor
+from lakehouse_core.execution.commit.manifest_merge import merge_full, merge_groups
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.metadata.manifest_reader import ManifestReader
 from lakehouse_core.metadata.manifest_writer import ManifestWriter
 from lakehouse_core.planning.commit.file_changes import FileChanges
 from lakehouse_core.planning.commit.index_files import combined_indexes
 from lakehouse_core.planning.commit.ledger import LEDGER_PROPERTY, Ledger
-from lakehouse_core.planning.commit.manifest_merge import manifests_to_rewrite, replace_inputs
+from lakehouse_core.planning.commit.manifest_merge import manifests_to_rewrite, minor_groups, replace_inputs
 from lakehouse_core.planning.commit.read_scope import READING
 from lakehouse_core.planning.commit.snapshot import WrittenLists, next_snapshot
 from lakehouse_core.planning.commit.steps import AppendStep, CommitStep, StepPlan
@@ -175,7 +175,11 @@ class SnapshotFiles:
             merged = merge_full(self._table, self._writer, current)
             if merged is not None:
                 return merged
-        return merge_minor(self._table, self._writer, current, min_count=options.manifest_merge_min_count)
+        min_count = options.manifest_merge_min_count
+        groups = minor_groups(current, target_bytes=options.manifest_target_bytes, min_count=min_count)
+        if len(groups) == len(current):
+            return current
+        return merge_groups(self._table, self._writer, groups)
 
 
 def manifest_writer(store: ObjectStore, clock: Clock, schema: TableSchema) -> ManifestWriter:

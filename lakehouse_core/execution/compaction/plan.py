@@ -7,8 +7,7 @@ from lakehouse_core.execution.compaction.scope import (
     FilesByBucket,
     RequestedBuckets,
     Scope,
-    files_in,
-    manifests_in,
+    live_in_scope,
     why_none,
 )
 from lakehouse_core.execution.context import TableContext
@@ -117,9 +116,8 @@ def compaction_base(table: TableContext, scope: Scope, *, only_plans: bool = Fal
     def look(latest: Snapshot | None) -> CompactionBase | None:
         if latest is None:
             return None
-        manifests = manifests_in(scope, table, latest, schema)
         with_stats = not only_plans or expiry is not None
-        files = files_in(scope, table, latest, manifests, schema, with_stats=with_stats)
+        manifests, files = live_in_scope(scope, table, latest, schema, with_stats=with_stats)
         return CompactionBase(
             schema=schema,
             snapshot=latest,
@@ -180,7 +178,7 @@ def live_buckets(table: TableContext, base: CompactionBase) -> Iterator[LiveBuck
             bucket=bucket,
             total_buckets=total_buckets,
             files=files,
-            expired=expired_files(files, base.expiry, file_schemas),
+            expired=frozenset() if base.expiry is None else expired_files(files, base.expiry, file_schemas),
             vectors={file.file_name: deletions[file.file_name] for file in files if file.file_name in deletions},
         )
 

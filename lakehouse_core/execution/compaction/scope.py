@@ -48,30 +48,36 @@ class WrittenBuckets:
 Scope: TypeAlias = RequestedBuckets | WrittenBuckets
 
 
-def manifests_in(scope: Scope, table: TableContext, snapshot: Snapshot, schema: TableSchema) -> Sequence[ManifestFile]:
-    """Return the manifests of `snapshot` that may name files of buckets in scope. Raises CorruptTable."""
-    manifests = table.manifests.of(snapshot)
-    if isinstance(scope, RequestedBuckets):
-        return [manifest for manifest in manifests if may_hold_match(manifest, scope.condition, schema)]
-    if scope.places is None:
+def live_in_scope(
+    scope: Scope, table: TableContext, snapshot: Snapshot, schema: TableSchema, *, with_stats: bool
+) -> tuple[Sequence[ManifestFile], FilesByBucket]:
+    """Return the manifests of `snapshot` that may name files of buckets in scope, and the live files of these buckets,
+    with their statistics if they may be committed again. Raises CorruptTable, UnsupportedFeature.
+    """
+    manifests = _manifests_in(scope, table.manifests.of(snapshot), schema)
+    return manifests, _files_in(scope, table, snapshot, manifests, schema, with_stats=with_stats)
+
+
+def _manifests_in(scope: Scope, manifests: Sequence[ManifestFile], schema: TableSchema) -> Sequence[ManifestFile]:
+    if isinstance(scope, WrittenBuckets):
+        if scope.places is None or not schema.partition_keys:
+            return manifests
+        types = [field.type for field in schema.partition_fields]
+        return manifests_of_partitions(manifests, {partition for partition, _ in scope.places}, types)
+    if scope.condition is None:
         return manifests
-    types = [field.type for field in schema.partition_fields]
-    return manifests_of_partitions(manifests, {partition for partition, _ in scope.places}, types)
+    return [manifest for manifest in manifests if may_hold_match(manifest, scope.condition, schema)]
 
 
-def files_in(
+def _files_in(
     scope: Scope,
     table: TableContext,
     snapshot: Snapshot,
     manifests: Sequence[ManifestFile],
     schema: TableSchema,
     *,
-    with_stats: bool = True,
+    with_stats: bool,
 ) -> FilesByBucket:
-    """Return the live files of the buckets in scope, with their statistics if they may be committed again.
-
-    `manifests`: those that may name them. Raises CorruptTable, UnsupportedFeature.
-    """
     now_millis = table.clock.local_now_millis()
     if isinstance(scope, WrittenBuckets):
         files = _live_files(table, snapshot, manifests, _in_places(scope.places), schema, with_stats=with_stats)

@@ -128,12 +128,11 @@ def conflicts_of(
     indexes: Sequence[IndexManifestEntry] = (),
 ) -> list[Conflict]:
     """Return the conflicts that `find_conflicts` and `find_index_conflicts` find in the changes."""
-    return [
-        *find_conflicts(live, changes.entries, schema),
-        *find_index_conflicts(
-            indexes, changes.indexes, changes.entries, live, has_buckets=has_buckets(schema.bucketing)
-        ),
-    ]
+    found = find_conflicts(live, changes.entries, schema)
+    if indexes or changes.indexes:
+        buckets = has_buckets(schema.bucketing)
+        found += find_index_conflicts(indexes, changes.indexes, changes.entries, live, has_buckets=buckets)
+    return found
 
 
 def is_compaction(message: CommitMessage) -> bool:

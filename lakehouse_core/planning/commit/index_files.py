@@ -87,8 +87,6 @@ def find_index_conflicts(
     `indexes` and `live`: the present index and data files; `live` covers at least all partitions of the change.
     `has_buckets`: a bucket has one index file of a type; otherwise a partition may have several.
     """
-    if not indexes and not changes:
-        return []
     touched = {(entry.partition, entry.bucket) for entry in entries}
     touched |= {(change.partition, change.bucket) for change in changes}
     there = [entry for entry in indexes if (entry.partition, entry.bucket) in touched]

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import TypeAlias
 
 from lakehouse_core.planning.commit.conflicts import Conflict
-from lakehouse_core.planning.commit.file_changes import compact_changes, conflicts_of
+from lakehouse_core.planning.commit.file_changes import FileChanges, compact_changes, conflicts_of
 from lakehouse_core.table.bucketing import is_placed
 from lakehouse_core.table.commit_message import CommitMessage
 from lakehouse_core.table.joined_changelog import object_name, segment_format
@@ -21,27 +21,27 @@ NumberedAbove: TypeAlias = Mapping[tuple[bytes, int], int]
 _Hits: TypeAlias = Mapping[tuple[bytes, int | None], Set[str | None]]
 
 
-def compactions_that_fit(
+def changes_that_fit(
     messages: Sequence[CommitMessage],
     live: Sequence[ManifestEntry],
     schema: TableSchema,
     indexes: Sequence[IndexManifestEntry] = (),
     overtaken: Sequence[Conflict] = (),
-) -> tuple[list[CommitMessage], list[Conflict]]:
-    """Return the compactions that fit the `live` files of their partitions and the table's index files, and the
-    conflicts of the others. `overtaken`: conflicts that are known already.
+) -> tuple[FileChanges, list[Conflict]]:
+    """Return the changes of the compactions that fit the `live` files of their partitions and the table's index files,
+    and the conflicts of the others. `overtaken`: conflicts that are known already.
     """
     found = list(overtaken)
     left = without_conflicts(messages, found)
-    while left:
-        conflicts = conflicts_of(compact_changes(left), live, schema, indexes)
+    while True:
+        changes = compact_changes(left)
+        conflicts = conflicts_of(changes, live, schema, indexes) if left else []
         if not conflicts:
-            break
+            return changes, found
         conflicts += _torn(left, conflicts)
         conflicts += _with_moves(left, conflicts)
         found.extend(conflicts)
         left = without_conflicts(left, conflicts)
-    return left, found
 
 
 def overtaken_moves(

@@ -20,7 +20,7 @@ from lakehouse_core.planning.commit.file_changes import (
 )
 from lakehouse_core.planning.commit.index_files import check_other_indexes
 from lakehouse_core.planning.commit.overwrites import restored_files, with_removed, with_upgraded_files
-from lakehouse_core.planning.commit.partial import NumberedAbove, compactions_that_fit, overtaken_moves
+from lakehouse_core.planning.commit.partial import NumberedAbove, changes_that_fit, overtaken_moves
 from lakehouse_core.planning.commit.read_scope import LaterChanges, ReadScope, unseen_changes
 from lakehouse_core.planning.commit.waiting import check_may_wait, check_none_waits, check_restored
 from lakehouse_core.planning.partitions import bucket_name
@@ -267,9 +267,9 @@ def plan_step(step: CommitStep, state: StepState) -> StepPlan:
         case CompactStep(messages=messages, numbered_above=numbered_above):
             live = state.live or ()
             overtaken = overtaken_moves(messages, live, numbered_above)
-            left, conflicts = compactions_that_fit(messages, live, state.schema, state.indexes, overtaken)
-            changes = compact_changes(left)
-            check_other_indexes(state.indexes, changes.entries)
+            changes, conflicts = changes_that_fit(messages, live, state.schema, state.indexes, overtaken)
+            if state.indexes:
+                check_other_indexes(state.indexes, changes.entries)
             # As for restored files.
             returns = may_return(changes.entries)
             return StepPlan(changes=changes, conflicts=tuple(conflicts), rewrites_manifests=returns)
@@ -334,7 +334,8 @@ def _plan_overwrite(step: OverwriteStep, state: StepState) -> StepPlan:
 
 def _unless_conflicting(changes: FileChanges, live: Sequence[ManifestEntry], state: StepState) -> StepPlan:
     """Return a plan with all changes, or with none if one of them has a conflict."""
-    check_other_indexes(state.indexes, changes.entries)
+    if state.indexes:
+        check_other_indexes(state.indexes, changes.entries)
     conflicts = conflicts_of(changes, live, state.schema, state.indexes)
     return StepPlan(changes=FileChanges(kind=changes.kind) if conflicts else changes, conflicts=tuple(conflicts))
 

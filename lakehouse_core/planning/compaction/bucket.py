@@ -7,7 +7,7 @@ docs/semantics/compaction.md#compaction-task.
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from lakehouse_core.options import TableOptions
+from lakehouse_core.options import ChangelogProducer, TableOptions
 from lakehouse_core.planning.compaction.append import (
     NOTHING_MARKED,
     AppendCompactionPlan,
@@ -58,22 +58,17 @@ def plan_bucket(
         waiting = sum(leveled.level == 0 for leveled in levels.runs)
         occasion = replace(occasion, skipped_triggers=max(occasion.skipped_triggers, waiting - 1))
         plan = plan_minor_compaction(levels, options, occasion, expired=expired)
-    return (
-        None
-        if plan is None
-        else with_changelog_steps(plan, schema, top_level=levels.max_level, emits_changelog=emits_changelog)
-    )
+    if plan is None or not (options.needs_lookup or options.changelog_producer is ChangelogProducer.FULL_COMPACTION):
+        return plan
+    return with_changelog_steps(plan, schema, top_level=levels.max_level, emits_changelog=emits_changelog)
 
 
 def expired_files(
-    files: Iterable[DataFile], expiry: RecordExpiry | None, file_schemas: Mapping[int, TableSchema]
+    files: Iterable[DataFile], expiry: RecordExpiry, file_schemas: Mapping[int, TableSchema]
 ) -> frozenset[str]:
-    """Return the names of the files that hold expired rows by their statistics.
-
-    `file_schemas`: by id, the schemas of the files; not needed if rows do not expire.
+    """Return the names of the files that hold expired rows by their statistics. `file_schemas`: by id, the schemas of
+    the files.
     """
-    if expiry is None:
-        return frozenset()
     name, wanted = expiry.field.name, [expiry.field]
     found = []
     for file in files:

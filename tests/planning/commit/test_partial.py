@@ -3,7 +3,8 @@
 from time import process_time
 from typing import Any
 
-from lakehouse_core.planning.commit.partial import compactions_that_fit
+from lakehouse_core.planning.commit.file_changes import compact_changes
+from lakehouse_core.planning.commit.partial import changes_that_fit
 from lakehouse_core.table.commit_message import CommitMessage
 from lakehouse_core.table.data_file import EMPTY_ROW, DataFile
 from tests.planning.change_vocabulary import add, append_schema, data_file, key_schema, partition
@@ -29,9 +30,9 @@ def test_a_compaction_goes_on_in_the_buckets_that_nobody_changed() -> None:
         add(data_file("c", 1, 9), bucket=2, total_buckets=3),
         add(data_file("top", 5, 5, level=5), bucket=2, total_buckets=3),
     ]
-    left, lost = compactions_that_fit(messages, live, key_schema(bucket="3"))
+    left, lost = changes_that_fit(messages, live, key_schema(bucket="3"))
 
-    assert left == [messages[0]]
+    assert left == compact_changes(messages[:1])
     assert [(one.bucket, one.reason.split()[0]) for one in lost] == [(1, "b"), (2, "z")]
 
 
@@ -47,8 +48,8 @@ def test_the_cost_of_losing_every_file_of_every_bucket_grows_with_the_files() ->
             for bucket in range(buckets)
         ]
         began = process_time()
-        left, lost = compactions_that_fit(messages, [], key_schema(bucket=str(buckets)))
-        assert (left, len(lost)) == ([], 10 * buckets)
+        left, lost = changes_that_fit(messages, [], key_schema(bucket=str(buckets)))
+        assert (left.is_empty, len(lost)) == (True, 10 * buckets)
         return process_time() - began
 
     few = min(seconds(100) for _ in range(5))
@@ -61,9 +62,9 @@ def test_of_an_append_table_only_the_pack_that_lost_a_file_is_given_up() -> None
         message(compact_before=(data_file("c"), data_file("d")), compact_after=(data_file("cd"),)),
     ]
     live = [add(data_file(name)) for name in "abc"]
-    left, lost = compactions_that_fit(packs, live, append_schema())
+    left, lost = changes_that_fit(packs, live, append_schema())
 
-    assert left == [packs[0]]
+    assert left == compact_changes(packs[:1])
     assert [one.file_name for one in lost] == ["d"]
 
 
@@ -95,18 +96,18 @@ def live(*names: str, day: str = "1") -> list[Any]:
 
 def test_a_bucket_whose_changelog_lies_with_that_of_a_lost_one_is_lost_too() -> None:
     messages = [told(0, FIRST), told(1, SECOND), told(2, OTHER_FIRST), told(3, "changelog-1.parquet")]
-    left, lost = compactions_that_fit(messages, live("old0", "old2", "old3"), key_schema(partitioned=True, bucket="4"))
+    left, lost = changes_that_fit(messages, live("old0", "old2", "old3"), key_schema(partitioned=True, bucket="4"))
 
-    assert left == messages[2:]
+    assert left == compact_changes(messages[2:])
     assert [(conflict.bucket, "is in one file" in conflict.reason) for conflict in lost] == [(1, False), (0, True)]
 
 
 def test_the_object_of_another_partition_has_nothing_to_do_with_it() -> None:
     messages = [told(0, FIRST), told(1, SECOND), told(0, FIRST, day="2")]
     entries = [*live("old0"), *live("old0", day="2")]
-    left, _ = compactions_that_fit(messages, entries, key_schema(partitioned=True, bucket="4"))
+    left, _ = changes_that_fit(messages, entries, key_schema(partitioned=True, bucket="4"))
 
-    assert left == messages[2:]
+    assert left == compact_changes(messages[2:])
 
 
 def test_loss_goes_on_from_object_to_object() -> None:
@@ -119,6 +120,6 @@ def test_loss_goes_on_from_object_to_object() -> None:
         compact_changelog_files=both,
     )
     messages = [told(0, FIRST), middle, told(2, "compacted-changelog-w$2-10-10-10.cc-parquet"), told(3, "c.parquet")]
-    left, _ = compactions_that_fit(messages, live("old1", "old2", "old3"), key_schema(partitioned=True, bucket="4"))
+    left, _ = changes_that_fit(messages, live("old1", "old2", "old3"), key_schema(partitioned=True, bucket="4"))
 
-    assert left == messages[3:]
+    assert left == compact_changes(messages[3:])

@@ -253,4 +253,3 @@ def test_files_of_expired_rows_are_told_by_their_smallest_time():
     expiry = record_expiry(schema, now_millis=100_999)
 
     assert expired_files(files, expiry, {schema.id: schema}) == {files[0].file_name}
-    assert expired_files(files, None, {}) == frozenset()
