@@ -4,12 +4,12 @@ Source: docs/reliability/deletion.md#order.
 """
 
 from lakehouse_core.errors import CorruptTable, NotFound, StorageUnavailable
-from lakehouse_core.metadata.read_back import readable_file
 from lakehouse_core.retry import LISTING
 from lakehouse_core.storage.object_store import Children, ObjectStore, StoreReader
 from lakehouse_core.storage.outcomes import created, replaced
 from lakehouse_core.table.deletion_plan import DeletionPlan, DeletionStage, parse_plan, serialize_plan
 from lakehouse_core.table.layout import OWN_FOLDER, is_deletion_plan
+from lakehouse_core.table.read_back import readable_file
 
 
 def load_plans(store: StoreReader) -> tuple[DeletionPlan, ...]:

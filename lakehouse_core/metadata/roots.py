@@ -5,8 +5,9 @@ root".
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from lakehouse_core.errors import CorruptTable, NotFound, StorageUnavailable
 from lakehouse_core.metadata.boundary import Boundaries, boundary_mark
@@ -33,6 +34,8 @@ from lakehouse_core.table.layout import (
 from lakehouse_core.table.root import Root, RootKind, root_of
 from lakehouse_core.table.snapshot import parse_snapshot
 from lakehouse_core.table.staged_commit import StagedCommit
+
+T = TypeVar("T")
 
 _BRANCH = re.compile(rf"{BRANCH_PREFIX}(.+)")
 # The folder of the names that branches had, in that of this package.
@@ -87,6 +90,32 @@ def collect_roots(store: StoreReader, boundaries: Boundaries) -> Roots:
             "deleted; end other maintenance of this table, then call again."
         ),
     )
+
+
+def on_all_roots(collect: Callable[[], Roots], search: Callable[[Roots], T]) -> T:
+    """Return the result of `search` on the roots that `collect` returns, collected anew when a file that one needs is
+    missing: another run may have unlinked the root that names the file, and deleted its files, during the search.
+
+    Raises CorruptTable if a file is missing though the roots stay the same, StorageUnavailable if they change in each
+    attempt.
+    """
+    before: Roots | None = None
+    for attempt in LISTING.attempts():
+        roots = collect()
+        try:
+            return search(roots)
+        except NotFound as error:
+            if roots == before:
+                raise CorruptTable(
+                    f"{error} Nothing was deleted. Run `lakehouse verify` and keep its report."
+                ) from error
+            if attempt.is_last:
+                raise StorageUnavailable(
+                    f"{error} In {attempt.number} attempts, between which other roots came or went. Nothing was "
+                    "deleted. Call again; if that repeats, run `lakehouse verify` and keep its report."
+                ) from error
+            before = roots
+    raise AssertionError("the last attempt returns or raises")
 
 
 def _roots_on(

@@ -11,10 +11,10 @@ from typing import Any
 from lakehouse_core.errors import CorruptTable, InvalidRequest, NotFound
 from lakehouse_core.metadata.arbiter import CREATE_IF_ABSENT, Arbiter
 from lakehouse_core.metadata.look import Look
-from lakehouse_core.metadata.read_back import readable_file
 from lakehouse_core.storage.object_store import ObjectStore
 from lakehouse_core.storage.outcomes import created
 from lakehouse_core.table.layout import TableLayout
+from lakehouse_core.table.read_back import readable_file
 from lakehouse_core.table.schema import TableSchema, parse_schema, serialize_schema
 
 _NAME = re.compile(r"schema-(0|[1-9]\d{0,9})")

@@ -22,10 +22,10 @@ from lakehouse_core.metadata.ids import snapshot_ids
 from lakehouse_core.metadata.look import Look
 from lakehouse_core.metadata.lru import Recent
 from lakehouse_core.metadata.read_ahead import FEW_SMALL, both, in_order
-from lakehouse_core.metadata.read_back import readable_file
 from lakehouse_core.retry import LISTING
 from lakehouse_core.storage.object_store import ObjectStore
 from lakehouse_core.table.layout import TableLayout
+from lakehouse_core.table.read_back import readable_file
 from lakehouse_core.table.snapshot import (
     Snapshot,
     parse_snapshot,

@@ -20,9 +20,9 @@ from lakehouse_core.errors import (
     StorageUnavailable,
     UnsupportedFeature,
 )
-from lakehouse_core.metadata.read_back import readable_file
 from lakehouse_core.storage.object_store import Children, ObjectStore, StoreReader
 from lakehouse_core.table.layout import PENDING_FOLDER, PINS_FOLDER, TableLayout
+from lakehouse_core.table.read_back import readable_file
 from lakehouse_core.table.staged_commit import StagedCommit
 
 # The prefix of the checksum line. A person who edits the object removes the line. Stored in tables. Never change.

@@ -9,7 +9,7 @@ from lakehouse_core.options import ChangelogProducer
 from lakehouse_core.planning.expiry.deletion import is_due
 from lakehouse_core.table.deletion_plan import DeletionPlan
 from lakehouse_core.table.layout import MAIN, layout_at
-from lakehouse_core.table.root import Root, RootKind
+from lakehouse_core.table.root import Root
 from lakehouse_core.table.schema import TableSchema
 
 
@@ -35,15 +35,13 @@ class BranchSchemas:
 
 
 class DeltasAreChangelogs:
-    """Whether the changes of a root are the rows that its delta added, by the schema of its branch."""
+    """Whether the changes of a long-lived changelog are the rows that its delta added, by the schema of its branch."""
 
     def __init__(self, table: TableContext, schema: TableSchema) -> None:
         self._schemas = BranchSchemas(table, schema)
 
     def of(self, root: Root) -> bool:
-        """Return the answer for a root; False for one that is not a changelog. Raises CorruptTable."""
-        if root.kind is not RootKind.CHANGELOG:
-            return False
+        """Return the answer for a root, which is a changelog. Raises CorruptTable."""
         # A plan stands for the roots that it unlinked.
         schema = self._schemas.of(root.history.removeprefix(f"{root.key}/"))
         return schema.table_options.changelog_producer is ChangelogProducer.NONE

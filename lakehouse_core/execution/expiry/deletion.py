@@ -6,14 +6,14 @@ that an earlier one left. Nothing here sleeps: the next run after the end of a w
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 
-from lakehouse_core.errors import StorageUnavailable
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.execution.expiry.branch_schemas import DeltasAreChangelogs, Graces
+from lakehouse_core.execution.expiry.history import storage_now_millis
 from lakehouse_core.execution.expiry.reachability import (
     NamedFiles,
-    on_all_roots,
     pending_files,
     reachable_among,
     unlinked_files,
@@ -23,14 +23,14 @@ from lakehouse_core.metadata.boundary import Boundaries
 from lakehouse_core.metadata.deletion_plans import advance, current_plans, skip_wait
 from lakehouse_core.metadata.manifest_reader import ManifestReader, Missing
 from lakehouse_core.metadata.read_ahead import both, in_order
-from lakehouse_core.metadata.roots import Roots, collect_roots
+from lakehouse_core.metadata.roots import Roots, collect_roots, on_all_roots
 from lakehouse_core.planning.expiry.deletion import as_roots, deletion_order
 from lakehouse_core.progress import NOBODY, Watch
 from lakehouse_core.storage.object_store import FolderStore, ObjectInfo, StoreReader
 from lakehouse_core.table.data_layout import DataLayout
 from lakehouse_core.table.deletion_plan import DeletionPlan, DeletionStage
 from lakehouse_core.table.file_refs import FileKind, FileRef
-from lakehouse_core.table.root import Root
+from lakehouse_core.table.root import Root, RootKind
 from lakehouse_core.table.schema import TableSchema
 
 # The number of files deleted between two reports of progress.
@@ -96,13 +96,16 @@ def finish_deletions(
                 resume(table, plan)
                 # Its readers are waited for from now on.
                 now_millis = store.now_millis()
-            if is_covered(store, plan, boundaries):
+            if plan.kind is RootKind.TAG and is_covered(store, plan, boundaries):
                 delete_all(store, [plan.key])
                 covered.append(plan.key)
             else:
                 begun.append(plan)
     waiting_keys: frozenset[str] = frozenset()
-    for plan in filter(graces.waits, begun):
+    waits = [plan for plan in begun if graces.waits(plan)]
+    # Without readers to wait for, files of roots unlinked now are deleted now.
+    at_once = {plan.uuid for plan in begun if plan not in waits}
+    for plan in waits:
         waiting, waiting_keys = _waiting(
             table,
             schema,
@@ -115,8 +118,6 @@ def finish_deletions(
         advance(store, plan, waiting)
         plans = current_plans(store)
     plans = tuple(plan for plan in plans if plan.key not in covered)
-    # Without readers to wait for, files of roots unlinked now are deleted now.
-    at_once = {plan.uuid for plan in begun if not graces.waits(plan)}
     due = tuple(plan for plan in plans if plan.uuid in at_once or graces.is_over(plan, now_millis=now_millis))
     deleted = _delete(table, schema, due, boundaries, watch=watch) if due else Deleted()
     left = (plan for plan in plans if plan.key not in deleted.plan_keys)
@@ -144,7 +145,7 @@ def preview(table: TableContext, schema: TableSchema, dry_run: DryRun, *, bounda
     left = (root.key for plan in begun for root in plan.roots)
     dry_run = replace(dry_run, unlinked_keys=dry_run.unlinked_keys.union(left))
     begun += dry_run.plans
-    covered = [plan for plan in begun if is_covered(store, plan, boundaries)]
+    covered = [plan for plan in begun if plan.kind is RootKind.TAG and is_covered(store, plan, boundaries)]
     begun = [plan for plan in begun if plan not in covered]
     due = [plan for plan in stored if graces.is_over(plan, now_millis=now_millis)]
     waiting = _waiting_plans(stored)
@@ -170,14 +171,6 @@ def preview(table: TableContext, schema: TableSchema, dry_run: DryRun, *, bounda
         waiting = [plan for plan in waiting if plan not in due]
     deleted = Deleted(files=files, plan_keys=tuple(ended), waiting=tuple(waiting))
     return replace(deleted, waiting_keys=_without(waiting_keys, deleted))
-
-
-def storage_now_millis(table: TableContext) -> int:
-    """Return the storage's time; this machine's if the store is read-only, because then nothing can be deleted."""
-    try:
-        return table.store.now_millis()
-    except StorageUnavailable:
-        return table.clock.now_millis()
 
 
 def _waiting_plans(plans: Iterable[DeletionPlan]) -> list[DeletionPlan]:
@@ -259,13 +252,13 @@ def _unreachable_files(
     def search(roots: Roots) -> tuple[dict[str, FileRef], bool]:
         manifests = ManifestReader(table.store, table.layout, Missing.NOT_FOUND)
         named_files = NamedFiles(manifests, DataLayout(schema), at_once=table.store.requests_at_once)
+        living = list(_living(roots, due, dry_run))
         dead = unlinked_files(named_files, due)
-        living = _living(roots, due, dry_run)
         live = reachable_among(named_files, living, dead, delta_is_changelog=delta_is_changelog)
         held = pending_files(named_files, roots.pending) & (dead.keys() - live)
         return {key: file for key, file in dead.items() if key not in live and key not in held}, bool(held)
 
-    return on_all_roots(lambda: collect_roots(table.store, boundaries), search)
+    return on_all_roots(partial(collect_roots, table.store, boundaries), search)
 
 
 def _living(roots: Roots, due: Sequence[DeletionPlan], dry_run: DryRun) -> Iterable[Root]:

@@ -11,8 +11,15 @@ from functools import partial
 from lakehouse_core.clock import Clock
 from lakehouse_core.errors import UnsupportedFeature
 from lakehouse_core.execution.context import TableContext
-from lakehouse_core.execution.expiry.deletion import Deleted, DryRun, finish_deletions, preview, storage_now_millis
-from lakehouse_core.execution.expiry.history import Dates, History, Resumed, load_history, resume_interrupted
+from lakehouse_core.execution.expiry.deletion import Deleted, DryRun, finish_deletions, preview
+from lakehouse_core.execution.expiry.history import (
+    Dates,
+    History,
+    Resumed,
+    load_history,
+    resume_interrupted,
+    storage_now_millis,
+)
 from lakehouse_core.execution.expiry.tag_success import withdraw
 from lakehouse_core.execution.expiry.unlinking import deleting, interrupted, make_changelogs, unlink
 from lakehouse_core.metadata.consumers import outdated_consumers, remove_consumers
@@ -167,7 +174,8 @@ def _carried_out(
     """Unlink the roots of `deletions`, delete the files that nothing needs, and return what was deleted."""
     unlinked = watch.counting("unlinking", sum(len(deletion.roots) for deletion in deletions), "snapshots")
     with deleting():
-        withdraw(table, schema.table_options.tags, deletions)
+        if schema.table_options.tags.has_success_file:
+            withdraw(table, deletions)
         for deletion in deletions:
             begin(table.store, deletion)
             if deletion.kind is not RootKind.SNAPSHOT:

@@ -125,6 +125,14 @@ def _read(store: StoreReader, keys: Mapping[int, str]) -> dict[int, Snapshot]:
     return {id: parse_snapshot(data, key) for (id, key), data in files}
 
 
+def storage_now_millis(table: TableContext) -> int:
+    """Return the storage's time; this machine's if the store is read-only, because then nothing can be deleted."""
+    try:
+        return table.store.now_millis()
+    except StorageUnavailable:
+        return table.clock.now_millis()
+
+
 class Dates:
     """The effective times of a table's snapshots and changelogs. A time stamp ahead of now is replaced by its file's
     time.

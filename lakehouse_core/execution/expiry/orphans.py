@@ -12,11 +12,11 @@ from typing import Final
 from lakehouse_core.errors import CorruptTable, InvalidRequest, NotFound
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.execution.expiry.branch_schemas import DeltasAreChangelogs
-from lakehouse_core.execution.expiry.deletion import remove_empty_folders, storage_now_millis
+from lakehouse_core.execution.expiry.deletion import remove_empty_folders
 from lakehouse_core.execution.expiry.expire import check_understood
+from lakehouse_core.execution.expiry.history import storage_now_millis
 from lakehouse_core.execution.expiry.reachability import (
     NamedFiles,
-    on_all_roots,
     pending_files,
     reachable,
     unlinked_files,
@@ -26,7 +26,7 @@ from lakehouse_core.metadata.boundary import Boundaries
 from lakehouse_core.metadata.hints import read_hint
 from lakehouse_core.metadata.look import Look
 from lakehouse_core.metadata.manifest_reader import ManifestReader, Missing
-from lakehouse_core.metadata.roots import Roots, branch_names, collect_roots
+from lakehouse_core.metadata.roots import Roots, branch_names, collect_roots, on_all_roots
 from lakehouse_core.metadata.staged_commits import pending_commits
 from lakehouse_core.planning.expiry.deletion import as_roots
 from lakehouse_core.planning.expiry.orphans import OrphanFile, OrphanKind, orphan_kind

@@ -8,12 +8,10 @@ from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
-from lakehouse_core.errors import CorruptTable, NotFound, StorageUnavailable, UnsupportedFeature
+from lakehouse_core.errors import CorruptTable, NotFound, UnsupportedFeature
 from lakehouse_core.execution.expiry.branch_schemas import DeltasAreChangelogs
 from lakehouse_core.metadata.manifest_reader import ManifestReader
 from lakehouse_core.metadata.read_ahead import in_order
-from lakehouse_core.metadata.roots import Roots
-from lakehouse_core.retry import LISTING
 from lakehouse_core.table.data_file import DataFile, FileSource
 from lakehouse_core.table.data_layout import DataLayout
 from lakehouse_core.table.deletion_plan import DeletionPlan
@@ -178,32 +176,6 @@ def _missing_is_none(read: Callable[[T], list[R]], what: T) -> list[R]:
         return []
 
 
-def on_all_roots(collect: Callable[[], Roots], search: Callable[[Roots], T]) -> T:
-    """Return the result of `search` on the roots that `collect` returns, collected anew when a file that one needs is
-    missing: another run may have unlinked the root that names the file, and deleted its files, during the search.
-
-    Raises CorruptTable if a file is missing though the roots stay the same, StorageUnavailable if they change in each
-    attempt.
-    """
-    before: Roots | None = None
-    for attempt in LISTING.attempts():
-        roots = collect()
-        try:
-            return search(roots)
-        except NotFound as error:
-            if roots == before:
-                raise CorruptTable(
-                    f"{error} Nothing was deleted. Run `lakehouse verify` and keep its report."
-                ) from error
-            if attempt.is_last:
-                raise StorageUnavailable(
-                    f"{error} In {attempt.number} attempts, between which other roots came or went. Nothing was "
-                    "deleted. Call again; if that repeats, run `lakehouse verify` and keep its report."
-                ) from error
-            before = roots
-    raise AssertionError("the last attempt returns or raises")
-
-
 def reachable_among(
     named_files: NamedFiles,
     roots: Iterable[Root],
@@ -233,7 +205,10 @@ def _found(
     search: "_Search", roots: Iterable[Root], *, delta_is_changelog: DeltasAreChangelogs
 ) -> Mapping[str, FileRef]:
     named_files = search.named_files
-    reduced = [needed(root, delta_is_changelog=delta_is_changelog.of(root)) for root in roots]
+    reduced = [
+        needed(root, delta_is_changelog=root.kind is RootKind.CHANGELOG and delta_is_changelog.of(root))
+        for root in roots
+    ]
     named_files.load(named for root in reduced for named in root.lists)
     reduced = [_without_lost_changelog(named_files, root) for root in reduced]
     for root in reduced:

@@ -10,8 +10,9 @@ from lakehouse_core.errors import (
     shown,
 )
 from lakehouse_core.execution.context import TableContext
-from lakehouse_core.execution.expiry.deletion import DryRun, finish_deletions, preview, storage_now_millis
+from lakehouse_core.execution.expiry.deletion import DryRun, finish_deletions, preview
 from lakehouse_core.execution.expiry.expire import ExpiryResult, check_understood, deletion_result, tag_deletion
+from lakehouse_core.execution.expiry.history import storage_now_millis
 from lakehouse_core.execution.expiry.holding import held
 from lakehouse_core.execution.expiry.tag_success import check_free, withdraw
 from lakehouse_core.execution.expiry.tags import (
@@ -119,7 +120,8 @@ def expire_tags(table: TableContext, *, older_than_millis: int | None = None, dr
         boundary = table.snapshots.boundary.first_id()
         return deletion_result(deletions, preview(table, schema, DryRun(plans=deletions), boundary=boundary))
     with deleting():
-        withdraw(table, schema.table_options.tags, deletions)
+        if schema.table_options.tags.has_success_file:
+            withdraw(table, deletions)
         for deletion in deletions:
             begin(table.store, deletion)
             unlink(table, deletion)

@@ -33,9 +33,8 @@ def announce(table: TableContext, options: TagOptions, name: str) -> None:
             write_success_file(table.store, table.layout.tag_success(name), table.clock.now_millis())
 
 
-def withdraw(table: TableContext, options: TagOptions, deletions: Iterable[DeletionPlan]) -> None:
-    """Delete the success files of the tags that these plans unlink, if the table has such files."""
-    if options.has_success_file:
-        tags = [root.key for plan in deletions if plan.kind is RootKind.TAG for root in plan.roots]
-        names = [key.rpartition("/")[2].removeprefix(TAG_PREFIX) for key in tags]
-        delete_all(table.store, map(table.layout.tag_success, names), left="The tags stay; call again.")
+def withdraw(table: TableContext, deletions: Iterable[DeletionPlan]) -> None:
+    """Delete the success files of the tags that these plans unlink."""
+    tags = [root.key for plan in deletions if plan.kind is RootKind.TAG for root in plan.roots]
+    names = [key.rpartition("/")[2].removeprefix(TAG_PREFIX) for key in tags]
+    delete_all(table.store, map(table.layout.tag_success, names), left="The tags stay; call again.")

@@ -23,12 +23,12 @@ from lakehouse_core.format.stored import check_name_for_file
 from lakehouse_core.format.strict_json import json_with_checksum, strict_json
 from lakehouse_core.metadata.deletion_plans import begin, skip_wait
 from lakehouse_core.metadata.read_ahead import both
-from lakehouse_core.metadata.read_back import readable_file
 from lakehouse_core.metadata.tag_log import read_tag
 from lakehouse_core.options import TagOptions
 from lakehouse_core.planning.auto_tag_names import auto_tag_time
 from lakehouse_core.planning.auto_tags import taken_by
 from lakehouse_core.storage.outcomes import created
+from lakehouse_core.table.read_back import readable_file
 from lakehouse_core.table.snapshot import (
     TAG_FORMER_NAME_FIELD,
     TAG_NAME_FIELD,
@@ -157,7 +157,8 @@ def delete_tag(table: TableContext, name: str, *, dry_run: bool = False) -> Expi
             [deletion], preview(table, schema, planned, boundary=table.snapshots.boundary.first_id())
         )
     with deleting():
-        withdraw(table, schema.table_options.tags, [deletion])
+        if schema.table_options.tags.has_success_file:
+            withdraw(table, [deletion])
     begin(table.store, deletion)
     with deleting():
         unlink(table, deletion)

@@ -155,11 +155,9 @@ def is_unlinking(store: StoreReader, plan: DeletionPlan, boundaries: Boundaries)
 
 
 def is_covered(store: StoreReader, plan: DeletionPlan, boundaries: Boundaries) -> bool:
-    """Return whether `plan` unlinks a tag of an existing snapshot: the expiry of the snapshot deletes the files of
-    both.
+    """Return whether `plan`, which unlinks a tag, is one of an existing snapshot: the expiry of the snapshot deletes
+    the files of both.
     """
-    if plan.kind is not RootKind.TAG:
-        return False
     tag = plan.roots[0]
     key = layout_at(plan.branch_prefix).snapshot(tag.snapshot_id)
     try:

@@ -12,8 +12,8 @@ from lakehouse_core.execution.compaction.plan import CompactionBase, compaction_
 from lakehouse_core.execution.compaction.scope import RequestedBuckets
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.execution.expiry.branch_schemas import Graces
-from lakehouse_core.execution.expiry.deletion import storage_now_millis
 from lakehouse_core.execution.expiry.expire import ExpiryOutlook, expiry_outlook
+from lakehouse_core.execution.expiry.history import storage_now_millis
 from lakehouse_core.format.binary_row import deserialize_row
 from lakehouse_core.metadata.deletion_plans import current_plans
 from lakehouse_core.planning.fleet.operations import COMPACTIONS, Operation

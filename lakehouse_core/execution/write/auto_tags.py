@@ -82,7 +82,8 @@ def _make(table: TableContext, schema: TableSchema, made: list[str], deleted: li
         check_understood(table.store.uri(""), schema)
     for name in plan.deleted:
         deletion = tag_deletion(table, name, tags[name].snapshot)
-        withdraw(table, options, [deletion])
+        if options.has_success_file:
+            withdraw(table, [deletion])
         begin(table.store, deletion)
         unlink(table, deletion)
         deleted.append(name)
