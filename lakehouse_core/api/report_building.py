@@ -32,7 +32,7 @@ from lakehouse_core.execution.rollback import RollbackResult
 from lakehouse_core.execution.row_changes.change import RowChangeResult
 from lakehouse_core.execution.write.compact_after_commit import WriteCompaction
 from lakehouse_core.format.binary_row import deserialize_row
-from lakehouse_core.planning.commit.effects import effects_of
+from lakehouse_core.planning.commit.file_changes import effects_of
 from lakehouse_core.planning.partitions import named_values
 from lakehouse_core.planning.row_changes.statements import SourceMerge
 from lakehouse_core.table.schema import TableSchema

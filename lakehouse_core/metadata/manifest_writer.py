@@ -3,7 +3,7 @@
 Rule: call `flush` before publishing a snapshot that names these files.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from typing import Final
 
 from lakehouse_core.clock import Clock
@@ -62,7 +62,6 @@ class ManifestWriter:
         self._pending: dict[str, bytes] = {}
         self._pending_bytes = 0
         self._checksums: dict[str, str] = {}
-        # The next commit of the same handle reads these files.
         self._small: dict[str, bytes] = {}
 
     @property
@@ -128,6 +127,10 @@ class ManifestWriter:
 
     def checksum_of(self, name: str) -> str:
         return self._checksums[name]
+
+    def has_others(self, named: Set[str]) -> bool:
+        """Return whether other files than the named ones were written here."""
+        return not self._checksums.keys() <= named
 
     def discard_all_but(self, named: Iterable[str]) -> None:
         """Delete the written files that a snapshot does not name, all but `named`. Files that cannot be deleted stay as

@@ -340,7 +340,8 @@ class _StepRun:
                 self.may_be_applied = False
                 return outcome
             case Published():
-                self._files.keep(new)
+                if new.has_others:
+                    self._files.keep(new)
                 return Committed(
                     previous=ready.previous,
                     snapshot=new.snapshot,

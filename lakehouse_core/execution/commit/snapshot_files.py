@@ -45,10 +45,13 @@ class BaseManifests:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewSnapshot:
-    """A snapshot that may be published: every file that it names is durable. `file_names`: its new metadata files."""
+    """A snapshot that may be published: every file that it names is durable. `file_names`: its metadata files.
+    `has_others`: earlier attempts wrote files that it does not name.
+    """
 
     snapshot: Snapshot
     file_names: frozenset[str]
+    has_others: bool
     forgotten_users: int
     clock_note: str | None
 
@@ -120,18 +123,19 @@ class SnapshotFiles:
         noted, forgotten = ledger.with_commit(snapshot)
         properties = {**snapshot.properties, LEDGER_PROPERTY: noted.to_json(), **marks}
         self._writer.flush()
+        file_names = frozenset({*names, *self._delta.manifest_names, *(one.file_name for one in base.after)})
+        # The next commit of the same handle reads these files.
+        self._table.manifests.remember(self._writer.small_files(file_names))
         return NewSnapshot(
             snapshot=snapshot.model_copy(update={"properties": properties}),
-            file_names=frozenset({*names, *self._delta.manifest_names, *(one.file_name for one in base.after)}),
+            file_names=file_names,
+            has_others=self._writer.has_others(file_names),
             forgotten_users=forgotten,
             clock_note=time.note,
         )
 
     def keep(self, new: NewSnapshot) -> None:
-        """Delete the written files that `new`, which is published, does not name; the table's reader remembers the
-        others.
-        """
-        self._table.manifests.remember(self._writer.small_files(new.file_names))
+        """Delete the written files that `new`, which is published, does not name."""
         self._writer.discard_all_but(new.file_names)
 
     def discard(self) -> None:

@@ -1,4 +1,4 @@
-"""File changes: the files that a staged commit adds and removes, as one or two snapshots.
+"""File changes: the files that a staged commit adds and removes, as one or two snapshots, and what they amount to.
 
 Source: docs/semantics/commit.md#commit-loop, docs/reliability/commit.md#steps.
 """
@@ -52,6 +52,24 @@ class FileChanges:
                 *((entry.partition, entry.bucket) for entry in self.indexes),
             }
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Effects:
+    """Counts of added and removed files, with their rows (before any merge) and bytes; changelog files are separate.
+
+    A file that only changed its level counts as `upgraded`, not as added or removed.
+    """
+
+    files_added: int = 0
+    files_removed: int = 0
+    files_upgraded: int = 0
+    rows_added: int = 0
+    rows_removed: int = 0
+    bytes_added: int = 0
+    bytes_removed: int = 0
+    changelog_files_added: int = 0
+    changelog_rows_added: int = 0
 
 
 def append_changes(staged: StagedCommit) -> FileChanges:
@@ -158,6 +176,32 @@ def new_files(changes: FileChanges, folders: DataLayout) -> Iterator[FileRef]:
             beside = folders.index_folder(index.partition, index.bucket)
             key = TableLayout.index(index.file_name) if beside is None else f"{beside}/{index.file_name}"
             yield FileRef(key=key, kind=FileKind.INDEX, size=index.file_size)
+
+
+def effects_of(changes: Iterable[FileChanges]) -> Effects:
+    """Return the net effect of `changes`, which were applied in this order."""
+    added: dict[tuple[bytes, int, str], ManifestEntry] = {}
+    removed: dict[tuple[bytes, int, str], ManifestEntry] = {}
+    changelog: list[ManifestEntry] = []
+    for change in changes:
+        for entry in change.entries:
+            place = (entry.partition, entry.bucket, entry.file.file_name)
+            (added if entry.kind is EntryKind.ADD else removed)[place] = entry
+        changelog += change.changelog
+    upgraded = added.keys() & removed.keys()
+    came = [entry.file for place, entry in added.items() if place not in upgraded]
+    went = [entry.file for place, entry in removed.items() if place not in upgraded]
+    return Effects(
+        files_added=len(came),
+        files_removed=len(went),
+        files_upgraded=len(upgraded),
+        rows_added=sum(file.row_count for file in came),
+        rows_removed=sum(file.row_count for file in went),
+        bytes_added=sum(file.file_size for file in came),
+        bytes_removed=sum(file.file_size for file in went),
+        changelog_files_added=len(changelog),
+        changelog_rows_added=sum(entry.file.row_count for entry in changelog),
+    )
 
 
 class Stored(Protocol):
