@@ -10,7 +10,7 @@ from typing import Final
 from lakehouse_core.errors import InvalidRequest, UnsupportedFeature, near_names, shown, written_as
 from lakehouse_core.options.expiry import check_retention
 from lakehouse_core.options.files import check_name_part
-from lakehouse_core.options.keys import FORMER_NAMES, MAINTAINABLE, WRITABLE, known_key, under_current_names
+from lakehouse_core.options.keys import FORMER_NAMES, VALUES, known_key, under_current_names
 from lakehouse_core.options.known import KNOWN, OptionKey, Treatment
 from lakehouse_core.options.patterns import check_field_key, check_pattern, field_ending, pattern_treatment
 from lakehouse_core.options.scan_mode import scan_start
@@ -113,13 +113,15 @@ def check_writable(options: Mapping[str, str], *, table: str, kind: WriteKind = 
             treatment = Treatment.REFUSED if key.startswith(_OWN_PREFIX) else pattern_treatment(key)
             if treatment in kind.value:
                 raise _unsupported(table, key, value, treatment, "It is for the writers of other engines.")
-        elif current in WRITABLE:
-            word, maintained = value.strip().lower(), MAINTAINABLE.get(current, frozenset())
-            if word not in WRITABLE[current] and (kind is not WriteKind.MAINTENANCE or word not in maintained):
+        elif current in VALUES:
+            treatment = VALUES[current].get(value.strip().lower(), Treatment.REFUSED)
+            if treatment in kind.value:
+                others = sorted(word for word, each in VALUES[current].items() if each is Treatment.HONOURED)
+                maintained = " Compaction and expiry do not need it."
                 raise UnsupportedFeature(
                     f"{about_option(table)} {key} = {value} is not supported for writing yet: "
-                    f"{one_of(value, sorted(WRITABLE[current]))}, or write with Java Paimon."
-                    f"{' Compaction and expiry do not need it.' if word in maintained else ''}"
+                    f"{one_of(value, others)}, or write with Java Paimon."
+                    f"{maintained if treatment is Treatment.MAINTENANCE_ONLY else ''}"
                 )
         elif known.treatment in kind.value and not _is_default(known, value):
             raise _unsupported(table, key, value, known.treatment, known.reason)

@@ -6,20 +6,24 @@ from typing import Final
 from lakehouse_core.errors import InvalidRequest, near_names
 from lakehouse_core.options.known import KNOWN, OptionKey, Treatment
 
-# The supported values of options that are supported for some values only.
-WRITABLE: Final[Mapping[str, frozenset[str]]] = {
-    "type": frozenset({"table"}),
-    "file.format": frozenset({"parquet", "orc", "avro"}),
-    "partition.expiration-strategy": frozenset({"values-time", "update-time"}),
-    "spill-compression": frozenset({"zstd", "lz4", "none"}),
-    "tag.automatic-creation": frozenset({"none", "process-time", "process_time", "watermark"}),
-    "manifest.format": frozenset({"avro"}),
-    "manifest.compression": frozenset({"zstd", "zstandard", "snappy", "deflate", "null"}),
-}
 
-# Further values of them, with which tables are maintained, though no rows are written. After each job that wrote rows,
-# Java's engines tag the latest snapshot; a compaction changes no row, so that tag stays right.
-MAINTAINABLE: Final[Mapping[str, frozenset[str]]] = {"tag.automatic-creation": frozenset({"batch"})}
+def _carried_out(*words: str) -> dict[str, Treatment]:
+    return dict.fromkeys(words, Treatment.HONOURED)
+
+
+# The treatment of the values of options that are not treated alike with all values. A value that is missing is refused.
+VALUES: Final[Mapping[str, Mapping[str, Treatment]]] = {
+    "type": _carried_out("table"),
+    "file.format": _carried_out("parquet", "orc", "avro"),
+    "partition.expiration-strategy": _carried_out("values-time", "update-time"),
+    "spill-compression": _carried_out("zstd", "lz4", "none"),
+    # After each job that wrote rows, Java's engines tag the latest snapshot of a table with `batch`; a compaction
+    # changes no row, so that tag stays right.
+    "tag.automatic-creation": _carried_out("none", "process-time", "process_time", "watermark")
+    | {"batch": Treatment.MAINTENANCE_ONLY},
+    "manifest.format": _carried_out("avro"),
+    "manifest.compression": _carried_out("zstd", "zstandard", "snappy", "deflate", "null"),
+}
 
 # Older names of options, read where the current name is not set.
 FORMER_NAMES: Final[Mapping[str, str]] = {

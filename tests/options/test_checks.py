@@ -24,7 +24,7 @@ from lakehouse_core.options import (
     parse_int,
     parse_size,
 )
-from lakehouse_core.options.keys import MAINTAINABLE, WRITABLE
+from lakehouse_core.options.keys import VALUES
 from lakehouse_core.options.units import parse_float
 
 COLUMNS = ("id", "name", "price")
@@ -88,7 +88,8 @@ def test_every_known_option_has_a_default_of_its_kind(key: OptionKey) -> None:
 def test_the_treatment_of_an_option_says_which_writes_refuse_it(key: OptionKey) -> None:
     value = other_value(key)
     check_known({key.name: value}, COLUMNS)
-    refusing = REFUSING[key.treatment] if value in WRITABLE.get(key.name, {value}) else set(WriteKind)
+    values = VALUES.get(key.name)
+    refusing = REFUSING[key.treatment if values is None else values.get(value, Treatment.REFUSED)]
 
     for kind in WriteKind:
         if kind not in refusing:
@@ -128,7 +129,15 @@ def test_what_is_not_carried_out_is_refused_by_name_and_value(key: str, value: s
     assert f"{key} = {value}" in str(caught.value)
 
 
-@pytest.mark.parametrize(("key", "value"), [(key, value) for key, values in MAINTAINABLE.items() for value in values])
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        (key, value)
+        for key, values in VALUES.items()
+        for value, treatment in values.items()
+        if treatment is Treatment.MAINTENANCE_ONLY
+    ],
+)
 def test_a_table_may_be_maintained_with_a_value_with_which_it_is_not_written(key: str, value: str) -> None:
     check_writable({key: value.upper()}, table="db.t", kind=WriteKind.MAINTENANCE)
     for kind in (WriteKind.ROWS, WriteKind.SETTINGS):

@@ -6,7 +6,7 @@ from lakehouse_core.options.known.option_key import OptionGroup
 
 HONOURED: Final = (
     OptionGroup(
-        "What this package carries out; `WRITABLE` says which values of it.",
+        "What this package carries out; `VALUES` says which values of it.",
         """
 bucket int -1 -2..2147483647
 bucket-key text -
