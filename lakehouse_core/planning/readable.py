@@ -105,7 +105,7 @@ def check_files(entries: EntryColumns, rows: Longs, *, may_wait: bool = False) -
         check_file(entry.file, entry.bucket, may_wait=may_wait)
 
 
-def check_none_waits(buckets: Iterable[int], what: str) -> None:
+def check_all_placed(buckets: Iterable[int], what: str) -> None:
     """Raise UnsupportedFeature if one of the buckets of live files is the one whose rows wait for theirs: `what` cannot
     merge them with the others.
     """

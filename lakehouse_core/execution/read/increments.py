@@ -29,7 +29,7 @@ from lakehouse_core.planning.read.read_point import (
     ToAutoTag,
 )
 from lakehouse_core.planning.read.scope import ScanScope
-from lakehouse_core.planning.readable import check_none_waits, deletion_files
+from lakehouse_core.planning.readable import check_all_placed, deletion_files
 from lakehouse_core.table.bucketing import is_placed, is_read, may_wait
 from lakehouse_core.table.commit_message import CommitKind
 from lakehouse_core.table.data_layout import DataLayout
@@ -142,7 +142,7 @@ def _splits(table: TableContext, schema: TableSchema, increment: Increment, scop
                 )
             new = table.manifests.live_entries(after, keep=keep)
             if merges_waiting:
-                check_none_waits((entry.bucket for entry in (*old, *new)), f"{table.name}: a diff of two states")
+                check_all_placed((entry.bucket for entry in (*old, *new)), f"{table.name}: a diff of two states")
             return diff_splits(
                 old,
                 new,

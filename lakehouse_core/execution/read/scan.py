@@ -49,7 +49,7 @@ from lakehouse_core.planning.read.read_point import (
 )
 from lakehouse_core.planning.read.scope import ScanScope, merges_waiting
 from lakehouse_core.planning.read.splits import plan_splits
-from lakehouse_core.planning.readable import check_none_waits, deletion_files
+from lakehouse_core.planning.readable import check_all_placed, deletion_files
 from lakehouse_core.storage import StoreSpec
 from lakehouse_core.storage.overlap import reading_ahead
 from lakehouse_core.table.data_layout import DataLayout
@@ -365,7 +365,7 @@ def _state_plan(table: TableContext, state: ReadState, empty: ScanPlan, scope: S
     deletions = deletion_files(table.manifests.index_entries(snapshot), DataLayout(schema))
     live = live_rows(entries)
     if empty.merges_waiting and state.created_from_millis is not None:
-        check_none_waits(
+        check_all_placed(
             entries.buckets[live].tolist(), f"{empty.table}: a read of the files that were created since some time"
         )
     file_schemas = {number: table.schemas.schema(number) for number in np.unique(entries.schema_ids[live]).tolist()}

@@ -7,7 +7,7 @@ spark.driver.maxResultSize. Any other source is cached, and Spark joins. The dri
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import cached_property, partial
+from functools import partial
 from typing import Any, Final
 
 import pyarrow as pa
@@ -65,23 +65,18 @@ class SparkMerge:
         self._here = source if isinstance(source, pa.Table) and _is_kept(source.schema, self.fields) else None
         # By their names, columns of the source that were asked for.
         self._few: dict[tuple[str, ...], pa.Table | None] = {}
+        self._cached: DataFrame | None = None
 
     def close(self) -> None:
-        if "_cached" in vars(self):
+        if self._cached is not None:
             self._cached.unpersist()
 
     @property
     def in_utc(self) -> bool:
         return is_utc(self._session.conf.get("spark.sql.session.timeZone"))
 
-    @cached_property
-    def _cached(self) -> DataFrame:
-        """The source, which is read once."""
-        with translated(self._session, _READING):
-            return self._source.cache()
-
     def few(self, columns: Sequence[str]) -> pa.Table | None:
-        if "_cached" in vars(self):
+        if self._cached is not None:
             # Rows that differ in each read must be those whose bounds were asked for.
             return None
         asked = tuple(columns)
@@ -108,9 +103,10 @@ class SparkMerge:
     def bounds(self, columns: Sequence[str]) -> Mapping[str, tuple[Any, Any]]:
         if not columns:
             return {}
-        asked = [part(self._cached[in_backquotes(name)]) for name in columns for part in (F.min, F.max)]
+        source = self._read_once()
+        asked = [part(source[in_backquotes(name)]) for name in columns for part in (F.min, F.max)]
         with translated(self._session, _READING):
-            row = self._cached.agg(*asked).collect()[0]
+            row = source.agg(*asked).collect()[0]
         pairs = {name: (row[2 * number], row[2 * number + 1]) for number, name in enumerate(columns)}
         return {name: pair for name, pair in pairs.items() if pair[0] is not None}
 
@@ -160,7 +156,14 @@ class SparkMerge:
         if self._here is not None:
             return self._source
         few = self.few([each.name for each in self.fields])
-        return self._cached if few is None else self._session.createDataFrame(few, self._source.schema)
+        return self._read_once() if few is None else self._session.createDataFrame(few, self._source.schema)
+
+    def _read_once(self) -> DataFrame:
+        """Return the source, which is read when a job first needs it, and kept."""
+        if self._cached is None:
+            with translated(self._session, _READING):
+                self._cached = self._source.cache()
+        return self._cached
 
 
 def source_of(session: SparkSession, source: object) -> "DataFrame | pa.Table":
