@@ -82,15 +82,17 @@ class Ours:
 
 
 class Java:
+    """Java's side. Called with a verb of the judge and its request, it answers for the table."""
+
     def __init__(self, judge: Judge, warehouse: Path) -> None:
         self._judge = judge
         self._warehouse = str(warehouse)
 
-    def _call(self, verb: str, **request: Any) -> Any:
+    def __call__(self, verb: str, **request: Any) -> Any:
         return self._judge.call(verb, table=TABLE, warehouse=self._warehouse, **request)
 
     def create(self, kind: Kind) -> None:
-        self._call(
+        self(
             "create",
             fields=[{"name": name, "type": type_} for name, type_ in kind.fields],
             primaryKeys=list(kind.primary_keys),
@@ -99,41 +101,41 @@ class Java:
         )
 
     def write(self, rows: list[Row]) -> None:
-        self._call("write", rows=rows, mode="batch")
+        self("write", rows=rows, mode="batch")
 
     def rows(self, snapshot_id: int | None = None) -> list[str]:
         options = {} if snapshot_id is None else {"scan.snapshot-id": str(snapshot_id)}
-        return canonical(self._call("read", options=options)["rows"])
+        return canonical(self("read", options=options)["rows"])
 
     def changes(self, snapshot_id: int) -> list[str]:
-        steps = self._call("stream-read", **{"from": snapshot_id, "to": snapshot_id})["snapshots"]
+        steps = self("stream-read", **{"from": snapshot_id, "to": snapshot_id})["snapshots"]
         return canonical_changes(row for step in steps if step["snapshot"] == snapshot_id for row in step["rows"])
 
     def compact(self, *, full: bool = True) -> None:
-        self._call("compact", strategy="full" if full else "minor")
+        self("compact", strategy="full" if full else "minor")
 
     def delete(self, condition: Row) -> None:
         """Mark the rows of an append table with deletion vectors that the judge's filter names."""
-        self._call("delete-rows", filter=condition)
+        self("delete-rows", filter=condition)
 
     def compact_manifests(self) -> None:
-        self._call("compact-manifest")
+        self("compact-manifest")
 
     def expire(self, retain: int) -> None:
-        self._call("expire", retainMax=retain, retainMin=1)
+        self("expire", retainMax=retain, retainMin=1)
 
     def tag(self, name: str) -> None:
-        self._call("create-tag", tag=name, snapshot=self.latest_id())
+        self("create-tag", tag=name, snapshot=self.latest_id())
 
     def tagged(self, name: str) -> list[str]:
-        return canonical(self._call("read", options={"scan.tag-name": name})["rows"])
+        return canonical(self("read", options={"scan.tag-name": name})["rows"])
 
     def latest_id(self) -> int:
-        return max(int(snapshot["id"]) for snapshot in self._call("snapshots")["snapshots"])
+        return max(int(snapshot["id"]) for snapshot in self("snapshots")["snapshots"])
 
     def snapshot_ids(self) -> list[int]:
-        return sorted(int(snapshot["id"]) for snapshot in self._call("snapshots")["snapshots"])
+        return sorted(int(snapshot["id"]) for snapshot in self("snapshots")["snapshots"])
 
     def missing_files(self) -> list[str]:
-        missing: list[str] = self._call("files")["missing"]
+        missing: list[str] = self("files")["missing"]
         return missing

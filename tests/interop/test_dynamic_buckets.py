@@ -1,30 +1,23 @@
 """Writers of Java and ours at once in one table with dynamic buckets: what is lost, and who finds it."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import lakehouse_core as lc
-from tests.interop.judge import Judge
+from tests.interop.engines import Java
 
 pytestmark = pytest.mark.interop
 
-Java = Callable[..., Any]
-
 
 @pytest.fixture
-def java(judge: Judge, tmp_path: Path) -> Java:
-    """Calls of Java on the new table `db.t`, whose buckets take two keys."""
-
-    def call(verb: str, **request: Any) -> Any:
-        return judge.call(verb, table="db.t", warehouse=str(tmp_path), **request)
-
+def java(java: Java) -> Java:
+    """Java's side of a new table, whose buckets take two keys."""
     fields = [{"name": "k", "type": "INT NOT NULL"}, {"name": "v", "type": "STRING"}]
     options = {"bucket": "-1", "dynamic-bucket.target-row-num": "2", "write-only": "true"}
-    call("create", fields=fields, primaryKeys=["k"], partitionKeys=[], options=options)
-    return call
+    java("create", fields=fields, primaryKeys=["k"], partitionKeys=[], options=options)
+    return java
 
 
 def rows(*keys: int, v: str) -> list[dict[str, Any]]:

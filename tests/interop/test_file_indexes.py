@@ -1,6 +1,5 @@
 """Indexes that we give to files that are there, as Java reads them, and those of Java's procedure, as we read them."""
 
-from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -10,11 +9,10 @@ import pytest
 import lakehouse_core as lc
 from lakehouse_core.data_files.file_index import stored_bodies
 from lakehouse_core.table.data_layout import DataLayout
-from tests.interop.judge import Judge
+from tests.interop.engines import Java
 
 pytestmark = pytest.mark.interop
 
-Java = Callable[..., Any]
 FIELDS = {"k": "INT NOT NULL", "p": "INT NOT NULL", "v": "STRING", "n": "INT"}
 KINDS: dict[str, tuple[list[str], list[str], dict[str, str]]] = {
     "append, partitions": ([], ["p"], {"bucket": "-1"}),
@@ -30,14 +28,6 @@ INDEXES = {
 }
 # Java makes the decision about the place of an index once more by its own size, which has no seal.
 PLACES = {"beside": "1 b", "inside": "1 mb"}
-
-
-@pytest.fixture
-def java(judge: Judge, tmp_path: Path) -> Java:
-    def call(verb: str, **request: Any) -> Any:
-        return judge.call(verb, table="db.t", warehouse=str(tmp_path), **request)
-
-    return call
 
 
 def table_of(path: Path) -> lc.Table:

@@ -1,6 +1,6 @@
 """Tables whose keys move between partitions: Java and we write them in turn, and each finds what the other placed."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -9,12 +9,12 @@ import pytest
 
 import lakehouse_core as lc
 from tests.execution.write.moving_keys import COLUMNS, ENGINES, PARTITIONS, bare, rows_of
+from tests.interop.engines import Java
 from tests.interop.judge import Judge
 from tests.oracle.moving_keys import MovingKeys
 
 pytestmark = pytest.mark.interop
 
-Java = Callable[..., Any]
 KINDS = [
     ("deduplicate", {}),
     ("deduplicate", {"changelog-producer": "lookup"}),
@@ -30,14 +30,6 @@ KINDS = [
 def judge(request: pytest.FixtureRequest) -> Iterator[Judge]:
     with Judge(request.param) as java:
         yield java
-
-
-@pytest.fixture
-def java(judge: Judge, tmp_path: Path) -> Java:
-    def call(verb: str, **request: Any) -> Any:
-        return judge.call(verb, table="db.t", warehouse=str(tmp_path), **request)
-
-    return call
 
 
 def create(java: Java, engine: str, options: dict[str, str]) -> str:

@@ -1,6 +1,6 @@
 """Tables with postponed buckets: Java's are read, compacted and continued here, ours by Java, in turn on one table."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -10,11 +10,11 @@ import pytest
 import lakehouse_core as lc
 from lakehouse_core.storage import ProcessDied
 from lakehouse_core.table.schema import TableSchema
+from tests.interop.engines import Java
 from tests.interop.judge import Judge
 
 pytestmark = pytest.mark.interop
 
-Java = Callable[..., Any]
 FIELDS = [
     {"name": "p", "type": "STRING NOT NULL"},
     {"name": "k", "type": "INT NOT NULL"},
@@ -38,14 +38,6 @@ KINDS = [
 def judge(request: pytest.FixtureRequest) -> Iterator[Judge]:
     with Judge(request.param) as java:
         yield java
-
-
-@pytest.fixture
-def java(judge: Judge, tmp_path: Path) -> Java:
-    def call(verb: str, **request: Any) -> Any:
-        return judge.call(verb, table="db.t", warehouse=str(tmp_path), **request)
-
-    return call
 
 
 def create(java: Java, **options: str) -> None:
