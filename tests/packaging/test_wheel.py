@@ -167,11 +167,12 @@ def python(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A user's folder: a script, and the code location of docs/dagster.md."""
+    """A user's folder: a script, and the code location of docs/dagster.md and docs/dagster-running.md."""
     folder = tmp_path_factory.mktemp("project")
     page = (ROOT / "docs" / "dagster.md").read_text()
     (specification,) = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
-    location, runs, report, fleet, test = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    location, runs, report, test = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    (fleet,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "dagster-running.md").read_text(), re.DOTALL)
     (folder / "tables").mkdir()
     (folder / "tables" / "sales.orders.yaml").write_text(specification)
     (folder / "shop_location.py").write_text(location)
