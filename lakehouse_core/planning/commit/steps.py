@@ -196,8 +196,8 @@ def commit_steps(
     `numbered_above` as in `CompactStep`. Raises InvalidRequest for messages that contradict each other.
     """
     compactions = tuple(filter(is_compaction, staged.messages))
-    check_itself(compact_changes(compactions).entries)
-    changes = append_changes(staged)
+    compacted, changes = compact_changes(compactions), append_changes(staged)
+    check_itself(compacted.entries)
     is_append = isinstance(staged.mode, Append)
     compact = CompactStep(staged=staged, messages=compactions, numbered_above=numbered_above or {})
     if compactions and is_append and changes.is_empty:
