@@ -33,8 +33,11 @@ def _tagging(
     @wraps(verb)
     def call(table: TableContext, /, *args: P.args, **kwargs: P.kwargs) -> R:
         report = verb(table, *args, **kwargs)
+        if report.dry_run:
+            return report
         schema = table.schemas.known
-        if report.dry_run or schema is None or not schema.table_options.tags.is_automatic:
+        assert schema is not None, "the verb has read it"
+        if not schema.table_options.tags.is_automatic:
             return report
         tags = make_due_tags(table, by_upkeep=by_upkeep)
         return replace(report, tags_created=tags.made, tags_deleted=tags.deleted, tag_failure=tags.failure)

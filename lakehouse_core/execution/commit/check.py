@@ -16,7 +16,7 @@ from lakehouse_core.planning.commit.checks import check_schema, check_staged
 from lakehouse_core.planning.commit.conflicts import bucket_counts, conflict_error
 from lakehouse_core.planning.commit.file_changes import FileChanges, append_changes, check_new_files, new_files
 from lakehouse_core.planning.commit.steps import needs_live_files
-from lakehouse_core.table.bucketing import places_keys
+from lakehouse_core.table.bucketing import has_hash_index, moves_keys, places_keys
 from lakehouse_core.table.commit_message import Append
 from lakehouse_core.table.data_layout import DataLayout
 from lakehouse_core.table.manifest import ManifestEntry
@@ -54,13 +54,14 @@ def refusals(table: TableContext, staged: Sequence[StagedCommit]) -> list[str | 
         conflicts = bucket_counts(there, changed.entries)
         if conflicts:
             return str(conflict_error(conflicts, schema))
-        clash = HashIndexes(table, each).clash_at(latest, indexes, schema)
-        if clash is not None:
-            return str(clash)
-        try:
-            KeyClashes(table, each).check_at(latest, schema)
-        except CommitConflict as error:
-            return str(error)
+        if has_hash_index(schema.bucketing):
+            clash = HashIndexes(table, each).clash_at(latest, indexes, schema)
+            return None if clash is None else str(clash)
+        if moves_keys(schema.bucketing):
+            try:
+                KeyClashes(table, each).check_at(latest, schema)
+            except CommitConflict as error:
+                return str(error)
         return None
 
     return [why_not(each, changed) for each, changed in zip(staged, changes, strict=True)]

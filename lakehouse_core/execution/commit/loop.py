@@ -260,7 +260,7 @@ class _StepRun:
         return Outdated() if new is None else self._publish(ready, new, attempt)
 
     def _decide(self, previous: Snapshot | None) -> "_Ready | AlreadyCommitted | NothingToCommit":
-        """Plan the step after `previous`, and write its manifests."""
+        """Plan the step after `previous`, and merge the manifests of its base."""
         if (applied := self._applied_at(previous)) is not None:
             return applied
         schema = self._turn.schema()
@@ -378,7 +378,7 @@ class _StepRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Ready:
-    """The plan of a step after `previous`, with its written manifests. `is_outdated`: there is a later
+    """The plan of a step after `previous`, with the manifests of its base. `is_outdated`: there is a later
     snapshot; on an object store it is not known yet.
     """
 

@@ -104,7 +104,7 @@ def finish_deletions(
     waiting_keys: frozenset[str] = frozenset()
     waits = [plan for plan in begun if graces.waits(plan)]
     # Without readers to wait for, files of roots unlinked now are deleted now.
-    at_once = {plan.uuid for plan in begun if plan not in waits}
+    at_once = {plan.uuid for plan in begun} - {plan.uuid for plan in waits}
     for plan in waits:
         waiting, waiting_keys = _waiting(
             table,

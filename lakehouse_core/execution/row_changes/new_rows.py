@@ -14,7 +14,7 @@ from lakehouse_core.execution.write.stage import check_bucket_counts, check_part
 from lakehouse_core.planning.commit.hash_indexes import known_indexes
 from lakehouse_core.planning.write_base import NOTHING_WRITTEN, WriteBase, write_base
 from lakehouse_core.progress import Watch
-from lakehouse_core.table.bucketing import moves_keys
+from lakehouse_core.table.bucketing import moves_keys, places_keys
 from lakehouse_core.table.commit_message import Append, CommitMessage
 from lakehouse_core.tasks.write.keys.bucket_index import KeyIndex
 from lakehouse_core.tasks.write.task import WriteTask
@@ -42,7 +42,7 @@ def new_rows(
         before = write_base(table.manifests.columns(table.manifests.of(base.snapshot)))
         if whole_partitions:
             before = replace(before, bucket_counts={})
-        if not (whole_partitions and base.files):
+        if places_keys(schema.bucketing) and not (whole_partitions and base.files):
             key_index = KeyIndex(known_indexes(base.indexes, (), schema))
     if moves_keys(schema.bucketing):
         key_index = replace(key_index, places=key_places(table, schema, base.snapshot, Append()))

@@ -19,7 +19,6 @@ from lakehouse_core.merge.key_digests import Digests, joined_digests
 from lakehouse_core.metadata.deltas import deltas_since, is_part
 from lakehouse_core.options import MergeEngine
 from lakehouse_core.planning.commit.conflicts import Conflict, conflict_error
-from lakehouse_core.table.bucketing import moves_keys
 from lakehouse_core.table.commit_message import CommitKind
 from lakehouse_core.table.data_layout import DataLayout
 from lakehouse_core.table.manifest import EntryKind
@@ -49,9 +48,9 @@ class KeyClashes:
 
     def check_at(self, latest: Snapshot | None, schema: TableSchema) -> None:
         """Raise CommitConflict if another commit up to `latest` put a key elsewhere; also CorruptTable,
-        StorageUnavailable.
+        StorageUnavailable. REQUIRES: keys move between the partitions of the table.
         """
-        if not self._parts or not moves_keys(schema.bucketing):
+        if not self._parts:
             return
         if not self._compared:
             self._compared = {base_of(part): base_of(part) for part in self._parts}

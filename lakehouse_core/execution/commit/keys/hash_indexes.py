@@ -29,7 +29,6 @@ from lakehouse_core.planning.commit.hash_indexes import (
 from lakehouse_core.planning.partitions import bucket_name
 from lakehouse_core.storage.outcomes import clear_away, named_by_nobody
 from lakehouse_core.storage.overlap import DirectSinks
-from lakehouse_core.table.bucketing import has_hash_index
 from lakehouse_core.table.commit_message import CommitMessage
 from lakehouse_core.table.data_layout import DataLayout
 from lakehouse_core.table.index_file import IndexFile
@@ -64,11 +63,9 @@ class HashIndexes:
     ) -> tuple[CommitMessage, ...]:
         """Return the messages with index files that hold all hashes of their buckets at `latest` too.
 
-        Raises CommitConflict when another commit put one of the keys into another bucket; InvalidRequest for rows
-        without an index.
+        REQUIRES: the buckets of the table have such indexes. Raises CommitConflict when another commit put one of the
+        keys into another bucket; InvalidRequest for rows without an index.
         """
-        if not has_hash_index(schema.bucketing):
-            return messages
         partitions = frozenset(message.partition for message in messages if message.new_files)
         if not partitions:
             return messages
@@ -86,11 +83,11 @@ class HashIndexes:
         self, latest: Snapshot | None, entries: Iterable[IndexManifestEntry], schema: TableSchema
     ) -> CommitConflict | None:
         """Return the conflict of the staged rows at `latest`, whose live index files are `entries`; None if there is
-        none. Writes nothing.
+        none. Writes nothing. REQUIRES: as for `messages_at`.
         """
         rows = [message for message in self._staged.messages if message.new_files]
         partitions = frozenset(message.partition for message in rows)
-        if not rows or not has_hash_index(schema.bucketing):
+        if not rows:
             return None
         self._folders = self._folders or DataLayout(schema)
         live = live_indexes(entries, partitions)
