@@ -53,7 +53,8 @@ class StepReader:
         if isinstance(step, OverwriteStep):
             self._clashes = KeyClashes(table, step.staged)
         if isinstance(step, AppendStep):
-            self._clashes = KeyClashes(table, step.staged, step.parts)
+            if step.reads is None or not step.reads.moves_no_keys:
+                self._clashes = KeyClashes(table, step.staged, step.parts)
             # What a statement read tells that no other commit wrote its keys, so its rows need no higher numbers.
             if step.reads is None:
                 self._order = CommitOrder(table, step.staged, step.parts)

@@ -40,6 +40,8 @@ class ReadScope:
     `sees_appends`: rows that a write added since then, and that satisfy the condition, are a conflict too.
     `sees_removals`: so are rows that were removed, because the statement does something else without them.
     `whole_buckets`: the statement replaces whole buckets. `whole_partitions`: it replaces all rows of its partitions.
+    `moves_no_keys`: each key stays in its partition, so that what others did to keys of other partitions does not
+    matter.
     """
 
     operation: str
@@ -49,6 +51,7 @@ class ReadScope:
     sees_removals: bool = False
     whole_buckets: bool = False
     whole_partitions: bool = False
+    moves_no_keys: bool = False
 
     @property
     def sees_marks(self) -> bool:
