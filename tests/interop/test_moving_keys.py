@@ -72,7 +72,8 @@ def test_both_write_one_table_in_turn_and_no_key_is_twice(
             }
             for _ in range(random.randint(1, 6))
         ]
-        match random.choice(["java writes", "we write", "java compacts", "we compact"]):
+        verbs = ["java writes", "we write", "java compacts", "we compact", "we rescale", "we replace"]
+        match random.choice([*verbs, *verbs[:2]]):
             case "java writes":
                 java("write", rows=rows, commitUser="job", compact=random.choice(["none", "full"]))
             case "we write":
@@ -83,6 +84,14 @@ def test_both_write_one_table_in_turn_and_no_key_is_twice(
             case "we compact":
                 table.compact(full=True)
                 rows = []
+            case "we rescale":
+                table.rescale()
+                rows = []
+            case "we replace":
+                # Keys of other partitions come over, or stay there with their new rows.
+                rows = [{**row, "p": "y", "_kind": "+I"} for row in rows]
+                table.overwrite(bare(rows), where="p = 'y'")
+                model.drop({"y"})
         model.write({**row, "kind": row["_kind"]} for row in rows)
         if table.schema.table_options.skips_level_0:
             table.compact()

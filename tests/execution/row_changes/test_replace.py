@@ -8,7 +8,7 @@ import pytest
 import lakehouse_core as lc
 from lakehouse_core.clock import VirtualClock
 from lakehouse_core.storage import FaultyStore, MemoryStore
-from tests.execution.row_changes.layouts import DYNAMIC, LAYOUTS, Layout, Row, catalog_over, in_order, made, rows_of
+from tests.execution.row_changes.layouts import LAYOUTS, Row, catalog_over, in_order, made, rows_of
 from tests.execution.row_changes.test_model import copied, sound
 from tests.oracle.row_changes import deleted
 from tests.pairs import in_turn
@@ -84,13 +84,6 @@ def test_readers_never_see_neither_the_old_nor_the_new_rows(name):
 
     with pytest.raises(lc.UnsupportedFeature, match="neither the old rows nor the new ones"):
         table.overwrite([], where="v = 'b'")
-
-
-def test_a_table_whose_keys_move_between_partitions_refuses_conditions():
-    _, table = made(Layout(DYNAMIC, ("k",), ("p",)))
-
-    with pytest.raises(lc.UnsupportedFeature, match="the keys of this table move between partitions"):
-        table.overwrite([], where="p = 1")
 
 
 def test_a_dry_run_writes_nothing():

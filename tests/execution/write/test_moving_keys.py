@@ -291,6 +291,47 @@ def test_an_overwrite_of_a_partition_refuses_a_key_of_one_that_stays(tmp_path: P
     assert short(table) == [(1, "z", 0)]
 
 
+@pytest.mark.parametrize(
+    ("engine", "wanted"),
+    [
+        ("deduplicate", [(1, "y", 9), (3, "z", 0), (5, "y", 9)]),
+        ("partial-update", [(1, "x", 9), (3, "z", 0), (5, "y", 9)]),
+        ("aggregation", [(1, "x", 10), (3, "z", 0), (5, "y", 9)]),
+        ("first-row", [(1, "x", 1), (3, "z", 0), (5, "y", 9)]),
+    ],
+)
+def test_rows_that_replace_a_partition_bring_keys_of_others_as_a_write_does(
+    tmp_path: Path, engine: str, wanted: list[tuple[Any, ...]]
+) -> None:
+    table = made(tmp_path, engine)
+    table.write([row(1, "x", 1), row(2, "y", 1), row(3, "z", 0)])
+    table.compact(full=True)
+    given = [row(1, "y", 9), row(5, "y", 9)]
+    plan = table.overwrite(given, where="p = 'y'", dry_run=True)
+
+    report = table.overwrite(given, where="p = 'y'")
+
+    assert report.commit_kind == "OVERWRITE"
+    assert plan.rows_inserted == report.rows_inserted == (1 if engine == "first-row" else 2)
+    table.compact()
+    assert short(table) == wanted
+    assert table.verify(data=True).findings == ()
+
+
+@pytest.mark.parametrize("engine", ["deduplicate", "partial-update"])
+def test_a_key_whose_row_is_replaced_may_come_to_another_partition(tmp_path: Path, engine: str) -> None:
+    table = made(tmp_path, engine)
+    table.write([row(1, "x", 5), row(2, "y", 5), row(3, "x", 1)])
+
+    report = table.overwrite([row(1, "z", 5), row(2, "y", 5), row(4, "x", 5)], where="a = 5")
+
+    assert (report.rows_deleted, report.rows_inserted) == (2, 3)
+    assert short(table) == [(1, "z", 5), (2, "y", 5), (3, "x", 1), (4, "x", 5)]
+    table.compact(full=True)
+    assert short(table) == [(1, "z", 5), (2, "y", 5), (3, "x", 1), (4, "x", 5)]
+    assert table.verify(data=True).findings == ()
+
+
 def test_an_overwrite_beside_which_a_key_came_to_another_partition_is_a_conflict(tmp_path: Path) -> None:
     table = made(tmp_path)
     table.write([row(9, "x")])
@@ -434,6 +475,8 @@ CHANGES: dict[str, Any] = {
     "merge, update": lambda table: table.merge(
         [row(1, "x", 7)], "t.k = s.k and t.p = 'x'", lc.WhenMatched(update={"a": "s.a"})
     ),
+    "replace": lambda table: table.overwrite([row(1, "x", 7)], where="p = 'x'"),
+    "replace, rows": lambda table: table.overwrite([row(2, "x", 1)], where="a = 1"),
     "merge, insert": lambda table: table.merge([row(2, "x", 7)], "t.k = s.k", lc.WhenNotMatched(insert="*")),
     "merge, insert beside the partition": lambda table: table.merge(
         [row(2, "x", 7)], "t.k = s.k and t.p = s.p", lc.WhenNotMatched(insert="*")
@@ -446,11 +489,15 @@ RACES = [
     ("deduplicate", "delete of a partition", ALONE[:2]),
     ("deduplicate", "compact in full", ALONE),
     ("deduplicate", "merge, insert", ALONE),
+    ("deduplicate", "replace", [(1, "x", 7), (2, "y", 9)]),
+    ("partial-update", "replace, rows", [(1, "x", 9), (2, "y", 1)]),
     ("deduplicate", "merge, insert beside the partition", ALONE),
     *(
         pytest.param(*case, marks=pytest.mark.long)
         for case in [
             ("deduplicate", "delete", ALONE[1:]),
+            ("deduplicate", "replace, rows", [(1, "y", 9), (2, "x", 1)]),
+            ("partial-update", "replace", [(1, "x", 7), (2, "y", 9)]),
             ("deduplicate", "drop", ALONE[:2]),
             ("partial-update", "compact in full", [(1, "x", 9), *ALONE[1:]]),
             ("deduplicate", "merge, update", ALONE),
