@@ -167,6 +167,33 @@ def test_of_a_key_in_two_buckets_the_row_in_the_bucket_whose_index_has_it_is_the
     assert place.table().verify(data=True).findings == ()
 
 
+@pytest.mark.parametrize("engine", ["deduplicate", "partial-update", "aggregation"])
+def test_a_key_that_left_its_partition_and_came_back_into_another_bucket_is_kept(engine: str) -> None:
+    more = {} if engine == "deduplicate" else {f"{engine}.remove-record-on-delete": "true"}
+    one = {"merge-engine": engine, "write-only": "true", "dynamic-bucket.target-row-num": "1", **more}
+    place = Place("moving", **one)
+
+    def write(k: int, p: int, kind: str = "+I") -> None:
+        place.table().write([{"k": k, "p": p, "v": "x", "n": 1, "kind": kind}], rowkind_column="kind")
+
+    # Its delete has a higher sequence number than its new row, which is in another bucket.
+    write(1, 0)
+    write(1, 0)
+    if engine == "deduplicate":
+        write(1, 7)
+    else:
+        write(1, 0, "-D")
+    write(2, 0)
+    write(1, 0)
+    rows = place.rows()
+    assert rows == [(1, 0, "x", 1), (2, 0, "x", 1)]
+
+    place.table().rescale()
+
+    assert place.rows() == rows
+    assert place.table().verify(data=True).findings == ()
+
+
 @pytest.mark.parametrize("kind", ["dynamic", "moving"])
 @pytest.mark.parametrize("keys", [range(3, 6), range(500, 503)])
 def test_rows_that_were_staged_before_a_rescale_of_dynamic_buckets_are_not_doubled(kind: str, keys: range) -> None:

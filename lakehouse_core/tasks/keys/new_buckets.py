@@ -77,7 +77,7 @@ class PartitionKeys:
     """The hashes of the keys that the buckets of a partition have together, distinct and rising.
 
     `later`: by file name, the hashes of keys that are in several buckets, and whose rows in this file count as written
-    after those in buckets whose index does not have the key.
+    after those in other buckets.
     """
 
     hashes: Hashes
@@ -97,11 +97,17 @@ def partition_keys(
     ordered = np.sort(np.concatenate([_NONE, *every]))
     doubled = np.unique(ordered[1:][ordered[1:] == ordered[:-1]])
     later: dict[str, Hashes] = {}
-    for bucket in buckets if len(doubled) else ():
-        if bucket.index is not None:
+    for bucket, here in zip(buckets, live, strict=True) if len(doubled) else ():
+        if not has_hash_index(schema.bucketing):
+            # A key that left the partition, and came back into another bucket, has a delete where it was.
+            last = here
+        elif bucket.index is not None:
             # Writers look for a key in the indexes: what they wrote last is where one has it.
-            indexed = np.intersect1d(doubled, read_hashes(store, *bucket.index), assume_unique=True)
-            later |= dict.fromkeys((file.file_name for file in bucket.files), indexed)
+            last = read_hashes(store, *bucket.index)
+        else:
+            continue
+        found = np.intersect1d(doubled, last, assume_unique=True)
+        later |= dict.fromkeys((file.file_name for file in bucket.files), found)
     return PartitionKeys(hashes=hashes, later=later)
 
 
@@ -119,7 +125,10 @@ def _key_hashes(files: Sequence[DataFile], source: BucketFiles, schema: TableSch
             stays = is_add(fixed_values(batch.column(VALUE_KIND).cast(pa.int8()), np.int8))
             every.append(hashes)
             live.append(hashes if stays.all() else hashes[stays])
-    return distinct(np.concatenate(every)), distinct(np.concatenate(live))
+    keys = distinct(np.concatenate(every))
+    if all(here is of_batch for here, of_batch in zip(live, every, strict=True)):
+        return keys, keys
+    return keys, distinct(np.concatenate(live))
 
 
 def in_order(
