@@ -107,7 +107,8 @@ def told_homes(order: KeyOrder, kinds: Kinds | None, *, partitions: Partitions, 
     rows = order.rows
     adds = np.ones(len(rows), dtype=bool) if kinds is None else is_add(kinds[rows])
     named = np.maximum.reduceat(np.where(adds, partitions[rows], UNKNOWN), order.starts)
-    stays = np.where(known == UNKNOWN, partitions[rows[order.ends]], known)
+    # A retract of an unknown key goes to the partition that it names, and others stay with it.
+    stays = np.where(known == UNKNOWN, partitions[rows[order.starts]], known)
     homes = np.where(named == UNKNOWN, stays, named)
     keys = np.repeat(np.arange(len(order.ends)), _sizes(order))
     return KeyHomes(rows, keys, homes, (known != UNKNOWN) & (homes != known))

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import lakehouse_core as lc
@@ -132,6 +132,10 @@ ROWS = st.lists(
 )
 
 
+RETRACTS = [{**row(1, p, a), "kind": kind} for a, (p, kind) in enumerate([("x", "-D"), ("y", "-U"), ("y", "+I")])]
+
+
+@example(writes=[(RETRACTS, False)], at_once=6)
 @given(writes=st.lists(st.tuples(ROWS, st.booleans()), min_size=1, max_size=4), at_once=st.integers(1, 6))
 def test_a_changelog_of_the_input_tells_all_rows_and_a_delete_wherever_a_key_leaves(
     writes: list[tuple[list[dict[str, Any]], bool]], at_once: int
