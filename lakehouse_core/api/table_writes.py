@@ -32,6 +32,7 @@ from lakehouse_core.execution.commit.loop import commit_or_discard
 from lakehouse_core.execution.commit.outcome import CommitResult
 from lakehouse_core.execution.commit.staged_files import discard
 from lakehouse_core.execution.context import TableContext
+from lakehouse_core.execution.row_changes.change_base import ReadAt
 from lakehouse_core.execution.write.compact_after_commit import compact_written
 from lakehouse_core.execution.write.stage import OpenStage, close_append_stage
 from lakehouse_core.execution.write.stage import open_stage as open_staged
@@ -221,8 +222,8 @@ def _write(table: TableContext, rows: GivenRows, mode: WriteMode, call: CallOpti
     for attempt in _CLASHES.attempts():
         try:
             staged = _stage(table, rows, table.clock.uuid(), BATCH_IDENTIFIER, call, watch=watch, mode=mode)
-            if not isinstance(mode, Append) and isinstance(rows.data, Scan) and is_of_latest(rows.data, table):
-                staged = _as_read(table, staged, rows.data)
+            if not isinstance(mode, Append):
+                staged = _as_read(table, staged, rows)
             watch.at("committing")
             result = commit_or_discard(table, staged, named_by="the write")
         except CommitConflict:
@@ -233,9 +234,16 @@ def _write(table: TableContext, rows: GivenRows, mode: WriteMode, call: CallOpti
     raise AssertionError("the last attempt returns or raises")
 
 
-def _as_read(table: TableContext, staged: StagedCommit, scan: Scan) -> StagedCommit:
-    """Return the overwrite of a table by its own rows, so that what others added since they were read is a conflict."""
-    read = scan.plan().snapshot_id or 0
+def _as_read(table: TableContext, staged: StagedCommit, rows: GivenRows) -> StagedCommit:
+    """Return the overwrite; if it is by rows of the table itself, what others added since they were read is a
+    conflict.
+    """
+    read_at = rows.read_at
+    if isinstance(rows.data, Scan) and is_of_latest(rows.data, table):
+        read_at = ReadAt(rows.data.plan().snapshot_id)
+    if read_at is None:
+        return staged
+    read = read_at.snapshot_id or 0
     if read >= (staged.base_snapshot_id or 0):
         return staged
     snapshot = table.snapshots.found(read) if read else None

@@ -10,9 +10,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse_core.api import table_row_changes
+from lakehouse_core.api import table_row_changes, table_writes
 from lakehouse_core.api.answer import Answer, answer_of
-from lakehouse_core.api.arguments import CallOptions, Condition, bound_condition
+from lakehouse_core.api.arguments import CallOptions, Condition, GivenRows, bound_condition
 from lakehouse_core.api.reports import CommitReport
 from lakehouse_core.api.table import Table
 from lakehouse_core.catalog.statements.names import StatementCall
@@ -57,11 +57,13 @@ def insert(call: StatementCall, statement: Insert) -> Answer:
     if statement.replaced is not None:
         condition = bound_condition(_condition(call, statement, table))
         report = _replaced(call, statement, planned, rows, condition)
-    elif statement.overwrites and not _is_dynamic(call) and read_at(planned, table.name) is not None:
+    elif statement.overwrites and _is_dynamic(call):
+        report = _of_named_partitions(call, full, GivenRows(rows(found), read_at=read_at(planned, full)))
+    elif statement.overwrites and read_at(planned, full) is not None:
         # Rows that others add between the read and the commit would be lost.
         report = _replaced(call, statement, planned, rows, lambda schema: partition_condition(fixed, schema))
     else:
-        report = _write(call, statement, table, rows(found), fixed)
+        report = _write(statement, table, rows(found), fixed)
     return answer_of(call.sql.text, pa.table({}), [report])
 
 
@@ -113,11 +115,16 @@ def _is_dynamic(call: StatementCall) -> bool:
     return call.settings.get(_MODE) == "dynamic"
 
 
-def _write(call: StatementCall, statement: Insert, table: Table, data: Any, fixed: Mapping[str, Any]) -> CommitReport:
+def _of_named_partitions(call: StatementCall, name: str, rows: GivenRows) -> CommitReport:
+    """Replace the partitions that the rows name."""
+    return table_writes.overwrite(
+        call.context(name), rows, CallOptions(), partition=None, dynamic=True, isolation="snapshot"
+    )
+
+
+def _write(statement: Insert, table: Table, data: Any, fixed: Mapping[str, Any]) -> CommitReport:
     if not statement.overwrites:
         return table.write(data)
-    if _is_dynamic(call):
-        return table.overwrite(data, dynamic=True)
     return table.overwrite(data, partition=fixed) if fixed else table.overwrite(data, dynamic=False)
 
 
