@@ -1,13 +1,13 @@
 """Where the keys of a table are, if they move between partitions: what a write must read before it can place a row.
 
 2 M and 20 M keys (BIGINT, with INT, STRING, DOUBLE) in ten partitions, once as one sorted run in each bucket and once
-as two that must be merged; `--keys 100` takes 100 M instead, which need 10 GB of disk. A write of one row keeps few of
-the keys, one of many rows all of them. Each runs in a new process; what the same write takes in an empty table is
-taken off.
+as two that must be merged; `--keys 100M` takes 100 M instead, which need 10 GB of disk, or with `--runs one` a third of
+that. A write of one row keeps few of the keys, one of many rows all of them. Each runs in a new process; what the same
+write takes in an empty table is taken off.
 """
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,8 @@ COLUMNS = {"id": "BIGINT NOT NULL", "day": "INT", "name": "STRING", "price": "DO
 # The bars are those of the design: by million keys, CPU seconds that a write must and should take; and MB in all.
 SECONDS = {2: (1.5, 1.0), 20: (15, 10), 100: (90, 60)}
 MUST_MEGABYTES, AIM_MEGABYTES = 512, 400
+# By table, how often all keys are written to it, and what to call that.
+RUNS = {"empty": (0, "none"), "one": (1, "one run"), "two": (2, "two runs")}
 # Rows that are made and given at once; a prime by which row numbers become keys in another order.
 BATCH_ROWS = 1_000_000
 STEP = 2_654_435_761
@@ -29,9 +31,15 @@ STEP = 2_654_435_761
 
 def main() -> None:
     arguments = measure.arguments(
-        __doc__, rounds=3, texts={"keys": "millions of keys, of 2, 20 and 100 (default 2,20)"}
+        __doc__,
+        rounds=3,
+        texts={
+            "keys": "how many keys, of 2M, 20M and 100M (default 2M,20M)",
+            "runs": "how many sorted runs the tables have, of one and two (default one,two)",
+        },
     )
-    millions = [int(number) for number in (arguments.keys or "2,20").split(",")]
+    millions = [int(number.removesuffix("M")) for number in (arguments.keys or "2M,20M").split(",")]
+    tables = ["empty", *(arguments.runs or "one,two").split(",")]
     counts = {number: measure.scaled(number * 1_000_000, arguments) for number in millions}
     measure.print_header(
         "Keys that move between partitions", data=f"{', '.join(f'{n:,}' for n in counts.values())} keys, ten partitions"
@@ -39,15 +47,18 @@ def main() -> None:
     bars: list[measure.Bar] = []
     for number, keys in counts.items():
         with tempfile.TemporaryDirectory() as folder:
-            bars += compared(folder, keys, SECONDS[number], arguments.rounds)
+            bars += compared(folder, tables, keys, SECONDS[number], arguments.rounds)
     measure.print_bars(bars)
 
 
-def compared(folder: str, keys: int, seconds: tuple[float, float], rounds: int) -> list[measure.Bar]:
+def compared(
+    folder: str, tables: Sequence[str], keys: int, seconds: tuple[float, float], rounds: int
+) -> list[measure.Bar]:
     """Print what writes to tables of so many keys take, and return their bars."""
-    make(folder, keys)
     rows, bars = [], []
-    for name, runs in (("empty", "none"), ("one", "one run"), ("two", "two runs")):
+    for name in tables:
+        make(folder, name, keys)
+        runs = RUNS[name][1]
         for keeps_all in (False, True):
             taken = [measure.fresh(write, folder, name, keeps_all) for _ in range(rounds)]
             cpu_seconds, growth = min(one.value[0] for one in taken), max(one.value[1] for one in taken) / 1e6
@@ -65,15 +76,14 @@ def compared(folder: str, keys: int, seconds: tuple[float, float], rounds: int) 
     return bars
 
 
-def make(folder: str, keys: int) -> None:
+def make(folder: str, name: str, keys: int) -> None:
     catalog = lc.connect(folder)
-    catalog.create_database("db")
-    for name, writes in (("empty", 0), ("one", 1), ("two", 2)):
-        table = catalog.create_table(
-            f"db.{name}", COLUMNS, primary_keys=["id"], partition_keys=["day"], options={"write-only": "true"}
-        )
-        for _ in range(writes):
-            table.write(pa.RecordBatchReader.from_batches(batch_of(np.empty(0, np.int64), 0).schema, batches(keys)))
+    catalog.create_database("db", exist_ok=True)
+    table = catalog.create_table(
+        f"db.{name}", COLUMNS, primary_keys=["id"], partition_keys=["day"], options={"write-only": "true"}
+    )
+    for _ in range(RUNS[name][0]):
+        table.write(pa.RecordBatchReader.from_batches(batch_of(np.empty(0, np.int64), 0).schema, batches(keys)))
 
 
 def batches(keys: int) -> Iterator[pa.RecordBatch]:

@@ -12,6 +12,7 @@ from pathlib import PurePath
 from typing import Any, Final, TypeAlias, TypeVar
 
 from lakehouse_core.errors import InvalidRequest, shown, written_as
+from lakehouse_core.execution.row_changes.change_base import ReadAt
 from lakehouse_core.format.stored import check_text, is_broken, is_int64
 from lakehouse_core.planning.partitions import partition_texts
 from lakehouse_core.planning.row_changes.statements import Isolation
@@ -46,11 +47,12 @@ class CallOptions:
 
 @dataclass(frozen=True, slots=True)
 class GivenRows:
-    """Rows to write, as the caller gave them."""
+    """Rows to write, as the caller gave them. `read_at`: where a query read them from the latest rows of the table."""
 
     data: object
     rowkind_column: str | None = None
     missing: Missing = "null"
+    read_at: ReadAt | None = None
 
 
 def checks_flags(cls: C) -> C:

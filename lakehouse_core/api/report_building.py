@@ -35,6 +35,7 @@ from lakehouse_core.format.binary_row import deserialize_row
 from lakehouse_core.planning.commit.file_changes import effects_of
 from lakehouse_core.planning.partitions import named_values
 from lakehouse_core.planning.row_changes.statements import SourceMerge
+from lakehouse_core.table.bucketing import Dynamic
 from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.snapshot import Tag
 from lakehouse_core.table.staged_commit import StagedCommit
@@ -144,6 +145,8 @@ def rescale_report(table: str, result: RescaleResult, *, dry_run: bool) -> Resca
     last = snapshots[-1] if snapshots else None
     effects = effects_of(change for commit in result.commits for change in commit.changes)
     nothing = "the table is empty" if result.snapshot is None else f"every partition has {result.count} buckets"
+    if isinstance(result.schema.bucketing, Dynamic):
+        nothing = "there are no rows to bring to new buckets"
     return RescaleReport(
         table=table,
         snapshot_id=None if last is None else last.id,

@@ -159,8 +159,9 @@ class CompactionReport(TaggingReport):
 class RescaleReport(TaggingReport):
     """The report of rescale. `partitions_rescaled`: the rewritten ones, their values as readable text.
 
-    `buckets` is the count that they have now, `buckets_before` the former value of the option `bucket`. `snapshot_id`
-    is the last of `snapshot_ids`. `runs`: how often a commit was begun, because others changed what it had read.
+    `buckets` is the count that they have now, `buckets_before` the former value of the option `bucket`; both are -1 if
+    buckets are dynamic. `snapshot_id` is the last of `snapshot_ids`. `runs`: how often a commit was begun, because
+    others changed what it had read.
     """
 
     commit_user: str = ""

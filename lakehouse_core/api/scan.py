@@ -81,6 +81,11 @@ class Scan(ArrowRows):
         return count_rows(self._plan, self._table)
 
 
+def planned_anew(scan: Scan) -> Scan:
+    """Return the same request, which is not planned yet."""
+    return Scan(scan._make_plan, scan._table, asked=scan._asked)
+
+
 def is_of_latest(scan: Scan, table: TableContext) -> bool:
     """Return whether the rows are those of the latest snapshot of this table: the request names no snapshot, tag or
     time. A table of the same name may be in another warehouse.

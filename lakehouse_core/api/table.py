@@ -544,11 +544,11 @@ class Table:
     ) -> reports.RescaleReport:
         """Set the option `bucket` to `buckets`, and rewrite the partitions whose files have another number of buckets.
 
-        Without `buckets` the option stays; `partition` then limits the call, by some or all of its columns. A commit
-        rewrites one or more partitions; it begins again if others change their rows meanwhile. If the call fails,
-        call it again to finish it: partitions that are not rewritten yet take no rows until then. Raises
-        InvalidRequest, UnsupportedFeature for a table without a fixed number of buckets, CommitConflict, and the errors
-        of `alter`.
+        Without `buckets` the option stays; `partition` then limits the call, by some or all of its columns. If buckets
+        are dynamic, `buckets` is left out, and all partitions in scope are rewritten. A commit rewrites one or more
+        partitions; it begins again if others change their rows meanwhile. If the call fails, call it again to finish
+        it: partitions that have another number of buckets take no rows until then. Raises InvalidRequest,
+        UnsupportedFeature for postponed buckets, CommitConflict, and the errors of `alter`.
         """
         call = CallOptions(properties, progress, dry_run)
         return table_maintenance.rescale(self._context, call, buckets=buckets, partition=partition)

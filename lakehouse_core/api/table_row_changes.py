@@ -19,7 +19,7 @@ from lakehouse_core.api.arguments import (
 )
 from lakehouse_core.api.report_building import row_change_report
 from lakehouse_core.api.reports import RowChangeReport
-from lakehouse_core.api.scan import Scan, is_of_latest
+from lakehouse_core.api.scan import Scan, is_of_latest, planned_anew
 from lakehouse_core.api.tagging import tagging
 from lakehouse_core.api.verb import reported
 from lakehouse_core.errors import CommitConflict, InvalidRequest, shown
@@ -103,24 +103,46 @@ def drop_partitions(
 def overwrite_where(
     table: TableContext, rows: GivenRows, where: Condition, call: CallOptions, *, isolation: Isolation
 ) -> RowChangeReport:
+    return _replace_by(table, bound_condition(where), rows, call, isolation=isolation)
+
+
+def overwrite_by_itself(
+    table: TableContext, rows: GivenRows, partition: Mapping[str, Any] | None, call: CallOptions
+) -> RowChangeReport:
+    """Replace all rows, or those of a partition, by rows of the table itself. It begins again with rows that are read
+    anew if others change any row meanwhile.
+    """
+    return _replace_by(table, lambda schema: partition_condition(partition or {}, schema), rows, call)
+
+
+def _replace_by(
+    table: TableContext,
+    condition: Callable[[TableSchema], Predicate | None],
+    rows: GivenRows,
+    call: CallOptions,
+    *,
+    isolation: Isolation = "snapshot",
+) -> RowChangeReport:
     missing, runs = checked_missing(rows.missing), 0
     data = rows.data
 
     def read() -> SourceRows:
         nonlocal runs
         runs += 1
-        reads_itself = isinstance(data, Scan) and is_of_latest(data, table)
-        is_fixed = reads_itself or (not isinstance(data, RowFiles | Scan) and not can_be_read_again(data))
-        if runs > 1 and is_fixed:
+        if runs > 1 and not isinstance(data, RowFiles | Scan) and not can_be_read_again(data):
             raise CommitConflict(
                 "Other commits changed rows that the overwrite replaces, and the given rows can be read only once. "
                 "Nothing was applied: call it again with rows that are read anew."
             )
         if isinstance(data, RowFiles):
             return SourceRows(data.rows(table.schemas.latest().fields, rowkind_column=None, missing=missing))
-        return SourceRows(data, ReadAt(data.plan().snapshot_id) if isinstance(data, Scan) and reads_itself else None)
+        if isinstance(data, Scan) and is_of_latest(data, table):
+            # What was planned before is not the latest state any more.
+            again = data if runs == 1 else planned_anew(data)
+            return SourceRows(again, ReadAt(again.plan().snapshot_id))
+        return SourceRows(data)
 
-    return _replace(table, bound_condition(where), read, call, missing=missing, isolation=isolation)
+    return _replace(table, condition, read, call, missing=missing, isolation=isolation)
 
 
 @reported

@@ -4,6 +4,7 @@ Rule: a wrong argument is refused before the verb writes anything.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from lakehouse_core.api import report_building as answers
@@ -18,7 +19,8 @@ from lakehouse_core.api.arguments import (
 )
 from lakehouse_core.api.records import PendingRecord
 from lakehouse_core.api.reports import CommitReport, SchemaReport
-from lakehouse_core.api.scan import Scan
+from lakehouse_core.api.scan import Scan, is_of_latest
+from lakehouse_core.api.table_row_changes import overwrite_by_itself
 from lakehouse_core.api.tagging import tagging
 from lakehouse_core.api.verb import names_table, reported
 from lakehouse_core.errors import CommitConflict, InvalidRequest, shown
@@ -30,6 +32,7 @@ from lakehouse_core.execution.commit.loop import commit_or_discard
 from lakehouse_core.execution.commit.outcome import CommitResult
 from lakehouse_core.execution.commit.staged_files import discard
 from lakehouse_core.execution.context import TableContext
+from lakehouse_core.execution.row_changes.change_base import ReadAt
 from lakehouse_core.execution.write.compact_after_commit import compact_written
 from lakehouse_core.execution.write.stage import OpenStage, close_append_stage
 from lakehouse_core.execution.write.stage import open_stage as open_staged
@@ -46,7 +49,13 @@ from lakehouse_core.progress import Watch, log_outcome
 from lakehouse_core.retry import Retry
 from lakehouse_core.row_files.files import RowFiles
 from lakehouse_core.table.bucketing import places_keys
-from lakehouse_core.table.commit_message import BATCH_IDENTIFIER, Append, CommitMessage, WriteMode
+from lakehouse_core.table.commit_message import (
+    BATCH_IDENTIFIER,
+    Append,
+    CommitMessage,
+    StaticOverwrite,
+    WriteMode,
+)
 from lakehouse_core.table.staged_commit import StagedCommit
 from lakehouse_core.tasks.write.input import can_be_read_again
 
@@ -78,6 +87,9 @@ def overwrite(
         )
     watch = call.watch("overwrite", table.name)
     mode = overwrite_mode(partition, dynamic, table.schemas.latest())
+    if isinstance(mode, StaticOverwrite) and isinstance(rows.data, Scan) and is_of_latest(rows.data, table):
+        # Rows that others add between the read and the commit would be lost.
+        return overwrite_by_itself(table, rows, partition, call)
     return _write(table, rows, mode, call, watch)
 
 
@@ -210,6 +222,8 @@ def _write(table: TableContext, rows: GivenRows, mode: WriteMode, call: CallOpti
     for attempt in _CLASHES.attempts():
         try:
             staged = _stage(table, rows, table.clock.uuid(), BATCH_IDENTIFIER, call, watch=watch, mode=mode)
+            if not isinstance(mode, Append):
+                staged = _as_read(table, staged, rows)
             watch.at("committing")
             result = commit_or_discard(table, staged, named_by="the write")
         except CommitConflict:
@@ -218,6 +232,26 @@ def _write(table: TableContext, rows: GivenRows, mode: WriteMode, call: CallOpti
             continue
         return _committed(table, staged, result, watch)
     raise AssertionError("the last attempt returns or raises")
+
+
+def _as_read(table: TableContext, staged: StagedCommit, rows: GivenRows) -> StagedCommit:
+    """Return the overwrite; if it is by rows of the table itself, what others added since they were read is a
+    conflict.
+    """
+    read_at = rows.read_at
+    if isinstance(rows.data, Scan) and is_of_latest(rows.data, table):
+        read_at = ReadAt(rows.data.plan().snapshot_id)
+    if read_at is None:
+        return staged
+    read = read_at.snapshot_id or 0
+    if read >= (staged.base_snapshot_id or 0):
+        return staged
+    snapshot = table.snapshots.found(read) if read else None
+    return replace(
+        staged,
+        base_snapshot_id=None if snapshot is None else snapshot.id,
+        base_time_millis=None if snapshot is None else snapshot.time_millis,
+    )
 
 
 def _may_stage_again(table: TableContext, mode: WriteMode, data: object) -> bool:

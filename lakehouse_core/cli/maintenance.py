@@ -91,7 +91,9 @@ def compact_manifests(context: click.Context, *, table: str, dry_run: bool) -> i
 def rescale(
     context: click.Context, *, table: str, buckets: int | None, partition: tuple[str, ...], dry_run: bool
 ) -> None:
-    """Bring TABLE to N buckets: set its option, and rewrite the partitions that have another number of them."""
+    """Bring TABLE to N buckets: set its option, and rewrite the partitions that have another number of them. If the
+    buckets of TABLE are dynamic, rewrite them without N.
+    """
     opened = open_table(context, table)
     with progress_bar(context) as progress:
         report = opened.rescale(buckets, partition=parse_assignments(partition), dry_run=dry_run, progress=progress)

@@ -4,11 +4,13 @@ Source: docs/semantics/tables.md#cross-partition-updates.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from uuid import UUID
 
 import numpy as np
 
 from lakehouse_core.execution.context import TableContext
+from lakehouse_core.options import ChangelogProducer, MergeEngine
 from lakehouse_core.planning.commit.overwrites import overwritten, static_scope
 from lakehouse_core.planning.read.scope import ScanScope
 from lakehouse_core.planning.read.splits import plan_splits
@@ -29,8 +31,11 @@ def key_places(
     base: Snapshot | None,
     mode: WriteMode,
     behind: Sequence[StagedCommit] = (),
+    *,
+    rewritten: Sequence[CommitMessage] = (),
 ) -> KeyPlaces:
     """Return what a write at `base` knows of the places of keys. `behind`: staged commits that come before it.
+    `rewritten`: messages of the same commit, by which whole buckets lose their files, or have others.
 
     REQUIRES: keys move between the partitions of the table. Raises CorruptTable, UnsupportedFeature.
     """
@@ -38,7 +43,22 @@ def key_places(
     covers = static_scope(mode.partition, schema) if isinstance(mode, StaticOverwrite) else None
     seed = UUID(table.clock.uuid()).int
     source = key_source(table, schema, base, without=covers, behind=() if replaces else behind)
-    return KeyPlaces(source=source, seed=seed, replaces=replaces)
+    gone = {(message.partition, message.bucket) for message in rewritten if message.deleted_files}
+    if gone:
+        source = replace(
+            source,
+            splits=tuple(split for split in source.splits if (split.partition, split.bucket) not in gone),
+            behind=tuple(placed_files((message for message in rewritten if message.deleted_files), schema)),
+            file_schemas={**source.file_schemas, schema.id: schema},
+        )
+    options = schema.table_options
+    tells = not replaces and options.changelog_producer is ChangelogProducer.INPUT
+    return KeyPlaces(
+        source=source,
+        seed=seed,
+        replaces=replaces,
+        tells_all=tells and options.merge_engine is MergeEngine.DEDUPLICATE,
+    )
 
 
 def key_source(

@@ -1,4 +1,4 @@
-"""Rescale: bring the partitions of a table to another number of buckets.
+"""Rescale: bring the partitions of a table to another number of buckets, or to new dynamic ones.
 
 Order: the option `bucket` first, so that from then on no writer adds files to a partition that is not rewritten yet;
 then commit by commit the partitions, each as an OVERWRITE that is refused if others changed the rows meanwhile. A call
@@ -23,6 +23,7 @@ from lakehouse_core.execution.context import TableContext
 from lakehouse_core.format.binary_row import deserialize_row
 from lakehouse_core.planning.alter.alter import apply_changes
 from lakehouse_core.planning.alter.schema_change import SetOption
+from lakehouse_core.planning.commit.hash_indexes import LiveIndexes, live_indexes
 from lakehouse_core.planning.commit.index_files import indexes_by_bucket
 from lakehouse_core.planning.commit.read_scope import ReadScope
 from lakehouse_core.planning.partitions import condition_of_values
@@ -36,6 +37,7 @@ from lakehouse_core.table.commit_json import messages_from_json
 from lakehouse_core.table.commit_message import CommitMessage
 from lakehouse_core.table.data_layout import DataLayout
 from lakehouse_core.table.deletion_file import DeletionFile
+from lakehouse_core.table.layout import INDEX_FOLDER
 from lakehouse_core.table.predicate import Or, Predicate, holds
 from lakehouse_core.table.schema import TableSchema, read_supported, write_supported
 from lakehouse_core.table.snapshot import RESCALED_TO, Snapshot
@@ -50,7 +52,8 @@ _LEFT: Final = "The rescale may be done in part: call it again to finish it."
 class RescaleResult:
     """The planned partitions and the commits, in order; in a dry run there are none.
 
-    `schema` has the new count, of which `count_before` is the former value. `runs`: how often commits were begun.
+    `schema` has the new count, of which `count_before` is the former value; both are -1 if buckets are dynamic.
+    `runs`: how often commits were begun.
     """
 
     schema: TableSchema
@@ -72,7 +75,8 @@ def rescale(
     properties: Mapping[str, str],
     watch: Watch,
 ) -> RescaleResult:
-    """Rewrite the partitions whose files were written for another bucket count than `count`, None: the table's option.
+    """Rewrite the partitions whose files were written for another bucket count than `count`, None: the table's option;
+    if buckets are dynamic, all.
 
     `values`: comparable values of partition columns, to which the call is limited; none with a new count.
     Raises InvalidRequest, UnsupportedFeature, CommitConflict if others changed the rows in each attempt,
@@ -83,7 +87,7 @@ def rescale(
     schema = table.schemas.latest()
     write_supported(schema, table=table.name)
     read_supported(schema, table=table.name)
-    before = _fixed(schema).count
+    before = total_buckets(_rescalable(schema, count))
     wanted = before if count is None else count
     if wanted != before:
         if values:
@@ -109,9 +113,19 @@ def rescale(
     return result
 
 
-def _fixed(schema: TableSchema) -> Fixed:
+def _rescalable(schema: TableSchema, count: int | None = None) -> Fixed | Dynamic:
+    """Return how the table divides rows into buckets. Raises InvalidRequest, UnsupportedFeature if that, or another
+    number of buckets, `count`, is not for a rescale.
+    """
     match schema.bucketing:
         case Fixed() as found:
+            return found
+        case Dynamic() as found:
+            if count is not None:
+                raise InvalidRequest(
+                    f"rescale: buckets is {count}, and the option bucket is {total_buckets(found)}: as many buckets "
+                    "are opened as dynamic-bucket.target-row-num asks for. Set that option, and leave buckets out."
+                )
             return found
         case Unaware():
             raise InvalidRequest("rescale: bucket is -1, so the table has no buckets. Run compact instead.")
@@ -120,11 +134,6 @@ def _fixed(schema: TableSchema) -> Fixed:
                 f"rescale: bucket is {total_buckets(schema.bucketing)}, and a partition of such a table keeps the "
                 "number of buckets that its first compaction gave it. Compact the table, set bucket to a number, and "
                 "rescale."
-            )
-        case Dynamic():
-            raise UnsupportedFeature(
-                f"rescale: bucket is {total_buckets(schema.bucketing)}, and only a table with a fixed number of "
-                "buckets is rescaled here. Overwrite its partitions with their own rows."
             )
         case _:
             assert_never(schema.bucketing)
@@ -140,7 +149,7 @@ def _with_count(table: TableContext, schema: TableSchema, count: int, *, dry_run
 def _planned(
     table: TableContext, schema: TableSchema, condition: Predicate | None, only: frozenset[bytes] | None = None
 ) -> tuple[Snapshot | None, list[PartitionRescale]]:
-    """Return the latest snapshot and its partitions that are not of the schema's count; `only`: of these."""
+    """Return the latest snapshot and its partitions to rewrite; `only`: of these."""
     types = [field.type for field in schema.partition_fields]
 
     def keep(partition: bytes, bucket: int, level: int) -> bool:
@@ -152,7 +161,7 @@ def _planned(
     def read(latest: Snapshot | None) -> tuple[Snapshot | None, list[PartitionRescale]]:
         if latest is None:
             return None, []
-        return latest, plan_rescale(table.manifests.live_entries(latest, keep=keep), _fixed(schema).count)
+        return latest, plan_rescale(table.manifests.live_entries(latest, keep=keep), _rescalable(schema))
 
     return table.snapshots.of_latest(read)
 
@@ -178,7 +187,7 @@ def _until_committed(
             # Another rescale has done it.
             return (), attempt.number
         # After the plan: what another call rescales later is a conflict.
-        if (now := _fixed(table.schemas.latest()).count) != result.count:
+        if (now := total_buckets(table.schemas.latest().bucketing)) != result.count:
             raise CommitConflict(
                 f"Another call set the option bucket to {now} while this one rescaled to {result.count}. Run it again "
                 "with the number that the table shall have."
@@ -230,6 +239,9 @@ def _committed(
         sees_appends=True,
         sees_removals=True,
         whole_buckets=True,
+        # Their hash indexes, which list keys of all buckets, are replaced with the rows.
+        whole_partitions=isinstance(schema.bucketing, Dynamic),
+        moves_no_keys=True,
     )
     return commit_or_discard(table, staged, named_by="the rescale", reads=reads)
 
@@ -256,7 +268,7 @@ def _rewritten(
     messages: list[CommitMessage] = []
     try:
         with named_by_nobody():
-            tasks = list(_tasks(table, schema, planned, deletion_files(indexes, layout)))
+            tasks = list(_tasks(table, schema, planned, deletion_files(indexes, layout), live_indexes(indexes)))
             for text in table.engine().run(run_rescale, tasks):
                 messages += messages_from_json(text)
     except BaseException:
@@ -274,6 +286,19 @@ def _rewritten(
         for one in planned
         for source in one.sources
     ]
+    partitions = {one.partition for one in planned}
+    if isinstance(schema.bucketing, Dynamic):
+        # A bucket that a compaction left without files keeps its index.
+        messages += [
+            CommitMessage(
+                partition=partition,
+                bucket=bucket,
+                total_buckets=total_buckets(schema.bucketing),
+                deleted_index_files=files,
+            )
+            for (partition, bucket), files in of_buckets.items()
+            if partition in partitions
+        ]
     return messages
 
 
@@ -282,8 +307,9 @@ def _tasks(
     schema: TableSchema,
     planned: Sequence[PartitionRescale],
     deletions: Mapping[str, DeletionFile],
+    hash_indexes: LiveIndexes,
 ) -> Iterator[RescaleTask]:
-    layout, target = DataLayout(schema), _fixed(schema)
+    layout = DataLayout(schema)
     ids = {file.schema_id for one in planned for source in one.sources for file in source.files}
     file_schemas = {number: table.schemas.schema(number) for number in sorted(ids)}
     for one in planned:
@@ -296,13 +322,16 @@ def _tasks(
             yield RescaleTask(
                 store=table.store.spec,
                 schema=schema,
-                count=target.count,
-                function=target.function,
                 partition=one.partition,
                 files=tuple(file for _, file in ordered),
                 folders={file.file_name: folder for folder, file in ordered},
                 file_schemas=file_schemas,
                 deletions={
                     file.file_name: deletions[file.file_name] for _, file in ordered if file.file_name in deletions
+                },
+                indexes={
+                    layout.bucket(*place): (layout.index_folder(*place) or INDEX_FOLDER, hash_indexes[place])
+                    for source in group
+                    if (place := (one.partition, source.bucket)) in hash_indexes
                 },
             )

@@ -4,6 +4,7 @@ Rule: whatever the batch holds, a key ends in one partition.
 Source: docs/semantics/tables.md#cross-partition-updates.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias, assert_never
 
@@ -75,6 +76,42 @@ def key_homes(
             return KeyHomes(rows[~is_dropped], each[~is_dropped], homes, stays)
         case _:
             assert_never(engine)
+
+
+def rounds(order: KeyOrder, kinds: Kinds | None, partitions: Partitions) -> Sequence[Rows]:
+    """Divide the rows of a batch, so that in each part the rows of a key stay in one partition. The parts come one
+    after the other, and keep the order of the rows.
+
+    An added row brings its key to its partition, a retract stays where the key is.
+    """
+    rows = order.rows
+    at = np.arange(len(rows))
+    adds = np.ones(len(rows), dtype=bool) if kinds is None else is_add(kinds[rows])
+    starts = np.repeat(order.starts, _sizes(order))
+    last_add = np.maximum.accumulate(np.where(adds, at, -1))
+    homes = np.where(last_add >= starts, partitions[rows][last_add], UNKNOWN)
+    moves = np.concatenate(([False], (homes[1:] != homes[:-1]) & (starts[1:] == starts[:-1])))
+    if not moves.any():
+        return [np.arange(len(rows))]
+    counted = np.cumsum(moves)
+    numbers = counted - counted[starts]
+    by_number = np.argsort(numbers, kind="stable")
+    ends = np.cumsum(np.bincount(numbers))[:-1]
+    return [np.sort(rows[part]) for part in np.split(by_number, ends)]
+
+
+def told_homes(order: KeyOrder, kinds: Kinds | None, *, partitions: Partitions, known: Partitions) -> KeyHomes:
+    """Return where the keys of one of the `rounds` of a batch go, if a changelog tells each of its rows, with
+    `deduplicate`. `partitions` and `known`: as for `key_homes`.
+    """
+    rows = order.rows
+    adds = np.ones(len(rows), dtype=bool) if kinds is None else is_add(kinds[rows])
+    named = np.maximum.reduceat(np.where(adds, partitions[rows], UNKNOWN), order.starts)
+    # A retract of an unknown key goes to the partition that it names, and others stay with it.
+    stays = np.where(known == UNKNOWN, partitions[rows[order.starts]], known)
+    homes = np.where(named == UNKNOWN, stays, named)
+    keys = np.repeat(np.arange(len(order.ends)), _sizes(order))
+    return KeyHomes(rows, keys, homes, (known != UNKNOWN) & (homes != known))
 
 
 def _sizes(order: KeyOrder) -> Rows:

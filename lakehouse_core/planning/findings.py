@@ -225,7 +225,7 @@ def keys_without_index(key: str, folder: str, count: int) -> Finding:
         found=f"the index of the bucket lacks {count} of its keys",
         expected="the hash of every key of the bucket, by which later rows of the key find it",
         advice="Two writers of another engine ran at the same time. A further row of such a key may go to another "
-        "bucket, and the key would be there twice: overwrite the partition with its own rows.",
+        "bucket, and the key would be there twice: rescale the partition.",
     )
 
 
@@ -237,7 +237,7 @@ def doubled_keys(key: str, folder: str, other: str, count: int) -> Finding:
         found=f"{count} of its keys are in {other} too",
         expected="each key in one bucket of its partition",
         advice="Two writers of another engine ran at the same time, and reads return both rows of such a key: "
-        "overwrite the partition with the rows that should stay.",
+        "rescale the partition, which merges them.",
     )
 
 

@@ -2,6 +2,7 @@
 
 Rule: with g the greatest common divisor of the old counts and the new one, a row of bucket b stays in a bucket that is
 b modulo g, whatever the bucket function. So buckets that differ modulo g are rewritten apart from each other.
+Dynamic buckets of a partition are rewritten together.
 Source: docs/semantics/maintenance.md#rescaling.
 """
 
@@ -15,6 +16,7 @@ from typing import Final, assert_never
 from lakehouse_core.options import ChangelogProducer
 from lakehouse_core.planning.read.packing import pack
 from lakehouse_core.planning.readable import check_file
+from lakehouse_core.table.bucketing import Dynamic, Fixed
 from lakehouse_core.table.data_file import DataFile
 from lakehouse_core.table.manifest import ManifestEntry
 from lakehouse_core.table.schema import TableSchema
@@ -48,8 +50,9 @@ class PartitionRescale:
         return sum(file.file_size for source in self.sources for file in source.files)
 
 
-def plan_rescale(live: Iterable[ManifestEntry], count: int) -> list[PartitionRescale]:
-    """Return the partitions with a file that was not written for `count` buckets, in the order of their bytes.
+def plan_rescale(live: Iterable[ManifestEntry], bucketing: Fixed | Dynamic) -> list[PartitionRescale]:
+    """Return the partitions to rewrite in the order of their bytes: those with a file that was not written for that
+    many buckets; if buckets are dynamic, all.
 
     Raises UnsupportedFeature for files that cannot be read, also for rows that wait for their buckets.
     """
@@ -58,18 +61,23 @@ def plan_rescale(live: Iterable[ManifestEntry], count: int) -> list[PartitionRes
         check_file(entry.file, entry.bucket)
         found[entry.partition][entry.bucket, entry.total_buckets].append(entry.file)
     return [
-        PartitionRescale(partition=partition, groups=_groups(buckets, count))
+        PartitionRescale(partition=partition, groups=_groups(buckets, bucketing))
         for partition, buckets in sorted(found.items(), key=lambda one: one[0])
-        if any(total != count for _, total in buckets)
+        if isinstance(bucketing, Dynamic) or any(total != bucketing.count for _, total in buckets)
     ]
 
 
-def _groups(buckets: dict[tuple[int, int], list[DataFile]], count: int) -> tuple[tuple[BucketSource, ...], ...]:
-    divisor = gcd(count, *(total for _, total in buckets))
+def _groups(
+    buckets: dict[tuple[int, int], list[DataFile]], bucketing: Fixed | Dynamic
+) -> tuple[tuple[BucketSource, ...], ...]:
     sources = [
         BucketSource(bucket=bucket, total_buckets=total, files=tuple(files))
         for (bucket, total), files in sorted(buckets.items())
     ]
+    if isinstance(bucketing, Dynamic):
+        # A key may be in several of them.
+        return (tuple(sources),)
+    divisor = gcd(bucketing.count, *(total for _, total in buckets))
     sources.sort(key=lambda source: source.bucket % divisor)
     return tuple(tuple(group) for _, group in groupby(sources, key=lambda source: source.bucket % divisor))
 

@@ -3,7 +3,7 @@
 Source: docs/semantics/compaction.md#compaction-task, docs/semantics/reading.md#merge-reads.
 """
 
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Final
@@ -52,7 +52,8 @@ class BucketFiles:
     """The location of a bucket's files, and the schemas that they were written with, by id.
 
     `deletions`: by file name, the location of the file's deletion vector. `elsewhere`: by name, the folders of files
-    that are not in `folder`. `stores`: by name, the stores of files that are not in `store`.
+    that are not in `folder`. `stores`: by name, the stores of files that are not in `store`. `around`: by name, what is
+    put around the readers of files that are not read as they are stored.
     """
 
     store: FileOpener
@@ -62,6 +63,7 @@ class BucketFiles:
     deletions: Mapping[str, DeletionFile] = field(default_factory=dict)
     elsewhere: Mapping[str, str] = field(default_factory=dict)
     stores: Mapping[str, FileOpener] = field(default_factory=dict)
+    around: Mapping[str, Callable[[DataFileReader], DataFileReader]] = field(default_factory=dict)
 
     def deleted_rows(self, file: DataFile) -> Positions | None:
         """Return the positions of a file's rows that are marked as deleted, None if there are none.
@@ -81,7 +83,12 @@ class BucketFiles:
                 "Restore schema files from a copy of the table."
             )
         store = self.stores.get(file.file_name, self.store)
-        return open_data_file(store, folder, file, schema, verify=self.verify)
+        reader = open_data_file(store, folder, file, schema, verify=self.verify)
+        return self.around.get(file.file_name, _as_stored)(reader)
+
+
+def _as_stored(reader: DataFileReader) -> DataFileReader:
+    return reader
 
 
 def split_files(

@@ -31,13 +31,27 @@ KINDS: dict[str, Kind] = {
     "key, first row": (["k"], [], {"merge-engine": "first-row"}),
     "key, partial update": (["k"], [], {"merge-engine": "partial-update"}),
 }
+TARGET = {"bucket": "-1", "dynamic-bucket.target-row-num": "7"}
+DYNAMIC: dict[str, Kind] = {
+    "dynamic": (["k"], [], TARGET),
+    "dynamic, partitions, lookup": (["p", "k"], ["p"], {**TARGET, "changelog-producer": "lookup"}),
+    "dynamic, vectors": (["k"], [], {**TARGET, **VECTORS}),
+    "dynamic, aggregation": (
+        ["k"],
+        [],
+        {**TARGET, "merge-engine": "aggregation", "fields.n.aggregate-function": "sum", "file.format": "avro"},
+    ),
+    "dynamic, at most": (["k"], [], {**TARGET, "dynamic-bucket.max-buckets": "2"}),
+    "moving": (["k"], ["p"], TARGET),
+}
 
 
 class Place(MemoryPlace):
     """A table of one of the kinds."""
 
     def __init__(self, kind: str = "key", buckets: int = 2, **options: str) -> None:
-        super().__init__(COLUMNS, KINDS[kind], {"bucket": str(buckets), **options})
+        chosen = DYNAMIC[kind] if kind in DYNAMIC else KINDS[kind]
+        super().__init__(COLUMNS, chosen, {"bucket": str(buckets) if kind in KINDS else "-1", **options})
 
     def write(self, keys: range, note: str) -> None:
         self.table().write([{"k": k, "p": k % 3, "v": f"{note}{k}", "n": k} for k in keys])
@@ -51,7 +65,7 @@ class Place(MemoryPlace):
         self.write(range(20, 70, 3), "b")
         self.table().compact(full=True)
         self.write(range(5, 90, 7), "c")
-        if kind not in ("key, aggregation", "key, first row", "key, partial update"):
+        if "deduplicate" in self.table().schema.options.get("merge-engine", "deduplicate"):
             self.table().delete("k = 5 OR k = 20")
         return self
 
@@ -91,6 +105,112 @@ def test_a_table_has_the_same_rows_in_any_other_number_of_buckets_and_goes_on(ki
         place.table().compact(full=True)
         assert len(place.rows()) == len(rows) + 10
     assert place.table().rescale().noop_reason == "every partition has 3 buckets"
+
+
+@pytest.mark.parametrize("kind", in_turn(2, DYNAMIC))
+def test_dynamic_buckets_are_written_anew_with_as_many_keys_as_the_table_asks_for(kind: str) -> None:
+    place = Place(kind).lived(kind)
+    place.table().compact(full=True)
+    for target in (12, 5):
+        rows = place.rows()
+        place.table().alter(lc.SetOption("dynamic-bucket.target-row-num", str(target)))
+        report = place.table().rescale()
+
+        assert (report.buckets_before, report.buckets, report.commit_kind) == (-1, -1, "OVERWRITE")
+        assert place.rows() == rows
+        sizes: dict[str, list[int]] = {}
+        for bucket in place.table().buckets():
+            sizes.setdefault(str(bucket.partition), []).append(bucket.row_count)
+        if kind == "dynamic, at most":
+            assert [len(found) for found in sizes.values()] == [2]
+        else:
+            assert all(sorted(found)[1:] == [target] * (len(found) - 1) for found in sizes.values())
+        assert place.table().verify(data=True).findings == ()
+        place.write(range(1000 * target, 1000 * target + 10), "d")
+        place.write(range(0, 30, 4), "e")
+        place.table().compact(full=True)
+        assert len(place.rows()) == len({*(row[0] for row in rows), *range(0, 30, 4)}) + 10
+        assert place.table().verify(data=True).findings == ()
+
+
+# A key is in two buckets: 1 is its value where its index lacks it, 2 where it has it.
+ORDERS = {
+    "deduplicate": ({}, (2, "b")),
+    "partial-update": ({}, (2, "b")),
+    "aggregation": ({"fields.n.aggregate-function": "sum"}, (41, "b")),
+    "first-row": ({}, (1, "a")),
+}
+
+
+@pytest.mark.parametrize("engine", ORDERS)
+def test_of_a_key_in_two_buckets_the_row_in_the_bucket_whose_index_has_it_is_the_later_one(engine: str) -> None:
+    options, (number, text) = ORDERS[engine]
+    place = Place("dynamic", **{"merge-engine": engine, "write-only": "true", **options})
+
+    def write(n: int, v: str) -> None:
+        place.table().write([{"k": k, "p": 0, "v": v, "n": n} for k in range(7)])
+
+    for _ in range(39):
+        write(1, "a")
+    # Another engine drops the keys of the bucket from its index, which stays full.
+    (index,) = (info.key for info in place.store.list("") if "/index/" in info.key)
+    place.store.delete([index])
+    place.store.write(index, b"".join(number.to_bytes(4, "big") for number in range(7)))
+    write(2, "b")
+    place.table().compact(full=True)
+    assert len(place.rows()) == 14
+
+    place.table().rescale()
+
+    assert place.rows() == [(k, 0, text, number) for k in range(7)]
+    assert [bucket.bucket for bucket in place.table().buckets()] == [0]
+    assert place.table().verify(data=True).findings == ()
+
+
+@pytest.mark.parametrize("engine", ["deduplicate", "partial-update", "aggregation"])
+def test_a_key_that_left_its_partition_and_came_back_into_another_bucket_is_kept(engine: str) -> None:
+    more = {} if engine == "deduplicate" else {f"{engine}.remove-record-on-delete": "true"}
+    one = {"merge-engine": engine, "write-only": "true", "dynamic-bucket.target-row-num": "1", **more}
+    place = Place("moving", **one)
+
+    def write(k: int, p: int, kind: str = "+I") -> None:
+        place.table().write([{"k": k, "p": p, "v": "x", "n": 1, "kind": kind}], rowkind_column="kind")
+
+    # Its delete has a higher sequence number than its new row, which is in another bucket.
+    write(1, 0)
+    write(1, 0)
+    if engine == "deduplicate":
+        write(1, 7)
+    else:
+        write(1, 0, "-D")
+    write(2, 0)
+    write(1, 0)
+    rows = place.rows()
+    assert rows == [(1, 0, "x", 1), (2, 0, "x", 1)]
+
+    place.table().rescale()
+
+    assert place.rows() == rows
+    assert place.table().verify(data=True).findings == ()
+
+
+@pytest.mark.parametrize("kind", ["dynamic", "moving"])
+@pytest.mark.parametrize("keys", [range(3, 6), range(500, 503)])
+def test_rows_that_were_staged_before_a_rescale_of_dynamic_buckets_are_not_doubled(kind: str, keys: range) -> None:
+    place = Place(kind).lived(kind)
+    rows = [{"k": k, "p": k % 3, "v": "late", "n": 1} for k in keys]
+    place.table().alter(lc.SetOption("dynamic-bucket.target-row-num", "100"))
+    before = place.rows()
+    staged = place.table().stage(rows, commit_user="late", commit_identifier=1)
+    place.table().rescale()
+
+    try:
+        place.table().commit(staged)
+    except lc.CommitConflict:
+        place.table().write(rows)
+
+    assert place.rows() == sorted([*(row for row in before if row[0] not in keys), *map(in_columns, rows)])
+    assert place.table().verify(data=True).findings == ()
 
 
 @pytest.mark.parametrize("kind", ["key, lookup", "key, told in full", "key, partitions, input"])
@@ -200,10 +320,10 @@ def test_a_count_that_a_table_cannot_have_is_refused_and_changes_nothing(
     ("keys", "options", "error", "message"),
     [
         ([], {"bucket": "-1"}, lc.InvalidRequest, "has no buckets"),
-        (["k"], {"bucket": "-1"}, lc.UnsupportedFeature, "only a table with a fixed number of buckets"),
+        (["k"], {"bucket": "-1"}, lc.InvalidRequest, "Set that option, and leave buckets out"),
     ],
 )
-def test_a_table_without_a_fixed_number_of_buckets_is_not_rescaled(
+def test_a_table_without_a_fixed_number_of_buckets_is_not_brought_to_one(
     keys: list[str], options: dict[str, str], error: type[Exception], message: str
 ) -> None:
     catalog = Catalog(MemoryStore(clock=VirtualClock()), clock=VirtualClock())
@@ -238,7 +358,7 @@ def test_rows_that_were_staged_before_are_refused_and_staged_anew(kind: str) -> 
 
 
 def _rescaled(table: lc.Table) -> None:
-    table.rescale(4)
+    table.rescale(None if table.schema.options.get("bucket") == "-1" else 4)
 
 
 OTHERS = [wrote, deleted, rewrote, expired, _rescaled]
@@ -248,7 +368,7 @@ OTHERS = [wrote, deleted, rewrote, expired, _rescaled]
 SHORT = {("key", wrote)}
 PAIRS = [
     pytest.param(kind, other, marks=() if (kind, other) in SHORT else pytest.mark.long)
-    for kind in ("append", "append, vectors, partitions", "key", "key, told in full", "key, vectors")
+    for kind in ("append", "append, vectors, partitions", "key", "key, told in full", "key, vectors", *DYNAMIC)
     for other in OTHERS
 ]
 
@@ -257,6 +377,7 @@ PAIRS = [
 def test_whatever_others_do_between_two_calls_no_change_is_lost(kind: str, other: Callable[[lc.Table], None]) -> None:
     ready = Place(kind).lived(kind)
     ready.table().compact(full=True)
+    buckets = None if kind in DYNAMIC else 4
     calls = 0
     number = 1
     while True:
@@ -272,7 +393,7 @@ def test_whatever_others_do_between_two_calls_no_change_is_lost(kind: str, other
 
         expected = ready.copy()
         counting = FaultyStore(place.store, on_call=interrupt)
-        place.table(counting).rescale(4)
+        place.table(counting).rescale(buckets)
         if number > len(counting.calls):
             break
         # Between the option and the rewritten files no row is taken.
@@ -285,7 +406,7 @@ def test_whatever_others_do_between_two_calls_no_change_is_lost(kind: str, other
         assert place.rows() == expected.rows(), number
         place.table().expire_snapshots(retain_max=1, older_than=timedelta(0))
         assert place.table().verify(data=True).findings == ()
-        assert {file.total_buckets for file in place.table().files()} == {4}
+        assert {file.total_buckets for file in place.table().files()} == {buckets or -1}
         number += 1
         calls += 1
     assert calls > 10

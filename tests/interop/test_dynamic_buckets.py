@@ -33,7 +33,7 @@ def findings(table: lc.Table) -> list[str]:
 
 
 @pytest.mark.damage
-def test_keys_that_two_jobs_of_java_doubled_are_found_and_mended_by_an_overwrite(java: Java, tmp_path: Path) -> None:
+def test_keys_that_two_jobs_of_java_doubled_are_found_and_mended_by_a_rescale(java: Java, tmp_path: Path) -> None:
     for handle, keys in (("a", (1, 2)), ("b", (3, 4))):
         java("prepare", handle=handle, rows=rows(*keys, v=handle), commitUser=handle)
     java("commit", handle="a")
@@ -45,11 +45,14 @@ def test_keys_that_two_jobs_of_java_doubled_are_found_and_mended_by_an_overwrite
 
     assert seen(java("read")["rows"]) == [(1, "a"), (1, "again"), (2, "a"), (3, "b"), (4, "b")]
     assert "1 of its keys are in bucket-0 too" in findings(table)
-    table.overwrite(rows(1, 2, 3, 4, v="whole"))
+    table.rescale()
     assert findings(table) == []
+    merged = [(1, "again"), (2, "a"), (3, "b"), (4, "b")]
+    assert seen(java("read")["rows"]) == seen(table.scan().to_arrow().to_pylist()) == merged
     java("write", rows=rows(1, 5, v="java"))
-    assert seen(java("read")["rows"]) == [(1, "java"), (2, "whole"), (3, "whole"), (4, "whole"), (5, "java")]
+    assert seen(java("read")["rows"]) == [(1, "java"), *merged[1:], (5, "java")]
     assert findings(table) == []
+    assert java("files")["missing"] == []
 
 
 def test_a_job_of_java_that_commits_while_we_write_loses_no_key_and_doubles_none(java: Java, tmp_path: Path) -> None:

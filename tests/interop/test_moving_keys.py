@@ -1,5 +1,6 @@
 """Tables whose keys move between partitions: Java and we write them in turn, and each finds what the other placed."""
 
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
@@ -18,7 +19,7 @@ pytestmark = pytest.mark.interop
 KINDS = [
     ("deduplicate", {}),
     ("deduplicate", {"changelog-producer": "lookup"}),
-    ("deduplicate", {"deletion-vectors.enabled": "true"}),
+    ("deduplicate", {"deletion-vectors.enabled": "true", "changelog-producer": "input"}),
     ("partial-update", {}),
     ("partial-update", {"changelog-producer": "full-compaction"}),
     ("aggregation", {"file.format": "orc"}),
@@ -63,7 +64,8 @@ def test_both_write_one_table_in_turn_and_no_key_is_twice(
             }
             for _ in range(random.randint(1, 6))
         ]
-        match random.choice(["java writes", "we write", "java compacts", "we compact"]):
+        verbs = ["java writes", "we write", "java compacts", "we compact", "we rescale", "we replace"]
+        match random.choice([*verbs, *verbs[:2]]):
             case "java writes":
                 java("write", rows=rows, commitUser="job", compact=random.choice(["none", "full"]))
             case "we write":
@@ -74,6 +76,14 @@ def test_both_write_one_table_in_turn_and_no_key_is_twice(
             case "we compact":
                 table.compact(full=True)
                 rows = []
+            case "we rescale":
+                table.rescale()
+                rows = []
+            case "we replace":
+                # Keys of other partitions come over, or stay there with their new rows.
+                rows = [{**row, "p": "y", "_kind": "+I"} for row in rows]
+                table.overwrite(bare(rows), where="p = 'y'")
+                model.drop({"y"})
         model.write({**row, "kind": row["_kind"]} for row in rows)
         if table.schema.table_options.skips_level_0:
             table.compact()
@@ -81,6 +91,40 @@ def test_both_write_one_table_in_turn_and_no_key_is_twice(
         assert seen(java("read")["rows"]) == model.sorted()
     assert table.verify(data=True).findings == ()
     assert java("files")["missing"] == []
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_changelog_of_the_input_tells_of_moved_keys_as_that_of_java_does(
+    java: Java, tmp_path: Path, seed: int
+) -> None:
+    create(java, "deduplicate", {"changelog-producer": "input", "write-only": "true"})
+    table, random, model = lc.connect(tmp_path).table("db.t"), Random(seed), MovingKeys("deduplicate")
+    for number in range(1, 9):
+        rows: list[dict[str, Any]] = []
+        homes = {key: row["p"] for key, row in model.rows.items()}
+        for _ in range(random.randint(1, 6)):
+            key, kind = random.randrange(4), random.choice(["+I", "+U", "-U", "-D"])
+            where = random.choice(PARTITIONS)
+            if kind in ("-U", "-D"):
+                # Java also writes a delete into the partition that it names, where that is another one.
+                where = homes.get(key, where)
+            homes[key] = where
+            rows.append({"k": key, "p": where, "a": random.randrange(9), "b": None, "_kind": kind})
+        given = [{**row, "kind": row["_kind"]} for row in rows]
+        if number % 2:
+            java("write", rows=rows, commitUser="job")
+        else:
+            table.write(rows, rowkind_column="_kind")
+        wanted = Counter(model.told(given))
+        model.write(given)
+        ours = table.changes(after=number - 1).to_arrow().to_pylist()
+        steps = java("stream-read", **{"from": number, "to": number})["snapshots"]
+        theirs = [row for step in steps if step["snapshot"] == number for row in step["rows"]]
+
+        for found, kind in ((ours, "rowkind"), (theirs, "_kind")):
+            assert Counter((row[kind], row["k"], row["p"], row["a"], row["b"]) for row in found) == wanted
+        assert seen(java("read")["rows"]) == rows_of(table) == model.sorted()
+    assert table.verify(data=True).findings == ()
 
 
 @pytest.mark.damage

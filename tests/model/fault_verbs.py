@@ -349,6 +349,7 @@ FILE_VERBS = {
     "rescale, told": _on_table(
         lambda table: table.rescale(3), options={**IN_FULL, "write-only": "true"}, prepare=_append, in_steps=True
     ),
+    "rescale, dynamic buckets": _on_table(lambda table: table.rescale(), options=DYNAMIC, prepare=_append),
     "rescale, marked": _on_table(lambda table: table.rescale(3), options=MARKED, prepare=_append, in_steps=True),
     "rewrite file index": _on_table(_rewrite_file_index, prepare=_ask_for_indexes),
     "rewrite file index, append": _on_table(

@@ -41,6 +41,22 @@ class MovingKeys:
                 sums = [value for value in (old["a"], row["a"]) if value is not None]
                 old.update({"a": sum(sums) if sums else None, "b": old["b"] if row["b"] is None else row["b"]})
 
+    def told(self, rows: Iterable[Row]) -> list[tuple[Any, ...]]:
+        """Return what a changelog of the input of `deduplicate` tells of these rows before they are written: kind, k,
+        p, a and b, in order.
+        """
+        homes: dict[int, Any] = {key: row["p"] for key, row in self.rows.items()}
+        found = []
+        for row in rows:
+            key, kind = row["k"], row.get("kind", "+I")
+            if kind in ("+I", "+U"):
+                if homes.get(key, row["p"]) != row["p"]:
+                    found.append(("-D", key, homes[key], row["a"], row["b"]))
+                homes[key] = row["p"]
+            # A retract stays where the key is.
+            found.append((kind, key, homes.setdefault(key, row["p"]), row["a"], row["b"]))
+        return found
+
     def drop(self, partitions: Set[Any]) -> None:
         self.rows = {key: row for key, row in self.rows.items() if row["p"] not in partitions}
 

@@ -52,7 +52,8 @@ def test_a_history_on_spark_is_that_in_process(spark: Any, tmp_path: Path) -> No
         return spark.createDataFrame(found, f"k int, p string, a bigint, b string{kinds}").coalesce(1)
 
     history = History(table_of(catalog, "deduplicate"), "deduplicate", Random(7), to_frame=frame)
-    for verb in (history.write, history.overwrite_partition, history.overlapping, history.behind, history.together):
+    verbs = [history.write, history.overwrite_partition, history.overlapping, history.behind, history.together]
+    for verb in [*verbs, history.replace_partition, history.replace, history.rescale]:
         verb()
         history.check()
     assert history.table.verify(data=True).findings == ()

@@ -349,11 +349,6 @@ UNSUPPORTED = [
         {"primary_keys": ["id"], "options": {"bucket": "-1", "ignore-delete": "true"}},
         "ignore-delete is true, and keys move between partitions",
     ),
-    (
-        orders,
-        {"primary_keys": ["id"], "options": {"bucket": "-1", "changelog-producer": "input"}},
-        "changelog-producer is input, and keys move between partitions",
-    ),
     (orders, {"options": {"row-tracking.enabled": "true"}}, "row-tracking.enabled = true"),
     (appended, {"options": {"file.format": "csv"}}, "file.format = csv"),
     (appended, {"columns": {"a": "VARIANT"}}, "Column a: the type VARIANT"),

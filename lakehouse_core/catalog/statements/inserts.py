@@ -10,9 +10,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse_core.api import table_row_changes
+from lakehouse_core.api import table_row_changes, table_writes
 from lakehouse_core.api.answer import Answer, answer_of
-from lakehouse_core.api.arguments import CallOptions, bound_condition
+from lakehouse_core.api.arguments import CallOptions, Condition, GivenRows, bound_condition
 from lakehouse_core.api.reports import CommitReport
 from lakehouse_core.api.table import Table
 from lakehouse_core.catalog.statements.names import StatementCall
@@ -23,9 +23,11 @@ from lakehouse_core.errors import LakehouseError, near_hint, shown
 from lakehouse_core.execution.row_changes.change_base import SourceRows
 from lakehouse_core.format.data_types import AtomicType, DataField, TypeRoot, arrow_type, to_internal
 from lakehouse_core.interchange.arrow_rows import ArrowRows
+from lakehouse_core.planning.partitions import partition_condition
 from lakehouse_core.planning.sql.expressions import without_case
 from lakehouse_core.planning.sql.statement import Insert, Part
-from lakehouse_core.table.predicate import scalar
+from lakehouse_core.table.predicate import Predicate, scalar
+from lakehouse_core.table.schema import TableSchema
 
 _MODE = "spark.sql.sources.partitionOverwriteMode"
 _FLOATING = (TypeRoot.FLOAT, TypeRoot.DOUBLE)
@@ -48,18 +50,25 @@ def insert(call: StatementCall, statement: Insert) -> Answer:
             )
     targets = _targets(call, statement, table, found.schema.names, fixed)
     constants = {table.schema.field(name): value for name, value in fixed.items()}
-    data = renamed_rows(call, found, targets, constants)
+
+    def rows(query: Any) -> Any:
+        return renamed_rows(call, query, targets, constants)
+
     if statement.replaced is not None:
-        report = _replaced(call, statement, table, planned, lambda query: renamed_rows(call, query, targets, constants))
+        condition = bound_condition(_condition(call, statement, table))
+        report = _replaced(call, statement, planned, rows, condition)
+    elif statement.overwrites and _is_dynamic(call):
+        report = _of_named_partitions(call, full, GivenRows(rows(found), read_at=read_at(planned, full)))
+    elif statement.overwrites and read_at(planned, full) is not None:
+        # Rows that others add between the read and the commit would be lost.
+        report = _replaced(call, statement, planned, rows, lambda schema: partition_condition(fixed, schema))
     else:
-        report = _write(call, statement, table, data, fixed)
+        report = _write(statement, table, rows(found), fixed)
     return answer_of(call.sql.text, pa.table({}), [report])
 
 
-def _replaced(
-    call: StatementCall, statement: Insert, table: Table, planned: PlannedQuery, rows: Callable[[Any], Any]
-) -> CommitReport:
-    """Carry out REPLACE WHERE. A query that reads the table itself is planned anew in each run."""
+def _condition(call: StatementCall, statement: Insert, table: Table) -> Condition:
+    """Return the condition of REPLACE WHERE."""
     assert statement.replaced is not None
     tables = {statement.table.parts[-1]: table.schema.column_names}
     condition = condition_of(call, statement.replaced, tables, table, "INSERT")
@@ -69,14 +78,25 @@ def _replaced(
             "REPLACE WHERE takes conditions that compare columns with literals, by =, <, IN, IS NULL and the like. "
             "Delete the rows with DELETE, and insert the new ones",
         )
+    return condition
+
+
+def _replaced(
+    call: StatementCall,
+    statement: Insert,
+    planned: PlannedQuery,
+    rows: Callable[[Any], Any],
+    condition: Callable[[TableSchema], Predicate | None],
+) -> CommitReport:
+    """Replace the rows that satisfy the condition. A query that reads the table itself is planned anew in each run."""
+    name = call.table(statement.table)
 
     def given(planned: PlannedQuery) -> SourceRows:
-        return SourceRows(rows(engine_query(planned, call)), read_at(planned, table.name))
+        return SourceRows(rows(engine_query(planned, call)), read_at(planned, name))
 
     plans = chain([planned], (plan_query(call, statement.query) for _ in count()))
-    bound = bound_condition(condition)
     return table_row_changes.overwrite_by(
-        call.context(table.name), bound, lambda: given(next(plans)), CallOptions(), isolation="snapshot"
+        call.context(name), condition, lambda: given(next(plans)), CallOptions(), isolation="snapshot"
     )
 
 
@@ -91,11 +111,20 @@ def renamed_rows(
     return _Renamed(found, fields, constants)
 
 
-def _write(call: StatementCall, statement: Insert, table: Table, data: Any, fixed: Mapping[str, Any]) -> CommitReport:
+def _is_dynamic(call: StatementCall) -> bool:
+    return call.settings.get(_MODE) == "dynamic"
+
+
+def _of_named_partitions(call: StatementCall, name: str, rows: GivenRows) -> CommitReport:
+    """Replace the partitions that the rows name."""
+    return table_writes.overwrite(
+        call.context(name), rows, CallOptions(), partition=None, dynamic=True, isolation="snapshot"
+    )
+
+
+def _write(statement: Insert, table: Table, data: Any, fixed: Mapping[str, Any]) -> CommitReport:
     if not statement.overwrites:
         return table.write(data)
-    if call.settings.get(_MODE) == "dynamic":
-        return table.overwrite(data, dynamic=True)
     return table.overwrite(data, partition=fixed) if fixed else table.overwrite(data, dynamic=False)
 
 

@@ -59,7 +59,7 @@ def _rescale(call: StatementCall, table: Table, arguments: Mapping[str, Any]) ->
     buckets = whole_of("rescale", "bucket_num", arguments, "a number of buckets")
     now = total_buckets(table.schema.bucketing)
     if "partitions" not in arguments:
-        reports = [table.rescale(buckets)]
+        reports = [table.rescale(None if buckets == now else buckets)]
     elif buckets in (None, now):
         reports = [table.rescale(partition=one) for one in partitions_of("rescale", arguments)]
     else:

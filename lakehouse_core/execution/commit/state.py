@@ -65,7 +65,7 @@ class StepReader:
         REQUIRES: every call is given the same step, and the one that an earlier call returned certainly was not
         applied. Raises as `state`, `KeyClashes`, `CommitOrder` and `HashIndexes` do.
         """
-        if moves_keys(schema.bucketing) and isinstance(step, AppendStep | OverwriteStep):
+        if moves_keys(schema.bucketing) and isinstance(step, AppendStep | OverwriteStep) and not _keeps_keys(step):
             if self._clashes is None:
                 parts = step.parts if isinstance(step, AppendStep) else ()
                 self._clashes = KeyClashes(self._table, step.staged, parts)
@@ -189,6 +189,11 @@ def _may_be_overtaken(step: AppendStep, latest: Snapshot | None) -> bool:
         return False
     is_base = latest is None or base_of(step.staged) == Seen(latest.id, latest.time_millis)
     return bool(step.parts) or not is_base
+
+
+def _keeps_keys(step: AppendStep | OverwriteStep) -> bool:
+    """Return whether each key of the step stays in its partition."""
+    return isinstance(step, AppendStep) and step.reads is not None and step.reads.moves_no_keys
 
 
 def _brings_keys(step: AppendStep) -> bool:

@@ -29,9 +29,15 @@ class RowsToWrite:
 
 
 def new_rows(
-    table: TableContext, base: ChangeBase, written: Sequence[CommitMessage], *, whole_partitions: bool = False
+    table: TableContext,
+    base: ChangeBase,
+    written: Sequence[CommitMessage],
+    *,
+    whole_partitions: bool = False,
+    is_stored: bool = True,
 ) -> RowsToWrite:
-    """Return how rows are written that are newer than those of the base and of the messages `written`.
+    """Return how rows are written that are newer than those of the base and of the messages `written`; `is_stored`:
+    their files are there.
 
     `whole_partitions`: they come in place of all rows of their partitions, so a bucket count of before does not matter.
     Known keys of dynamic buckets get new ones then, unless no file goes, and with it no hash index.
@@ -45,7 +51,9 @@ def new_rows(
         if places_keys(schema.bucketing) and not (whole_partitions and base.files):
             key_index = KeyIndex(known_indexes(base.indexes, (), schema))
     if moves_keys(schema.bucketing):
-        key_index = replace(key_index, places=key_places(table, schema, base.snapshot, Append()))
+        rewritten = written if is_stored else [replace(message, new_files=()) for message in written]
+        places = key_places(table, schema, base.snapshot, Append(), rewritten=rewritten)
+        key_index = replace(key_index, places=places)
     task = WriteTask(
         store=table.store.spec,
         schema=schema,

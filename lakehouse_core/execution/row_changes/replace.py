@@ -113,7 +113,10 @@ class _Replacement:
             result,
             rows_matched=found.rows_matched,
             rows_deleted=found.rows_matched,
-            rows_inserted=sum(file.row_count for message in new for file in message.new_files),
+            # Keys that move leave deletes in other partitions.
+            rows_inserted=sum(
+                file.row_count - (file.delete_row_count or 0) for message in new for file in message.new_files
+            ),
             rows_read=found.rows_read,
             files_touched=found.files_touched,
         )
@@ -121,7 +124,8 @@ class _Replacement:
     def _new(self, rows: object, missing: Missing, messages: list[CommitMessage]) -> Sequence[CommitMessage]:
         """Write the given rows, add their messages to `messages`, and return them."""
         table, base = self.table, self.base
-        settings = new_rows(table, base, messages, whole_partitions=base.method is Method.PARTITIONS)
+        whole = base.method is Method.PARTITIONS
+        settings = new_rows(table, base, messages, whole_partitions=whole, is_stored=not self.dry_run)
         task = replace(
             settings.task,
             missing=missing,

@@ -18,6 +18,7 @@ from lakehouse_core.planning.findings import (
     schema_missing,
     stamp_findings,
 )
+from lakehouse_core.planning.readable import deletion_files
 from lakehouse_core.planning.replayed_files import ReplayedFiles
 from lakehouse_core.table.commit_message import CommitKind
 from lakehouse_core.table.data_file import FileSource
@@ -201,11 +202,12 @@ class _BranchCheck:
         """Check that the index files of `rooted` exist, and check its deletion vectors if its files, `live`, are
         known.
         """
-        for index in self._inspection.index_entries(rooted) or ():
-            if index.external_path is not None:
-                continue
-            key = rooted.root.key
-            named_by = TableLayout.manifest(rooted.root.index_manifest or "")
+        key, named_by = rooted.root.key, TableLayout.manifest(rooted.root.index_manifest or "")
+        indexes = [index for index in self._inspection.index_entries(rooted) or () if index.external_path is None]
+        # No reader can tell which of two vectors of a file counts.
+        named = [index for index in indexes if index.deletion_vectors is not None]
+        self._inspection.read(Invariant.NAMED_FILES, named_by, partial(deletion_files, named, self._folders), key)
+        for index in indexes:
             file = self._inspection.read(
                 Invariant.NAMED_FILES, named_by, partial(self._index_file, index, named_by), key
             )

@@ -11,7 +11,7 @@ from functools import partial
 from lakehouse_core.errors import UnsupportedFeature
 from lakehouse_core.execution.verify.inspection import UNREADABLE, Inspection, Rooted
 from lakehouse_core.planning.findings import Finding, Invariant, lost_rows
-from lakehouse_core.planning.readable import check_file, deletion_files
+from lakehouse_core.planning.readable import check_file
 from lakehouse_core.planning.replayed_files import Crossing
 from lakehouse_core.table.data_file import DataFile
 from lakehouse_core.table.data_layout import DataLayout
@@ -31,17 +31,9 @@ def check_commit_order(
     """Report the new files of a commit with rows that lose to rows that were committed before."""
     if not crossings:
         return
-    check = _OrderCheck(inspection, rooted, schemas, schema, _deletions(inspection, rooted, schema))
+    check = _OrderCheck(inspection, rooted, schemas, schema, inspection.deletions(rooted, schema))
     for crossing in crossings:
         inspection.report(check.findings(crossing), rooted.root.key)
-
-
-def _deletions(inspection: Inspection, rooted: Rooted, schema: TableSchema) -> Mapping[str, DeletionFile] | None:
-    """Return the locations of the deletion vectors; None if those of an index cannot be told."""
-    try:
-        return deletion_files(inspection.state_indexes(rooted), DataLayout(schema))
-    except UNREADABLE:
-        return None
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,11 +15,13 @@ from lakehouse_core.data_files.file_index import check_indexes
 from lakehouse_core.errors import CorruptTable, InvalidRequest, NotFound, UnsupportedFeature
 from lakehouse_core.metadata.manifest_reader import ManifestReader
 from lakehouse_core.planning.findings import Finding, Invariant, manifest_findings, unreadable, vector_findings
-from lakehouse_core.planning.readable import READABLE_FORMATS
+from lakehouse_core.planning.readable import READABLE_FORMATS, deletion_files
 from lakehouse_core.progress import NOBODY, Watch
 from lakehouse_core.storage.object_store import StoreReader
 from lakehouse_core.storage.overlap import reading_ahead
 from lakehouse_core.table.data_file import DataFile
+from lakehouse_core.table.data_layout import DataLayout
+from lakehouse_core.table.deletion_file import DeletionFile
 from lakehouse_core.table.file_index import index_file_name
 from lakehouse_core.table.file_refs import FileRef
 from lakehouse_core.table.joined_changelog import segment_of
@@ -223,6 +225,15 @@ class Inspection:
             return self._manifests.listed_index_files(name, rooted.checksums.get(name))
         except UNREADABLE:
             return ()
+
+    def deletions(self, rooted: Rooted, schema: TableSchema) -> Mapping[str, DeletionFile] | None:
+        """Return the locations of the deletion vectors at a root; None if they cannot be told: the check of the branch
+        reports two vectors of one file.
+        """
+        try:
+            return deletion_files(self.state_indexes(rooted), DataLayout(schema))
+        except UNREADABLE:
+            return None
 
     def vectors(
         self, key: str, index: IndexManifestEntry, row_counts: Callable[[], Mapping[str, int]], root_key: str

@@ -14,7 +14,7 @@ import numpy as np
 from lakehouse_core.execution.verify.inspection import Inspection, Rooted
 from lakehouse_core.merge.key_digests import key_digests
 from lakehouse_core.planning.findings import Invariant, keys_in_two_partitions
-from lakehouse_core.planning.readable import deletion_files, readable_files
+from lakehouse_core.planning.readable import readable_files
 from lakehouse_core.planning.replayed_files import Bucket
 from lakehouse_core.table.bucketing import moves_keys
 from lakehouse_core.table.data_file import DataFile
@@ -38,7 +38,9 @@ def check_moved_keys(
     if not inspection.reads_data or not moves_keys(schema.bucketing):
         return
     folders, root_key = DataLayout(schema), rooted.root.key
-    deletions = deletion_files(inspection.state_indexes(rooted), folders)
+    deletions = inspection.deletions(rooted, schema)
+    if deletions is None:
+        return
     doubled: Counter[tuple[int, int]] = Counter()
     keys, places = KeyMap(), PlaceNumbers()
     try:

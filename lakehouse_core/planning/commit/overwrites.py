@@ -75,10 +75,11 @@ def restored_files(
     return FileChanges(kind=CommitKind.OVERWRITE, entries=(*removed, *added), indexes=(*unmarked, *marked))
 
 
-def with_upgraded_files(changes: FileChanges, schema: TableSchema) -> FileChanges:
+def with_upgraded_files(changes: FileChanges, schema: TableSchema, live: Iterable[ManifestEntry] = ()) -> FileChanges:
     """Return the overwrite with new files of a key table at the top level, if they need no merge.
 
-    That is so in buckets where all new files are at level 0, have no deletes and disjoint key ranges. Java: since 1.4.
+    That is so in buckets where all new files are at level 0, have no deletes and disjoint key ranges, and that keep no
+    other file. `live`: the files before, if some of them stay beside the new ones. Java: since 1.4.
     """
     types = [field.type for field in schema.key_fields]
     if not types:
@@ -87,8 +88,12 @@ def with_upgraded_files(changes: FileChanges, schema: TableSchema) -> FileChange
     for entry in changes.entries:
         if entry.kind is EntryKind.ADD:
             buckets[entry.partition, entry.bucket].append(entry.file)
+    gone = {file_identifier(entry) for entry in changes.entries if entry.kind is EntryKind.DELETE}
+    kept = {(entry.partition, entry.bucket) for entry in live if file_identifier(entry) not in gone}
     ready = set()
     for place, files in buckets.items():
+        if place in kept:
+            continue
         ranges = sorted((deserialize_row(file.min_key, types), deserialize_row(file.max_key, types)) for file in files)
         disjoint = all(highest < lowest for (_, highest), (lowest, _) in pairwise(ranges))
         if disjoint and place[1] >= 0 and all(file.level == 0 and file.delete_row_count == 0 for file in files):

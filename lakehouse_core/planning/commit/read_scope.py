@@ -8,7 +8,7 @@ Source: docs/semantics/row-changes.md#conflicts.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from lakehouse_core.format.binary_row import deserialize_row
 from lakehouse_core.options import MergeEngine
@@ -40,6 +40,8 @@ class ReadScope:
     `sees_appends`: rows that a write added since then, and that satisfy the condition, are a conflict too.
     `sees_removals`: so are rows that were removed, because the statement does something else without them.
     `whole_buckets`: the statement replaces whole buckets. `whole_partitions`: it replaces all rows of its partitions.
+    `moves_no_keys`: each key stays in its partition, so that what others did to keys of other partitions does not
+    matter.
     """
 
     operation: str
@@ -49,6 +51,7 @@ class ReadScope:
     sees_removals: bool = False
     whole_buckets: bool = False
     whole_partitions: bool = False
+    moves_no_keys: bool = False
 
     @property
     def sees_marks(self) -> bool:
@@ -95,7 +98,7 @@ def unseen_changes(
         for entry in each.entries:
             place = (entry.partition, entry.bucket)
             is_new = entry.kind is EntryKind.ADD
-            if entry.partition in partitions:
+            if entry.partition in partitions and rows.covers(entry.partition):
                 found.append(_conflict(entry, "the whole partition is replaced"))
             elif place in replaced:
                 found.append(_conflict(entry, "the whole bucket is replaced"))
@@ -122,10 +125,15 @@ class _ScopeRows:
             MergeEngine.FIRST_ROW,
         )
 
+    def covers(self, partition: bytes) -> bool:
+        """Return whether the condition may hold for rows of a serialized partition."""
+        return holds(self._partition_part, self._values(partition))
+
+    def _values(self, partition: bytes) -> dict[str, Any]:
+        return dict(zip(self._schema.partition_keys, deserialize_row(partition, self._types), strict=True))
+
     def may_hold(self, entry: ManifestEntry) -> bool:
-        known = dict(
-            zip(self._schema.partition_keys, deserialize_row(entry.partition, self._types), strict=True),
-        )
+        known = self._values(entry.partition)
         if not holds(self._partition_part, known):
             return False
         rest = True if self._row_part is None else simplify(self._row_part, known)

@@ -257,7 +257,7 @@ def plan_step(step: CommitStep, state: StepState) -> StepPlan:
                 # What adds rows only is told to readers of changes, by compactions that find it below the top level.
                 removes = reads.whole_partitions and changes.kind is CommitKind.OVERWRITE
                 if removes and state.schema.table_options.overwrite_upgrade:
-                    changes = with_upgraded_files(changes, state.schema)
+                    changes = with_upgraded_files(changes, state.schema, state.live or ())
             if state.live is None:
                 return StepPlan(changes=changes)
             check_none_waits(step.name, changes.entries, state.live, state.schema)

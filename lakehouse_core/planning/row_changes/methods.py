@@ -10,7 +10,7 @@ from typing import assert_never
 
 from lakehouse_core.errors import InvalidRequest, UnsupportedFeature, shown
 from lakehouse_core.options import MergeEngine
-from lakehouse_core.table.bucketing import may_wait, moves_keys
+from lakehouse_core.table.bucketing import may_wait
 from lakehouse_core.table.merge_spec import merge_spec
 from lakehouse_core.table.predicate import Predicate, without_columns
 from lakehouse_core.table.schema import TableSchema
@@ -120,14 +120,8 @@ def merge_method(schema: TableSchema) -> Method:
 def replacement_method(schema: TableSchema, condition: Predicate | None) -> Method:
     """Return how the rows that satisfy the bound condition (None: all) make way for others that satisfy it.
 
-    Raises UnsupportedFeature for tables whose readers would see neither until a compaction, and for tables whose keys
-    move between partitions.
+    Raises UnsupportedFeature for tables whose readers would see neither until a compaction.
     """
-    if moves_keys(schema.bucketing):
-        raise UnsupportedFeature(
-            "overwrite with a condition: the keys of this table move between partitions, and a given row may have a "
-            "key in a partition that the condition leaves alone. Overwrite whole partitions, or use MERGE."
-        )
     if without_columns(condition, schema.partition_keys) is None:
         return Method.PARTITIONS
     _check_placed(schema, "overwrite with a condition on rows")

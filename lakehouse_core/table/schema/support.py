@@ -10,7 +10,6 @@ from lakehouse_core.errors import InvalidRequest, UnsupportedFeature
 from lakehouse_core.format.data_types import TypeRoot, atomic_parts
 from lakehouse_core.options import (
     NEXT_BUCKET_OPTION,
-    ChangelogProducer,
     MergeEngine,
     WriteKind,
     about_option,
@@ -75,8 +74,8 @@ def write_supported(schema: TableSchema, *, table: str = "", kind: WriteKind = W
 
 
 def check_moving_keys(schema: TableSchema, *, table: str) -> None:
-    """Raise UnsupportedFeature for an option that would double keys, or tell wrong changes, if keys move between
-    partitions. `table`: as for `write_supported`.
+    """Raise UnsupportedFeature for an option that would double keys if keys move between partitions. `table`: as for
+    `write_supported`.
     """
     options = schema.table_options
     if not moves_keys(schema.bucketing) or options.merge_engine is not MergeEngine.DEDUPLICATE:
@@ -86,12 +85,6 @@ def check_moving_keys(schema: TableSchema, *, table: str) -> None:
             f"{about_option(table)} ignore-delete is true, and keys move between partitions, for the primary key lacks "
             "a partition column: the delete of the old row would be ignored, and the key be there twice. Create "
             "the table without the option, or with the partition columns in its primary key."
-        )
-    if options.changelog_producer is ChangelogProducer.INPUT:
-        raise UnsupportedFeature(
-            f"{about_option(table)} changelog-producer is input, and keys move between partitions, for the primary key "
-            "lacks a partition column: the rows that come do not tell the old row of a key that moves. Set lookup or "
-            "full-compaction."
         )
 
 

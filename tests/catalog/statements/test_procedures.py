@@ -143,6 +143,11 @@ def test_a_table_is_rescaled_and_so_are_its_partitions_by_javas_name(empty, tabl
     assert call("rescale(table => 'p', bucket_num => 2, partitions => 'p=0;p=1')") == [{"result": True}]
     counts = {(file.partition["p"], file.total_buckets) for file in empty.table("s.p").files()}
     assert counts == {("0", 2), ("1", 2), ("2", 1)}
+    parts = empty.create_table("s.d", columns, primary_keys=["p", "k"], partition_keys=["p"])
+    parts.write([{"k": k, "p": k % 3} for k in range(9)])
+    assert call("rescale(table => 'd', partitions => 'p=0;p=1')") == [{"result": True}]
+    assert call("rescale('d', -1)") == [{"result": True}]
+    assert [snapshot.commit_kind for snapshot in parts.snapshots()] == ["APPEND", "OVERWRITE", "OVERWRITE", "OVERWRITE"]
 
 
 def test_indexes_are_given_to_files_with_the_counts_of_java(empty, call):

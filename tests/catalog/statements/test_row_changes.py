@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import lakehouse_core as lc
+from lakehouse_core.catalog.statements import inserts
 from lakehouse_core.execution.engines.duckdb.box import boxed_connection
 
 Row = tuple[Any, ...]
@@ -229,3 +230,50 @@ def test_the_queries_of_a_merge_share_a_box(tmp_path, monkeypatch):
     catalog.sql("MERGE INTO s.t USING (SELECT 3 AS id) AS n ON t.id = n.id WHEN MATCHED THEN DELETE")
 
     assert len(opened) <= 1
+
+
+@pytest.mark.parametrize(
+    ("into", "wanted"),
+    [("s.t", [(1, "x"), (3, "x")]), ("s.t PARTITION (p = 'y') (k)", [(1, "y"), (3, "y")])],
+)
+def test_no_row_is_lost_that_is_added_while_an_overwrite_reads_its_own_table(
+    empty: lc.Catalog, monkeypatch: pytest.MonkeyPatch, into: str, wanted: list[Row]
+) -> None:
+    """The keys of the table move between partitions, so that the second statement brings them over."""
+    table = empty.create_table("s.t", {"k": "INT NOT NULL", "p": "STRING"}, primary_keys=["k"], partition_keys=["p"])
+    table.write([{"k": 1, "p": "x"}, {"k": 2, "p": "y"}])
+    _add_before_the_write(empty, monkeypatch)
+    empty.sql(f"INSERT OVERWRITE {into} SELECT {'k' if 'PARTITION' in into else '*'} FROM s.t WHERE p = 'x'")
+
+    assert sorted((row["k"], row["p"]) for row in table.scan().to_arrow().to_pylist()) == wanted
+    assert table.verify(data=True).findings == ()
+
+
+def test_an_overwrite_of_the_partitions_that_a_query_of_its_own_table_names_loses_no_row_either(
+    empty: lc.Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = empty.create_table("s.t", {"k": "INT", "p": "STRING"}, partition_keys=["p"])
+    table.write([{"k": 1, "p": "x"}, {"k": 2, "p": "y"}])
+    _add_before_the_write(empty, monkeypatch)
+    overwrite = "INSERT OVERWRITE s.t SELECT k + 10, p FROM s.t WHERE p = '{}'"
+    dynamic = {"spark.sql.sources.partitionOverwriteMode": "dynamic"}
+
+    with pytest.raises(lc.CommitConflict, match="stage the overwrite again"):
+        empty.sql(overwrite.format("x"), settings=dynamic)
+    empty.sql(overwrite.format("y"), settings=dynamic)
+
+    rows = sorted((row["k"], row["p"]) for row in table.scan().to_arrow().to_pylist())
+    assert rows == [(1, "x"), (3, "x"), (12, "y")]
+
+
+def _add_before_the_write(catalog: lc.Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let another writer add a row when a statement has planned its query."""
+    read_at, runs = inserts.read_at, []
+
+    def overtaken(*given: Any) -> Any:
+        runs.append(1)
+        if len(runs) == 1:
+            catalog.table("s.t").write([{"k": 3, "p": "x"}])
+        return read_at(*given)
+
+    monkeypatch.setattr(inserts, "read_at", overtaken)

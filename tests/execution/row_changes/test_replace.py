@@ -8,7 +8,7 @@ import pytest
 import lakehouse_core as lc
 from lakehouse_core.clock import VirtualClock
 from lakehouse_core.storage import FaultyStore, MemoryStore
-from tests.execution.row_changes.layouts import DYNAMIC, LAYOUTS, Layout, Row, catalog_over, in_order, made, rows_of
+from tests.execution.row_changes.layouts import LAYOUTS, Row, catalog_over, in_order, made, rows_of
 from tests.execution.row_changes.test_model import copied, sound
 from tests.oracle.row_changes import deleted
 from tests.pairs import in_turn
@@ -86,13 +86,6 @@ def test_readers_never_see_neither_the_old_nor_the_new_rows(name):
         table.overwrite([], where="v = 'b'")
 
 
-def test_a_table_whose_keys_move_between_partitions_refuses_conditions():
-    _, table = made(Layout(DYNAMIC, ("k",), ("p",)))
-
-    with pytest.raises(lc.UnsupportedFeature, match="the keys of this table move between partitions"):
-        table.overwrite([], where="p = 1")
-
-
 def test_a_dry_run_writes_nothing():
     store, table = made(LAYOUTS["deduplicate, dynamic"])
     keys = {info.key for info in store.list("")}
@@ -159,10 +152,26 @@ def test_no_row_is_lost_that_is_added_while_the_table_is_rewritten_from_itself(n
     store, overwrite = overtaken(name, lambda table: table.scan(where="v = 'b'"), lambda table: table.write([new]))
     before = rows_of(catalog_over(store, 3).table("db.t"))
 
-    with pytest.raises(lc.CommitConflict, match="read only once"):
-        overwrite()
+    assert overwrite().runs == 2
 
     assert rows_of(catalog_over(store, 4).table("db.t")) == in_order([*before, new])
+
+
+@pytest.mark.parametrize("name", ["append, partitions", "deduplicate, partitions"])
+@pytest.mark.parametrize("how", [{"dynamic": False}, {"partition": {"p": 1}}, {"dynamic": True}])
+def test_no_row_is_lost_that_is_added_after_a_scan_was_planned_that_overwrites_its_table(name, how):
+    _, table = made(LAYOUTS[name])
+    scan = table.scan(where="p = 1")
+    before = scan.count()
+    table.write([{**ROW, "k": 90, "p": 1}])
+
+    if how == {"dynamic": True}:
+        with pytest.raises(lc.CommitConflict, match="files were added to the partitions that it replaces"):
+            table.overwrite(scan, **how)
+    else:
+        table.overwrite(scan, **how)
+
+    assert table.scan(where="p = 1").count() == before + 1
 
 
 def partition_table(**options: str) -> tuple[MemoryStore, lc.Table]:

@@ -544,3 +544,28 @@ def test_a_table_rolled_back_below_its_boundary_is_told_how_to_go_on():
 
     assert "snapshot/snapshot-2: its id is below the boundary 4" in found
     assert "Write 2 into lakehouse/boundary if that was meant." in found
+
+
+@pytest.mark.parametrize("partitions", [["p"], []])
+@pytest.mark.parametrize("reads_data", [True, False])
+def test_two_deletion_vectors_of_one_file_are_a_finding(partitions, reads_data):
+    columns = {"k": "INT NOT NULL", "p": "INT NOT NULL", "v": "STRING", "n": "INT"}
+    options = {"bucket": "-1", "deletion-vectors.enabled": "true"}
+    place = MemoryPlace(columns, (["k"], partitions, options), {})
+    for value in ("a", "b"):
+        place.table().write([{"k": k, "p": 0, "v": value, "n": k} for k in range(3 if value == "a" else 2)])
+        place.table().compact(full=value == "a")
+    context = place.table()._context
+    latest = context.snapshots.latest()
+    entries = context.manifests.index_entries(latest)
+    (marked,) = (entry for entry in entries if entry.deletion_vectors)
+    twice = [*entries, replace(marked, file_name=f"{marked.file_name}-other")]
+    place.store.write("db.db/t/index/" + twice[-1].file_name, place.store.read(f"db.db/t/index/{marked.file_name}"))
+    place.store.write("db.db/t/manifest/index-manifest-odd-0", encode_index_manifest(twice))
+    changed = latest.model_copy(update={"index_manifest": "index-manifest-odd-0", "properties": {}})
+    place.store.delete([f"db.db/t/snapshot/snapshot-{latest.id}"])
+    place.store.write(f"db.db/t/snapshot/snapshot-{latest.id}", serialize_snapshot(changed))
+
+    (found,) = (str(one) for one in place.table().verify(data=reads_data).findings if "vector" in str(one))
+
+    assert "expected one vector per data file" in found

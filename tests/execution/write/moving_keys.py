@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 import lakehouse_core as lc
-from lakehouse_core.errors import CommitConflict, InvalidRequest
+from lakehouse_core.errors import CommitConflict, InvalidRequest, UnsupportedFeature
 from tests.oracle.moving_keys import MovingKeys
 
 COLUMNS: Final = {"k": "INT NOT NULL", "p": "STRING", "a": "BIGINT", "b": "STRING"}
@@ -87,7 +87,8 @@ class History:
 
     def step(self) -> str:
         verbs = [self.write] * 4 + [self.overlapping, self.behind, self.together, self.compact, self.drop, self.roll]
-        verbs += [self.overwrite, self.overwrite_partition, self.expire, self.delete, self.lookups]
+        verbs += [self.overwrite, self.overwrite_partition, self.expire, self.delete, self.lookups, self.rescale]
+        verbs += [self.replace_partition, self.replace]
         if self.engine in ("deduplicate", "partial-update"):
             verbs += [self.update, self.merge]
         verb, before = self.random.choice(verbs), set(self.model.rows)
@@ -207,6 +208,34 @@ class History:
         self.model.drop({row["p"] for row in named})
         self.model.rows |= fresh.rows
         return str(given)
+
+    def replace_partition(self) -> str:
+        """A key of a partition that stays is treated as by a write."""
+        place = self.random.choice(PARTITIONS)
+        given = [{**row, "p": place} for row in self.rows(4, deletes=False)]
+        where = "p IS NULL" if place is None else f"p = '{place}'"
+        self.table.overwrite(self._to_frame(bare(given)), where=where)
+        self.model.drop({place})
+        self.model.write(given)
+        return f"{place} {given}"
+
+    def replace(self) -> str:
+        number = self.random.randrange(4)
+        given = [{**row, "a": number} for row in self.rows(4, deletes=False)]
+        options = self.table.schema.table_options
+        is_refused = options.skips_level_0 and self.engine != "deduplicate"
+        try:
+            self.table.overwrite(self._to_frame(bare(given)), where=f"a = {number}")
+        except UnsupportedFeature:
+            assert is_refused
+            return "refused"
+        assert not is_refused
+        self.model.rows = {key: row for key, row in self.model.rows.items() if row["a"] != number}
+        self.model.write(given)
+        return f"{number} {given}"
+
+    def rescale(self) -> None:
+        self.table.rescale()
 
     def expire(self) -> None:
         self.table.expire_snapshots(retain_max=3, retain_min=1)

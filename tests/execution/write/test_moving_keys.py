@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import lakehouse_core as lc
@@ -26,6 +26,7 @@ from lakehouse_core.tasks.keys.live import stored_keys
 from lakehouse_core.tasks.write.keys import placer
 from lakehouse_core.tasks.write.keys.map import KeyMap
 from tests.execution.write.moving_keys import ENGINES, rows_of, run, table_of
+from tests.oracle.moving_keys import MovingKeys
 from tests.pairs import each_with_one
 
 
@@ -37,12 +38,15 @@ def row(k: int, p: str | None, a: int = 0) -> dict[str, Any]:
     return {"k": k, "p": p, "a": a, "b": None}
 
 
+INPUT = pa.schema({"k": pa.int32(), "p": pa.string(), "a": pa.int64(), "b": pa.string(), "kind": pa.string()})
+
+
 def short(table: lc.Table) -> list[tuple[Any, ...]]:
     return [found[:3] for found in rows_of(table)]
 
 
 OPTIONS: list[dict[str, str]] = [
-    {},
+    {"changelog_producer": "input"},
     {"changelog_producer": "lookup"},
     {"changelog_producer": "full-compaction"},
     {"write_buffer_size": "64 kb", "file__format": "orc"},
@@ -52,7 +56,7 @@ OPTIONS: list[dict[str, str]] = [
 @pytest.mark.parametrize(("engine", "number"), each_with_one(ENGINES, range(len(OPTIONS))))
 def test_random_histories_have_the_rows_of_the_model(tmp_path: Path, engine: str, number: int) -> None:
     options = OPTIONS[number]
-    if engine == "first-row" and options.get("changelog_producer") == "full-compaction":
+    if engine == "first-row" and options.get("changelog_producer") in ("input", "full-compaction"):
         # The engine has no such changelog.
         options = {"changelog_producer": "none"}
     run(tmp_path, 100 + number, engine, steps=8, **options)
@@ -114,6 +118,59 @@ def test_the_changelog_of_a_moved_key_has_the_old_row_and_the_new_one(tmp_path: 
     changes = table.changes(after=before.id).to_arrow().to_pylist()
     told = sorted((change["rowkind"], change["p"], change["a"]) for change in changes)
     assert told == [("+I", "y", 2), ("-D", "x", 1)]
+
+
+ROWS = st.lists(
+    st.builds(
+        lambda k, p, a, kind: {**row(k, p, a), "kind": kind},
+        st.integers(0, 2),
+        st.sampled_from(["x", "y", None]),
+        st.integers(0, 9),
+        st.sampled_from(["+I", "+U", "-U", "-D"]),
+    ),
+    max_size=6,
+)
+
+
+RETRACTS = [{**row(1, p, a), "kind": kind} for a, (p, kind) in enumerate([("x", "-D"), ("y", "-U"), ("y", "+I")])]
+
+
+@example(writes=[(RETRACTS, False)], at_once=6)
+@given(writes=st.lists(st.tuples(ROWS, st.booleans()), min_size=1, max_size=4), at_once=st.integers(1, 6))
+def test_a_changelog_of_the_input_tells_all_rows_and_a_delete_wherever_a_key_leaves(
+    writes: list[tuple[list[dict[str, Any]], bool]], at_once: int
+) -> None:
+    table = table_of(Catalog(MemoryStore(), clock=VirtualClock()), "deduplicate", changelog_producer="input")
+    model, there = MovingKeys("deduplicate"), {}
+    last = 0
+    for number, (rows, is_overtaken) in enumerate(writes):
+        batches = pa.Table.from_pylist(rows, INPUT).to_batches(max_chunksize=at_once)
+        given = pa.RecordBatchReader.from_batches(INPUT, batches)
+        wanted: Counter[Any] = Counter()
+        if is_overtaken and rows:
+            # Another writer puts the keys elsewhere meanwhile.
+            staged = table.stage(given, commit_user=f"u{number}", commit_identifier=1, rowkind_column="kind")
+            other = [row(each["k"], "z", 1) for each in rows]
+            table.write(other)
+            wanted.update(model.told(other))
+            model.write(other)
+            with pytest.raises(CommitConflict):
+                table.commit(staged)
+            given = pa.Table.from_pylist(rows, INPUT)
+        table.write(given, rowkind_column="kind")
+        wanted.update(model.told(rows))
+        model.write(rows)
+        changes = table.changes(after=last).to_arrow().to_pylist()
+        assert Counter(tuple(change[name] for name in ("rowkind", "k", "p", "a", "b")) for change in changes) == wanted
+        latest = table.snapshot()
+        last = 0 if latest is None else latest.id
+        for change in changes:
+            if change["rowkind"] in ("+I", "+U"):
+                there[change["k"], change["p"]] = change
+            else:
+                there.pop((change["k"], change["p"]), None)
+        assert sorted(there, key=str) == sorted(((k, each["p"]) for k, each in model.rows.items()), key=str)
+    assert rows_of(table) == model.sorted()
 
 
 def test_a_delete_goes_where_the_key_is_whatever_partition_it_names(tmp_path: Path) -> None:
@@ -236,6 +293,47 @@ def test_an_overwrite_of_a_partition_refuses_a_key_of_one_that_stays(tmp_path: P
     assert short(table) == [(1, "y", 0), (2, "x", 0)]
     table.overwrite([row(1, "z")], dynamic=False)
     assert short(table) == [(1, "z", 0)]
+
+
+@pytest.mark.parametrize(
+    ("engine", "wanted"),
+    [
+        ("deduplicate", [(1, "y", 9), (3, "z", 0), (5, "y", 9)]),
+        ("partial-update", [(1, "x", 9), (3, "z", 0), (5, "y", 9)]),
+        ("aggregation", [(1, "x", 10), (3, "z", 0), (5, "y", 9)]),
+        ("first-row", [(1, "x", 1), (3, "z", 0), (5, "y", 9)]),
+    ],
+)
+def test_rows_that_replace_a_partition_bring_keys_of_others_as_a_write_does(
+    tmp_path: Path, engine: str, wanted: list[tuple[Any, ...]]
+) -> None:
+    table = made(tmp_path, engine)
+    table.write([row(1, "x", 1), row(2, "y", 1), row(3, "z", 0)])
+    table.compact(full=True)
+    given = [row(1, "y", 9), row(5, "y", 9)]
+    plan = table.overwrite(given, where="p = 'y'", dry_run=True)
+
+    report = table.overwrite(given, where="p = 'y'")
+
+    assert report.commit_kind == "OVERWRITE"
+    assert plan.rows_inserted == report.rows_inserted == (1 if engine == "first-row" else 2)
+    table.compact()
+    assert short(table) == wanted
+    assert table.verify(data=True).findings == ()
+
+
+@pytest.mark.parametrize("engine", ["deduplicate", "partial-update"])
+def test_a_key_whose_row_is_replaced_may_come_to_another_partition(tmp_path: Path, engine: str) -> None:
+    table = made(tmp_path, engine)
+    table.write([row(1, "x", 5), row(2, "y", 5), row(3, "x", 1)])
+
+    report = table.overwrite([row(1, "z", 5), row(2, "y", 5), row(4, "x", 5)], where="a = 5")
+
+    assert (report.rows_deleted, report.rows_inserted) == (2, 3)
+    assert short(table) == [(1, "z", 5), (2, "y", 5), (3, "x", 1), (4, "x", 5)]
+    table.compact(full=True)
+    assert short(table) == [(1, "z", 5), (2, "y", 5), (3, "x", 1), (4, "x", 5)]
+    assert table.verify(data=True).findings == ()
 
 
 def test_an_overwrite_beside_which_a_key_came_to_another_partition_is_a_conflict(tmp_path: Path) -> None:
@@ -381,6 +479,8 @@ CHANGES: dict[str, Any] = {
     "merge, update": lambda table: table.merge(
         [row(1, "x", 7)], "t.k = s.k and t.p = 'x'", lc.WhenMatched(update={"a": "s.a"})
     ),
+    "replace": lambda table: table.overwrite([row(1, "x", 7)], where="p = 'x'"),
+    "replace, rows": lambda table: table.overwrite([row(2, "x", 1)], where="a = 1"),
     "merge, insert": lambda table: table.merge([row(2, "x", 7)], "t.k = s.k", lc.WhenNotMatched(insert="*")),
     "merge, insert beside the partition": lambda table: table.merge(
         [row(2, "x", 7)], "t.k = s.k and t.p = s.p", lc.WhenNotMatched(insert="*")
@@ -393,11 +493,15 @@ RACES = [
     ("deduplicate", "delete of a partition", ALONE[:2]),
     ("deduplicate", "compact in full", ALONE),
     ("deduplicate", "merge, insert", ALONE),
+    ("deduplicate", "replace", [(1, "x", 7), (2, "y", 9)]),
+    ("partial-update", "replace, rows", [(1, "x", 9), (2, "y", 1)]),
     ("deduplicate", "merge, insert beside the partition", ALONE),
     *(
         pytest.param(*case, marks=pytest.mark.long)
         for case in [
             ("deduplicate", "delete", ALONE[1:]),
+            ("deduplicate", "replace, rows", [(1, "y", 9), (2, "x", 1)]),
+            ("partial-update", "replace", [(1, "x", 7), (2, "y", 9)]),
             ("deduplicate", "drop", ALONE[:2]),
             ("partial-update", "compact in full", [(1, "x", 9), *ALONE[1:]]),
             ("deduplicate", "merge, update", ALONE),

@@ -7,7 +7,7 @@ Source: docs/semantics/tables.md#cross-partition-updates.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from lakehouse_core.merge.key_digests import Digests, joined_digests
 from lakehouse_core.metadata.deltas import deltas_since, is_part
 from lakehouse_core.options import MergeEngine
 from lakehouse_core.planning.commit.conflicts import Conflict, conflict_error
+from lakehouse_core.planning.commit.overwrites import overwritten
 from lakehouse_core.table.commit_message import CommitKind
 from lakehouse_core.table.data_layout import DataLayout
 from lakehouse_core.table.manifest import EntryKind
@@ -43,6 +44,8 @@ class KeyClashes:
         # By what the parts saw, up to where their keys were compared.
         self._compared: dict[Seen, Seen] = {}
         self._places = PlaceNumbers()
+        # The buckets of which the parts remove all files, and whether they do so in a whole partition.
+        self._gone: tuple[set[tuple[bytes, int]], list[Callable[[bytes], bool]]] | None = None
         # Of the parts that saw the same: their keys, and the pairs of these with each place that they know.
         self._staged: dict[Seen, tuple[KeyRun, KeyRun]] = {}
 
@@ -98,9 +101,20 @@ class KeyClashes:
             source = key_source(self._table, schema, latest)
             clashes.clear()
             for split, keys in live_keys(source, self._table.store, self._table.compared.seed):
+                if self._goes(split.partition, split.bucket, schema):
+                    continue
                 place = self._places.number(split.partition, split.bucket)
                 clashes.update(self._clashing(base, place, keys, schema))
         return clashes
+
+    def _goes(self, partition: bytes, bucket: int, schema: TableSchema) -> bool:
+        """Return whether the commit removes all files of a bucket. What others added to it is another conflict."""
+        if self._gone is None:
+            messages = (message for part in self._parts for message in part.messages if message.deleted_files)
+            covers = [found for part in self._parts if (found := overwritten(part, schema)) is not None]
+            self._gone = {(message.partition, message.bucket) for message in messages}, covers
+        places, covered = self._gone
+        return (partition, bucket) in places or any(covers(partition) for covers in covered)
 
     def _clashing(self, base: Seen, place: int, keys: Digests, schema: TableSchema) -> dict[int, int]:
         """Return how many of the keys at a place the parts put elsewhere."""

@@ -135,7 +135,7 @@ class BucketIndex:
             raise CorruptTable(
                 f"{folder}/{file.file_name}: it has the key hash {keys[at]} for bucket {bucket}, and the index of "
                 f"bucket {buckets[at]} has it too: two writers of another engine may have put one key into both. "
-                "Overwrite the partition with its own rows, which gives each key one bucket."
+                "Rescale the partition, which gives each key one bucket."
             )
         buckets[hits] = bucket
 

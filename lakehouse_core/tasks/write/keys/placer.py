@@ -20,7 +20,7 @@ from lakehouse_core.format.data_types import column_of
 from lakehouse_core.format.rows import Rows, take_all
 from lakehouse_core.merge.deduplicate import is_add
 from lakehouse_core.merge.key_digests import Digests, key_digests
-from lakehouse_core.merge.key_homes import key_homes
+from lakehouse_core.merge.key_homes import key_homes, rounds, told_homes
 from lakehouse_core.merge.order import order_rows
 from lakehouse_core.options import MergeEngine
 from lakehouse_core.planning.bucket_assignment import Assigners, opened_buckets
@@ -42,13 +42,15 @@ class KeyPlaces:
     """What a write knows of the places of keys. `seed`: for their digests. `assigners`: those that share new keys.
 
     `replaces`: the rows replace the partitions that they are in, whose keys `source` may have; keys of others must not
-    be among theirs.
+    be among theirs. `tells_all`: with `deduplicate`, all rows of a key are written, for a changelog tells them, and a
+    delete wherever the key leaves.
     """
 
     source: KeySource
     seed: int
     assigners: Assigners = field(default_factory=Assigners)
     replaces: bool = False
+    tells_all: bool = False
 
 
 def placed_rows(
@@ -126,8 +128,21 @@ class _Placer:
                 self._keys.put(run, np.full(len(run), place, np.int32))
 
     def _of_batch(self, rows: InputRows, digests: Digests) -> Iterator[InputRows]:
+        partitions = self._partitions(rows.values)
+        if not self._known.tells_all:
+            yield from self._of_round(rows, digests, partitions)
+            return
+        order = order_rows([digests.high, digests.low], rows.values.num_rows)
+        every = rounds(order, rows.kinds, partitions)
+        for number, some in enumerate(every):
+            part = rows if len(every) == 1 else _taken(rows, some)
+            yield from self._of_round(part, digests.take(some), partitions[some], is_first=number == 0)
+
+    def _of_round(
+        self, rows: InputRows, digests: Digests, partitions: "npt.NDArray[np.int64]", *, is_first: bool = True
+    ) -> Iterator[InputRows]:
+        """Yield the rows in their places, and deletes where keys were. `is_first`: none of these rows came before."""
         values, kinds = rows.values, rows.kinds
-        partitions = self._partitions(values)
         order = order_rows([digests.high, digests.low], values.num_rows)
         firsts = order.rows[order.starts]
         keys = digests.take(firsts)
@@ -139,20 +154,24 @@ class _Placer:
             known = np.where(loaded == NOWHERE, since, loaded)
         at = self._places.partitions(known)
         is_sure = loaded != NOWHERE if self._known.source.behind else np.ones(len(keys), dtype=bool)
-        homes = key_homes(self._engine, order, kinds, partitions=partitions, known=at, is_sure=is_sure)
+        if self._known.tells_all:
+            homes = told_homes(order, kinds, partitions=partitions, known=at)
+        else:
+            homes = key_homes(self._engine, order, kinds, partitions=partitions, known=at, is_sure=is_sure)
         is_known = (known != NOWHERE) & (at == homes.partitions)
         final = known.copy()
         # Keys whose rows are all dropped stay where they are.
         final[~is_known] = self._assigned(homes.partitions[~is_known], values, firsts[~is_known])
         self._places.uncount(known[homes.leaves])
         self._keys.put(keys.take(~is_known), final[~is_known])
-        last = order.rows[order.ends]
+        # As in Java, the delete has the values of the row that moves the key.
+        last = firsts if self._known.tells_all else order.rows[order.ends]
         leaving = [(last[homes.leaves], known[homes.leaves])]
         if self._known.replaces:
             if self._engine is MergeEngine.DEDUPLICATE:
                 leaving.append(self._passed(partitions, homes.partitions))
             self._written.update(np.unique(homes.partitions).tolist())
-        if self._known.source.behind and self._engine is MergeEngine.DEDUPLICATE:
+        if self._known.source.behind and self._engine is MergeEngine.DEDUPLICATE and is_first:
             # The commits that come before may never be made. Then the key is still where the table has it.
             stale = (loaded != NOWHERE) & (loaded != known) & (loaded != final)
             leaving.append((last[stale], loaded[stale]))
@@ -255,7 +274,7 @@ class _Placer:
             name = partition_name(self._places.bytes_of(partition), self._schema)
             raise InvalidRequest(
                 f"The overwrite has a row of the key {key}, which is in partition {name}, and does not replace that "
-                "partition: the key would be there twice. Write the row instead, or overwrite the whole table."
+                "partition: the key would be there twice. Write the row instead, or overwrite by a condition."
             )
 
     def _shown(self, values: pa.RecordBatch, row: int) -> str:
@@ -279,6 +298,12 @@ class _Wanted:
     def may_have(self, keys: Digests) -> "npt.NDArray[np.bool_]":
         found: npt.NDArray[np.bool_] = self._is_there[keys.high >> self._shift]
         return found
+
+
+def _taken(rows: InputRows, some: Rows) -> InputRows:
+    names = rows.values.schema.names
+    values = pa.RecordBatch.from_arrays(list(take_all(rows.values.columns, some)), names)
+    return InputRows(values, None if rows.kinds is None else rows.kinds[some])
 
 
 def _taken_out(first: list[tuple[InputRows, Digests]]) -> Iterator[tuple[InputRows, Digests]]:
