@@ -19,7 +19,8 @@ _BINARY, _LISTS, _MAP, _STRUCT = 8, (9, 10), 11, 12
 _MOST_DEPTH: Final = 32
 
 # Numbers of fields and types in parquet.thrift, values as the compact protocol writes them (zigzag).
-_SCHEMA_FIELD, _ROW_GROUPS_FIELD, _COLUMNS_FIELD, _CHUNK_METADATA_FIELD = 2, 4, 1, 3
+_VERSION_FIELD, _SCHEMA_FIELD, _ROW_GROUPS_FIELD = 1, 2, 4
+_COLUMNS_FIELD, _CHUNK_METADATA_FIELD = 1, 3
 _TYPE_FIELD, _TYPE_LENGTH_FIELD = 1, 2
 _PAGE_SIZE_FIELD, _PAGE_CHECKSUM_FIELD = 3, 4
 _INT96, _FIXED_LEN_BYTE_ARRAY = 3 * 2, 7 * 2
@@ -44,6 +45,19 @@ def int96_as_bytes(footer: bytes) -> bytes:
         parts += [footer[position:start], replacement]
         position = end
     return b"".join([*parts, footer[position:]])
+
+
+def schema_end(footer: bytes) -> int:
+    """Return where the schema of a footer ends, 0 if its first fields are not a version and a schema.
+
+    Raises IndexError where `footer` ends inside the schema, CorruptTable for bytes that are no footer.
+    """
+    numbers: list[int] = []
+    for number, _, _, _, end in _fields(footer, 0):
+        numbers.append(number)
+        if number == _SCHEMA_FIELD:
+            return end if numbers == [_VERSION_FIELD, _SCHEMA_FIELD] else 0
+    return 0
 
 
 def page_header(data: bytes, position: int) -> tuple[int, int, int | None]:

@@ -13,9 +13,13 @@ class OneProcess:
     def __init__(self) -> None:
         self._id = os.getpid()
 
+    @property
+    def is_this(self) -> bool:
+        return os.getpid() == self._id
+
     def check(self, name: str) -> None:
         """Raise StorageUnavailable in another process. `name`: what is read, for the message."""
-        if os.getpid() != self._id:
+        if not self.is_this:
             raise forked_error(name)
 
 

@@ -26,6 +26,7 @@ from lakehouse_core.table.record_expiry import RecordExpiry, expired_rows
 from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.sections import Section, oldest_first
 from lakehouse_core.tasks.merge_scan import BucketFiles, merged_records, with_merge_columns
+from lakehouse_core.tasks.small_files import Decoding, DecodingThread, FileRead, FileRows, decoded
 
 # The rows and stored bytes of a bucket that is merged with others. For more the calls no longer count.
 _MOST_ROWS: Final = 8 * 1024
@@ -100,22 +101,26 @@ class BucketsMerge:
         keep_freed_memory()
         reading = _SmallReading(self)
         waiting = _Waiting()
-        for number, bucket in enumerate(buckets):
-            small = reading.rows(bucket)
-            if waiting.buckets and (small is None or small.is_decided != waiting.buckets[0].is_decided):
-                yield from reading.merged(number - len(waiting.buckets), waiting.buckets)
-                waiting = _Waiting()
-            if small is not None:
-                waiting.add(small)
-                if waiting.is_enough:
-                    yield from reading.merged(number + 1 - len(waiting.buckets), waiting.buckets)
+        with closing(_DecodingAhead(reading)) as ahead:
+            for number, bucket in enumerate(buckets):
+                small = reading.rows(bucket)
+                if waiting.buckets and (small is None or small.is_decided != waiting.buckets[0].is_decided):
+                    yield from ahead.merged(number - len(waiting.buckets), waiting.buckets)
                     waiting = _Waiting()
-                continue
-            with closing(self._alone(bucket)) as batches:
-                for batch in batches:
-                    yield MergedBuckets(number, np.array([batch.num_rows]), batch)
-        if waiting.buckets:
-            yield from reading.merged(number + 1 - len(waiting.buckets), waiting.buckets)
+                if small is not None:
+                    waiting.add(small)
+                    if waiting.is_enough:
+                        yield from ahead.merged(number + 1 - len(waiting.buckets), waiting.buckets)
+                        waiting = _Waiting()
+                    continue
+                yield from ahead.rest()
+                with closing(self._alone(bucket)) as batches:
+                    for batch in batches:
+                        yield MergedBuckets(number, np.array([batch.num_rows]), batch)
+            yield from ahead.rest()
+            if waiting.buckets:
+                rows = decoded(_rows_of(waiting.buckets))
+                yield from reading.merged(number + 1 - len(waiting.buckets), waiting.buckets, rows)
 
     def _alone(self, bucket: BucketRuns) -> Generator[pa.RecordBatch, None, None]:
         return merged_records(
@@ -133,16 +138,16 @@ class BucketsMerge:
 
 @dataclass(frozen=True, slots=True)
 class _SmallBucket:
-    """The rows of a small bucket, run by run, the oldest of a section first.
+    """The rows of a small bucket, run by run, the oldest of a section first: batches, or what a file holds of them.
 
-    `is_decided`: the order of the runs tells which version of a key is the newest. `sections`, `levels`: for each
-    batch, the number of its section and the level of its file.
+    `is_decided`: the order of the runs tells which version of a key is the newest. `sections`, `levels`: for each item
+    of `rows`, the number of its section and the level of its file.
     """
 
     partition: bytes
     is_decided: bool
     section_count: int
-    batches: list[pa.RecordBatch]
+    rows: list[FileRows]
     sections: list[int]
     levels: list[int]
     row_count: int
@@ -164,7 +169,40 @@ class _Waiting:
         self.buckets.append(bucket)
         self._rows += bucket.row_count
         self._bytes += bucket.size_bytes
-        self._batches += 1 + len(bucket.batches)
+        self._batches += 1 + len(bucket.rows)
+
+
+class _DecodingAhead:
+    """Merges groups of small buckets. While one is merged, a thread decodes the next one."""
+
+    def __init__(self, reading: "_SmallReading") -> None:
+        self._reading = reading
+        self._thread = DecodingThread()
+        self._next: tuple[int, Sequence[_SmallBucket], Decoding] | None = None
+
+    def merged(self, first: int, buckets: Sequence[_SmallBucket]) -> Iterator[MergedBuckets]:
+        """Begin with these buckets, of which the first has the number `first`, and yield the merged records of those
+        before them.
+        """
+        earlier, self._next = self._next, (first, buckets, self._thread.decoding(_rows_of(buckets)))
+        yield from self._ended(earlier)
+
+    def rest(self) -> Iterator[MergedBuckets]:
+        """Yield the merged records of the last buckets."""
+        last, self._next = self._next, None
+        yield from self._ended(last)
+
+    def close(self) -> None:
+        self._thread.close()
+
+    def _ended(self, group: tuple[int, Sequence[_SmallBucket], Decoding] | None) -> Iterator[MergedBuckets]:
+        if group is not None:
+            first, buckets, decoding = group
+            yield from self._reading.merged(first, buckets, decoding.batches())
+
+
+def _rows_of(buckets: Iterable[_SmallBucket]) -> list[FileRows]:
+    return [each for bucket in buckets for each in bucket.rows]
 
 
 class _SmallReading:
@@ -207,38 +245,33 @@ class _SmallReading:
             row_filter = merge.row_filter if len(runs) == 1 else merge.key_filter
             for file in (keyed.file for run in runs for keyed in run.files):
                 deleted = bucket.source.deleted_rows(file)
+                read = FileRead(bucket.source, file, self._read, system, row_filter, deleted)
                 reader = bucket.source.open(file)
                 try:
                     decoded_bytes += reader.row_bytes(self._read) * file.row_count
                     if decoded_bytes > _MOST_DECODED_BYTES:
                         return None
-                    batches = reader.batches(
-                        self._read,
-                        system=system,
-                        batch_rows=max(1, file.row_count),
-                        row_filter=row_filter,
-                        without=deleted,
-                    )
-                    for batch in batches:
-                        found.batches.append(batch)
+                    for rows in read.rows(reader):
+                        found.rows.append(rows)
                         found.sections.append(number)
                         found.levels.append(file.level)
-                        row_count += batch.num_rows
-                        size_bytes += batch.get_total_buffer_size()
+                        row_count += rows.num_rows
+                        size_bytes += rows.get_total_buffer_size()
                 finally:
                     reader.close()
         return replace(found, row_count=row_count, size_bytes=size_bytes)
 
-    def merged(self, first: int, buckets: Sequence[_SmallBucket]) -> Iterator[MergedBuckets]:
-        """Yield the merged records of these buckets, of which the first has the number `first`."""
+    def merged(
+        self, first: int, buckets: Sequence[_SmallBucket], batches: Sequence[pa.RecordBatch]
+    ) -> Iterator[MergedBuckets]:
+        """Yield the merged records of these buckets, whose rows are `batches`; the first has the number `first`."""
         merge = self._merge
-        batches = [batch for bucket in buckets for batch in bucket.batches]
         if not batches:
             return
         section_ends = np.cumsum([bucket.section_count for bucket in buckets])
         starts = [0, *section_ends[:-1].tolist()]
         sections = [start + each for start, bucket in zip(starts, buckets, strict=True) for each in bucket.sections]
-        counts = [batch.num_rows for batch in batches]
+        counts = [rows.num_rows for bucket in buckets for rows in bucket.rows]
         (records,) = pa.Table.from_batches(batches).combine_chunks().to_batches() or [batches[0].slice(0, 0)]
         apart = np.repeat(np.array(sections, dtype=np.uint64), counts)
         levels = np.repeat(np.array([each for bucket in buckets for each in bucket.levels], dtype=np.int8), counts)

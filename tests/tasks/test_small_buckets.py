@@ -156,7 +156,9 @@ def test_few_buckets_wait_for_others_also_when_a_condition_leaves_no_rows_of_the
     monkeypatch.setattr(
         small_buckets._SmallReading,
         "merged",
-        lambda reading, first, buckets: waited.append(len(buckets)) or merged(reading, first, buckets),
+        lambda reading, first, buckets, batches: (
+            waited.append(len(buckets)) or merged(reading, first, buckets, batches)
+        ),
     )
 
     tasks = table.read_tasks(("v",), col("k") > 100)

@@ -7,7 +7,7 @@ docs/semantics/tables.md#reading-old-files.
 
 from collections.abc import Iterator, Mapping, Sequence, Set
 from functools import cached_property
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +18,8 @@ from lakehouse_core.data_files.bounds import footer_values
 from lakehouse_core.data_files.deletion_vectors import remaining_rows
 from lakehouse_core.data_files.file_name import FILE_NAME_KEY, check_file_name
 from lakehouse_core.data_files.parquet.checksum import CHECKSUM_BYTES, fits_checksum
+from lakehouse_core.data_files.parquet.joined import StoredColumns, stored_columns
+from lakehouse_core.data_files.parquet.layout import Layout, WideGroup, layout_of, widest_group
 from lakehouse_core.data_files.parquet.pages import check_pages
 from lakehouse_core.data_files.reader import (
     READ_AT_ONCE_BYTES,
@@ -54,23 +56,6 @@ _TAIL_BYTES: Final = 8  # The footer's length and the magic number.
 _MOST_TEXT_BYTES: Final = 2**31 - 1
 
 
-class _Chunk(NamedTuple):
-    """What a row group holds of one leaf column, decoded and as it is stored."""
-
-    path: str
-    decoded_bytes: int
-    stored_bytes: int
-
-    def belongs_to(self, names: Set[str]) -> bool:
-        """Return whether it is part of one of the top-level columns `names`."""
-        return self.path in names or self.path.split(".")[0] in names
-
-
-class _Group(NamedTuple):
-    row_count: int
-    chunks: tuple[_Chunk, ...]
-
-
 class ParquetFileReader:
     """An open data file. `schema` is the one that the file was written with.
 
@@ -85,13 +70,9 @@ class ParquetFileReader:
         self._source = open_source(store, key, entry)
         with decoding(key, "its footer"):
             has_checksum = verify and self._check_checksum()
-            self._file, self._footer = self._opened()
-            # Arrow makes it anew at each access.
-            self._arrow_schema = self._file.schema_arrow
-            self._names = self._arrow_schema.names
+            self._file, self._footer, self._layout = self._opened()
         if verify:
             self._check_name(has_checksum)
-        self._columns = set(self._names)
         if self._footer.num_rows != entry.row_count:
             raise corrupt_file(
                 key, f"its footer counts {self._footer.num_rows} rows, its manifest entry {entry.row_count}"
@@ -149,7 +130,7 @@ class ParquetFileReader:
         columns = read_columns(self._schema, fields)
         wanted = columns.sources
         wanted += [name for name in system if name != VALUE_KIND or not self.holds_only_inserts]
-        check_columns(wanted, self._columns, self._key, self._schema)
+        check_columns(wanted, self._layout.columns, self._key, self._schema)
         groups = self._row_groups(row_filter, columns.projections)
         if only is not None and without is not None:
             only, without = only - BitMap(without), None
@@ -164,9 +145,36 @@ class ParquetFileReader:
         pieces = (piece for batch in stored for piece in _addressable(batch))
         yield from as_read(pieces, columns, system, self._key)
 
+    def stored_columns(
+        self, fields: Sequence[DataField], *, system: Sequence[str], row_filter: Predicate | None
+    ) -> StoredColumns | None:
+        """Return the columns that `batches` would decode, to decode them with those of other files; None if only
+        `batches` can.
+        """
+        if self._footer.num_row_groups != 1 or not self._is_small or not self._layout.can_be_joined:
+            return None
+        columns = read_columns(self._schema, fields)
+        names = columns.sources
+        names += [name for name in system if name != VALUE_KIND or not self.holds_only_inserts]
+        check_columns(names, self._layout.columns, self._key, self._schema)
+        if not names or (row_filter is not None and not self._row_groups(row_filter, columns.projections)):
+            return None
+        group = self._footer.row_group(0)
+        with decoding(self._key, "its columns"):
+            return stored_columns(
+                self._source,
+                group,
+                self._layout,
+                columns,
+                key=self._key,
+                names=names,
+                system=system,
+                verify=self._verify,
+            )
+
     def stored_types(self) -> Mapping[str, pa.DataType]:
         """Return the Arrow types of the file's columns."""
-        return {field.name: field.type for field in self._arrow_schema}
+        return {field.name: field.type for field in self._layout.schema}
 
     def paths_with_bounds_of_floats(self) -> set[str]:
         """Return the paths of the leaf columns for which the footer has bounds of floating-point values. They do not
@@ -195,7 +203,7 @@ class ParquetFileReader:
     def decode_all(self) -> None:
         """Decode every page of every column, also unneeded ones, and discard the values."""
         groups = list(range(self._footer.num_row_groups))
-        for _ in self._decoded(self._arrow_schema.names, groups, _DECODED_ROWS, held_bytes=0):
+        for _ in self._decoded(self._layout.names, groups, _DECODED_ROWS, held_bytes=0):
             pass
 
     def _check_checksum(self) -> bool:
@@ -216,19 +224,29 @@ class ParquetFileReader:
             raise corrupt_file(self._key, "its footer holds a file name, but no checksum precedes it")
         check_file_name(stored, self._key)
 
-    def _opened(self) -> tuple[pq.ParquetFile, pq.FileMetaData]:
-        """Return the file and its footer with INT96 columns as 12-byte values, because Arrow would misread INT96."""
+    def _opened(self) -> tuple[pq.ParquetFile, pq.FileMetaData, Layout]:
+        """Return the file, its footer and its columns, INT96 columns as 12-byte values, because Arrow would misread
+        INT96.
+        """
         file = self._open(None)
-        if not _has_int96(file.metadata):
-            return file, file.metadata
-        size, tail_bytes = self._source.size(), file.metadata.serialized_size + _TAIL_BYTES
-        plain = int96_as_bytes(self._source.read_at(tail_bytes, size - tail_bytes)[:-_TAIL_BYTES])
+        footer_bytes = file.metadata.serialized_size
+        is_at_hand = self._entry.file_size <= READ_AT_ONCE_BYTES
+        layout = layout_of(file, self._stored_footer(footer_bytes) if is_at_hand else b"")
+        if not layout.has_int96:
+            return file, file.metadata, layout
+        plain = int96_as_bytes(self._stored_footer(footer_bytes))
         footer = pq.read_metadata(pa.BufferReader(_MAGIC + plain + len(plain).to_bytes(4, "little") + _MAGIC))
-        if _has_int96(footer):
+        file = self._open(footer)
+        layout = layout_of(file, b"")
+        if layout.has_int96:
             raise UnsupportedFeature(
                 f"{self._key}: its footer describes INT96 columns in an unknown way. Use Java Paimon."
             )
-        return self._open(footer), footer
+        return file, footer, layout
+
+    def _stored_footer(self, footer_bytes: int) -> bytes:
+        stored: bytes = self._source.read_at(footer_bytes, self._entry.file_size - footer_bytes - _TAIL_BYTES)
+        return stored
 
     @cached_property
     def _is_small(self) -> bool:
@@ -241,11 +259,9 @@ class ParquetFileReader:
         return sum(footer.row_group(group).total_byte_size for group in range(footer.num_row_groups))
 
     @cached_property
-    def _widest_group(self) -> _Group:
+    def _widest_group(self) -> WideGroup:
         """The row group with the widest rows, one without rows when the file has none."""
-        groups = map(self._footer.row_group, range(self._footer.num_row_groups))
-        widest = max(groups, key=lambda group: group.total_byte_size / max(1, group.num_rows), default=None)
-        return _Group(0, ()) if widest is None else _Group(widest.num_rows, tuple(_chunks(widest)))
+        return widest_group(self._footer)
 
     def _open(self, footer: pq.FileMetaData | None, *, window_bytes: int = 0) -> pq.ParquetFile:
         """Return the file opened with this footer, None: with its own."""
@@ -290,7 +306,7 @@ class ParquetFileReader:
         if source is None or not isinstance(kind, AtomicType) or kind.root in (TypeRoot.FLOAT, TypeRoot.DOUBLE):
             return False
         # Bounds are raw numbers: those of a time stored in another unit than that of its precision would be misread.
-        stored, plain = self._arrow_schema.field(source.name).type, arrow_type(source.type)
+        stored, plain = self._layout.schema.field(source.name).type, arrow_type(source.type)
         return stored in (plain, WIDE_TEXT.get(plain)) and has_same_kind(source.type, kind)
 
     def _ranges(self, group: int, sources: Mapping[str, DataField]) -> dict[str, ColumnRange]:
@@ -308,8 +324,8 @@ class ParquetFileReader:
     def _statistics(self, group: int, name: str) -> pq.Statistics | None:
         chunks = self._footer.row_group(group)
         # The columns of a flat file are those of its schema; a nested one has several chunks.
-        is_flat = chunks.num_columns == len(self._names) and name in self._columns
-        for position in [self._names.index(name)] if is_flat else range(chunks.num_columns):
+        place = self._layout.places.get(name)
+        for position in range(chunks.num_columns) if place is None else [place]:
             chunk = chunks.column(position)
             if chunk.path_in_schema == name:
                 return chunk.statistics if chunk.is_stats_set else None
@@ -342,7 +358,7 @@ class ParquetFileReader:
         self, names: Sequence[str], groups: list[int], batch_rows: int, held_bytes: int
     ) -> Iterator[pa.RecordBatch]:
         """Yield the file's own columns, at least one, because a batch without columns loses its row count."""
-        read = list(names) or [self._arrow_schema.names[0]]
+        read = list(names) or [self._layout.names[0]]
         expected = sum(self._footer.row_group(group).num_rows for group in groups)
         asked = set(read)
         file = self._file if self._is_held(asked, held_bytes) else self._open(self._footer, window_bytes=_WINDOW_BYTES)
@@ -365,20 +381,6 @@ class ParquetFileReader:
             return True
         stored_bytes = sum(chunk.stored_bytes for chunk in self._widest_group.chunks if chunk.belongs_to(names))
         return stored_bytes <= held_bytes
-
-
-def _chunks(group: pq.RowGroupMetaData) -> Iterator[_Chunk]:
-    for position in range(group.num_columns):
-        chunk = group.column(position)
-        yield _Chunk(chunk.path_in_schema, chunk.total_uncompressed_size, chunk.total_compressed_size)
-
-
-def _has_int96(footer: pq.FileMetaData) -> bool:
-    # `footer.schema` is not used: it and the footer form a reference cycle until a garbage collection.
-    if not footer.num_row_groups:
-        return False
-    group = footer.row_group(0)
-    return any(group.column(number).physical_type == "INT96" for number in range(group.num_columns))
 
 
 def _addressable(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:

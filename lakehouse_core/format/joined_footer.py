@@ -1,0 +1,113 @@
+"""The footer of a Parquet file whose column chunks are those of other files, one behind the other.
+
+Rule: pages say how they are encoded, so the footer says only where they are and how many values they hold.
+Source: parquet.thrift, and the Thrift compact protocol.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+MAGIC: Final = b"PAR1"
+
+# Names of Arrow, numbers of parquet.thrift.
+PHYSICAL_TYPES: Final = {
+    "BOOLEAN": 0,
+    "INT32": 1,
+    "INT64": 2,
+    "FLOAT": 4,
+    "DOUBLE": 5,
+    "BYTE_ARRAY": 6,
+    "FIXED_LEN_BYTE_ARRAY": 7,
+}
+CODECS: Final = {"UNCOMPRESSED": 0, "SNAPPY": 1, "GZIP": 2, "BROTLI": 4, "ZSTD": 6}  # Arrow calls two codecs LZ4.
+_STOP: Final = b"\0"
+_STRUCT: Final = 0x0C
+_MOST_IN_HEADER: Final = 14
+# A field's header: how far its number is from the one before, and its type.
+_TYPE, _CODEC = b"\x15", b"\x15"  # i32 each
+_ENCODINGS: Final = b"\x19\x05"  # An empty list of i32.
+_PATH: Final = b"\x19\x18"  # A list of one text.
+_VALUES, _DECODED_BYTES, _STORED_BYTES, _OFFSET = b"\x16", b"\x16", b"\x16", b"\x26"
+_CHUNK_BEGINS: Final = b"\x26\x00\x1c"  # The offset that readers ignore, then the description.
+_ROW_GROUPS, _COLUMNS, _BYTES, _ROWS = b"\x19", b"\x19", b"\x16", b"\x16"
+
+
+@dataclass(frozen=True, slots=True)
+class JoinedChunk:
+    """A leaf column. `offset`: where its pages begin; `physical_type` and `codec`: keys of the tables above."""
+
+    path: str
+    physical_type: str
+    codec: str
+    offset: int
+    stored_bytes: int
+    decoded_bytes: int
+
+
+def joined_footer(head: bytes, chunks: Sequence[JoinedChunk], row_count: int) -> bytes:
+    """Return the end of a file with one row group and flat columns: its footer, the footer's length, the magic number.
+
+    `head`: the first fields of a footer, up to the schema, whose leaf columns are those of `chunks`.
+    """
+    group = b"".join(
+        [
+            _COLUMNS,
+            _list(_column(chunk, row_count) for chunk in chunks),
+            _BYTES,
+            _whole(sum(chunk.decoded_bytes for chunk in chunks)),
+            _ROWS,
+            _whole(row_count),
+            _STOP,
+        ]
+    )
+    footer = b"".join([head, _ROWS, _whole(row_count), _ROW_GROUPS, _list([group]), _STOP])
+    return footer + len(footer).to_bytes(4, "little") + MAGIC
+
+
+def _column(chunk: JoinedChunk, value_count: int) -> bytes:
+    path = chunk.path.encode()
+    return b"".join(
+        [
+            _CHUNK_BEGINS,
+            _TYPE,
+            _whole(PHYSICAL_TYPES[chunk.physical_type]),
+            _ENCODINGS,
+            _PATH,
+            _varint(len(path)),
+            path,
+            _CODEC,
+            _whole(CODECS[chunk.codec]),
+            _VALUES,
+            _whole(value_count),
+            _DECODED_BYTES,
+            _whole(chunk.decoded_bytes),
+            _STORED_BYTES,
+            _whole(chunk.stored_bytes),
+            _OFFSET,
+            _whole(chunk.offset),
+            _STOP,
+            _STOP,
+        ]
+    )
+
+
+def _list(structs: Iterable[bytes]) -> bytes:
+    items = list(structs)
+    if len(items) <= _MOST_IN_HEADER:
+        return bytes([len(items) << 4 | _STRUCT]) + b"".join(items)
+    return bytes([0xF0 | _STRUCT]) + _varint(len(items)) + b"".join(items)
+
+
+def _whole(value: int) -> bytes:
+    """Return a number that is not negative, as signed numbers are written."""
+    return _varint(value << 1)
+
+
+def _varint(value: int) -> bytes:
+    written = bytearray()
+    while value > 0x7F:
+        written.append(value & 0x7F | 0x80)
+        value >>= 7
+    written.append(value)
+    return bytes(written)

@@ -1,0 +1,221 @@
+"""Columns of many small Parquet files decoded at once. The law: as each file's by itself, also where one is damaged."""
+
+from collections.abc import Sequence
+from contextlib import closing
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from lakehouse_core.data_files.parquet.joined import decode_joined
+from lakehouse_core.errors import CorruptTable
+from lakehouse_core.table.data_file import DataFile
+from lakehouse_core.table.file_columns import SEQUENCE_NUMBER, VALUE_KIND
+from lakehouse_core.table.predicate import bind, col
+from lakehouse_core.tasks.merge_scan import BucketFiles
+from lakehouse_core.tasks.small_files import DecodingThread, FileRead, StoredFile, decoded
+from tests.damage import damaged, flipped, some_flips, survivors
+from tests.tasks.loose_files import LooseFiles, key_table
+
+FIELDS = {
+    "k": "BIGINT",
+    "i": "INT",
+    "b": "SMALLINT",
+    "f": "FLOAT",
+    "x": "DOUBLE",
+    "s": "STRING",
+    "y": "BYTES",
+    "d": "DECIMAL(30, 4)",
+    "c": "DECIMAL(9, 2)",
+    "t": "TIMESTAMP(6)",
+    "z": "TIMESTAMP(3) WITH LOCAL TIME ZONE",
+    "h": "TIME(3)",
+    "at": "DATE",
+    "ok": "BOOLEAN",
+}
+COMPRESSIONS = ["zstd", "snappy", "gzip", "none"]
+SYSTEM = (SEQUENCE_NUMBER, VALUE_KIND)
+
+
+def sample(seed: int, count: int) -> pa.Table:
+    """Rows of rising keys; of the other columns a third is null, but for the last file nothing is."""
+    draw = np.random.default_rng(seed)
+    numbers = draw.integers(0, 2**31, count)
+    values: dict[str, pa.Array] = {
+        "k": pa.array(np.arange(count) * 7 + seed),
+        "i": pa.array(numbers).cast(pa.int32()),
+        "b": pa.array(numbers % 30_000).cast(pa.int16()),
+        "f": pa.array(draw.random(count), pa.float32()),
+        "x": pa.array(draw.random(count)),
+        "s": pa.array([f"text {number}" for number in numbers]),
+        "y": pa.array([b"\0" * int(number % 9) for number in numbers]),
+        "d": pa.array([Decimal(int(number)) for number in numbers], pa.decimal128(30, 4)),
+        "c": pa.array([Decimal(int(number) % 10**6) for number in numbers], pa.decimal128(9, 2)),
+        "t": pa.array(numbers).cast(pa.timestamp("us")),
+        "z": pa.array(numbers).cast(pa.timestamp("ms", "UTC")),
+        "h": pa.array(numbers % 86_400_000).cast(pa.int32()).cast(pa.time32("ms")),
+        "at": pa.array(numbers % 40_000).cast(pa.int32()).cast(pa.date32()),
+        "ok": pa.array(numbers % 2 == 0),
+    }
+    absent = pa.array(draw.random(count) < (1 / 3 if seed else 0))
+    keys = values.pop("k")
+    return pa.table({"k": keys} | {name: pa.compute.if_else(absent, None, each) for name, each in values.items()})
+
+
+def written(**options: str) -> LooseFiles:
+    table = key_table(FIELDS, write_only="true", **{"parquet__enable__dictionary": "false"} | options)
+    for seed, count in enumerate((300, 1, 40)):
+        table.write(sample(seed, count))
+    return table
+
+
+def files_of(table: LooseFiles) -> tuple[BucketFiles, Sequence[DataFile]]:
+    ((place, files),) = table.files.items()
+    return BucketFiles(store=table.store, folder=table.folder(place), schemas=table.schemas), files
+
+
+def read(table: LooseFiles, names: Sequence[str], *, where: Any = None) -> list[FileRead]:
+    source, files = files_of(table)
+    fields = [table.schema.field(name) for name in names]
+    condition = None if where is None else bind(where, table.schema.fields)
+    return [FileRead(source, file, fields, SYSTEM, condition) for file in files]
+
+
+def stored(reads: Sequence[FileRead]) -> list[Any]:
+    rows: list[Any] = []
+    for each in reads:
+        with closing(each.source.open(each.file)) as reader:
+            rows += each.rows(reader)
+    return rows
+
+
+def apart(reads: Sequence[FileRead]) -> pa.Table:
+    return pa.Table.from_batches([batch for each in reads for batch in each.batches()]).combine_chunks()
+
+
+@pytest.mark.parametrize("pages", [{}, {"parquet__page__row__count__limit": "17"}])
+@pytest.mark.parametrize("compression", COMPRESSIONS)
+def test_files_give_together_what_each_gives_by_itself(compression, pages):
+    table = written(file__compression=compression, **pages)
+
+    for names in (list(FIELDS), ["x", "k"], ["s"]):
+        reads = read(table, names)
+        rows = stored(reads)
+        (batch,) = decode_joined([each.columns for each in rows])
+
+        assert pa.Table.from_batches([batch]).equals(apart(reads))
+        assert sum(each.num_rows for each in rows) == batch.num_rows == 341
+
+
+def test_a_column_with_a_dictionary_is_decoded_by_itself_in_its_place():
+    table = key_table({"k": "INT", "v": "STRING"}, write_only="true")
+    for values in ("ab", "aaaaaa", "cd", "ef"):
+        # The first rows of a write decide which columns get a dictionary.
+        table.write([{"k": k, "v": value} for k, value in enumerate(values)])
+
+    rows = stored(read(table, ["v", "k"]))
+
+    assert [isinstance(each, StoredFile) for each in rows] == [True, False, True, True]
+    assert pa.Table.from_batches(decoded(rows)).combine_chunks().equals(apart(read(table, ["v", "k"])))
+
+
+def test_files_with_nested_columns_are_decoded_by_themselves():
+    table = key_table({"k": "INT", "a": "ARRAY<INT>"}, write_only="true")
+    table.write([{"k": 1, "a": [1, 2]}])
+
+    assert not isinstance(stored(read(table, ["k"]))[0], StoredFile)
+
+
+def test_row_groups_that_a_condition_leaves_out_are_not_decoded():
+    table = key_table({"k": "INT", "v": "INT"}, write_only="true")
+    for first in (0, 10, 20):
+        table.write([{"k": first, "v": 1}, {"k": first + 1, "v": 2}])
+
+    rows = stored(read(table, ["k"], where=col("k") > 15))
+
+    assert decoded(rows)[0].column("k").to_pylist() == [20, 21]
+
+
+def test_columns_of_other_types_or_compressions_are_not_decoded_together():
+    table = written()
+    for changed in (written(file__compression="snappy"), key_table(FIELDS | {"i": "BIGINT"})):
+        if not changed.files:
+            changed.write(sample(0, 3).set_column(1, "i", pa.array([1, 2, 3])))
+        (one, *_), (other, *_) = (stored(read(each, ["k", "i"])) for each in (table, changed))
+
+        assert one.columns.joins(one.columns)
+        assert not one.columns.joins(other.columns)
+
+
+@pytest.fixture(scope="module")
+def small() -> LooseFiles:
+    table = key_table({"k": "INT", "v": "STRING", "x": "DOUBLE"}, write_only="true")
+    for seed in range(3):
+        table.write([{"k": k, "v": f"v{k * 7919 % 100}", "x": k / (seed + 3)} for k in range(seed, 60)])
+    return table
+
+
+def spoiled(table: LooseFiles, data: bytes) -> LooseFiles:
+    """The table with these bytes in the second of its files."""
+    source, files = files_of(table)
+    copy = LooseFiles(table.schema)
+    for number, file in enumerate(files):
+        key = f"{source.folder}/{file.file_name}"
+        copy.store.write(key, data if number == 1 else table.store.read(key))
+    copy.files = table.files
+    return copy
+
+
+def test_no_damage_of_one_file_changes_an_answer(small):
+    source, files = files_of(small)
+    data = bytes(small.store.read(f"{source.folder}/{files[1].file_name}"))
+    spoils = [*flipped(data, some_flips(data, seed=5, count=700)), *damaged(data, seed=5, count=100)]
+    expected = apart(read(small, ["v", "k", "x"]))
+
+    def found(copy: bytes) -> pa.Table:
+        rows = stored(read(spoiled(small, copy), ["v", "k", "x"]))
+        return pa.Table.from_batches(decoded(rows)).combine_chunks()
+
+    assert not survivors(found, iter(spoils), expected)
+
+
+def test_the_damaged_file_is_named_and_no_other(small):
+    source, files = files_of(small)
+    data = bytearray(small.store.read(f"{source.folder}/{files[1].file_name}"))
+    with closing(source.open(files[1])) as reader:
+        group = reader._footer.row_group(0)
+        data[group.column(reader._layout.places["x"]).data_page_offset + 100] ^= 1
+    table = spoiled(small, bytes(data))
+
+    with pytest.raises(CorruptTable, match="and 2 further files"):
+        decode_joined([each.columns for each in stored(read(table, ["v", "k", "x"]))])
+    with pytest.raises(CorruptTable) as error:
+        decoded(stored(read(table, ["v", "k", "x"])))
+    assert [file.file_name in str(error.value) for file in files] == [False, True, False]
+
+
+def test_a_thread_decodes_the_same_and_a_forked_process_decodes_by_itself(small):
+    rows = stored(read(small, ["v", "k"]))
+    thread = DecodingThread()
+    with closing(thread):
+        decoding = thread.decoding(rows)
+        expected = decoded(rows)
+
+        assert decoding.batches() == expected
+        decoding._process._id += 1
+        decoding._begun = object()
+        assert decoding.batches() == expected
+
+
+def test_columns_of_a_footer_are_looked_at_once_for_many_files(small, monkeypatch):
+    looked: list[object] = []
+    schema = pq.ParquetFile.schema_arrow
+    monkeypatch.setattr(pq.ParquetFile, "schema_arrow", property(lambda file: looked.append(file) or schema.fget(file)))
+    with closing(DecodingThread()):
+        rows = stored(read(small, ["v"]))
+
+    assert len(rows) == 3
+    assert len(looked) <= 1
