@@ -1,13 +1,13 @@
 """Sorted runs: files in key order with disjoint key ranges. Source: docs/semantics/compaction.md#levels."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import isnan, nan
 from typing import Any, TypeAlias
 
 from lakehouse_core.errors import CorruptTable
-from lakehouse_core.format.binary_row import deserialize_row
+from lakehouse_core.format.binary_row import deserialize_row, whole_number_rows
 from lakehouse_core.format.data_types import DataType
 from lakehouse_core.table.data_file import DataFile
 
@@ -64,12 +64,16 @@ def keyed_files(files: Iterable[DataFile], key_types: Sequence[DataType]) -> tup
     begins.
     """
     types = tuple(key_types)
-    return tuple(_keyed(file, types) for file in files)
+    numbers = whole_number_rows(types)
+    return tuple(_keyed(file, types, numbers) for file in files)
 
 
-def _keyed(file: DataFile, key_types: tuple[DataType, ...]) -> KeyedFile:
+def _keyed(
+    file: DataFile, key_types: tuple[DataType, ...], numbers: Callable[[bytes], tuple[int, ...] | None]
+) -> KeyedFile:
     try:
-        low, high = _key(file.min_key, key_types), _key(file.max_key, key_types)
+        low = numbers(file.min_key) or _key(file.min_key, key_types)
+        high = numbers(file.max_key) or _key(file.max_key, key_types)
     except CorruptTable as error:
         raise CorruptTable(f"{file.file_name}: its smallest or greatest key cannot be decoded: {error}") from error
     if low > high:

@@ -15,6 +15,7 @@ from lakehouse_core.format.binary_row import (
     encode_row,
     hash_row,
     serialize_row,
+    whole_number_rows,
 )
 from lakehouse_core.format.bucket_hash import bucket_of
 from lakehouse_core.format.data_types import parse_type
@@ -108,3 +109,27 @@ def test_a_flipped_bit_gives_values_or_a_refusal_and_nothing_else(position: int)
 )
 def test_what_was_written_is_read_back(values: tuple[Any, ...]) -> None:
     assert deserialize_row(serialize_row(values, TYPES), TYPES) == values
+
+
+WHOLE_NUMBERS = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "DATE": 32, "TIME(3)": 32, "BIGINT": 64}
+
+
+@given(st.data())
+def test_rows_of_whole_numbers_are_read_fast_with_the_same_values_or_not_at_all(data: st.DataObject) -> None:
+    names = data.draw(st.lists(st.sampled_from([*WHOLE_NUMBERS, "STRING"]), min_size=1, max_size=70))
+    types = tuple(map(parse_type, names))
+    values = [
+        "text" if name == "STRING" else data.draw(st.integers(-(2 ** (bits - 1)), 2 ** (bits - 1) - 1))
+        for name in names
+        for bits in [WHOLE_NUMBERS.get(name, 0)]
+    ]
+    row = serialize_row(values, types)
+    read = whole_number_rows(types)
+
+    assert read(row) == (None if "STRING" in names else tuple(values))
+    # The values are in the last bytes, and any bits of them are values.
+    flipped = bytearray(row)
+    flipped[data.draw(st.integers(0, len(row) - 8 * len(types) - 1))] ^= data.draw(st.integers(1, 255))
+    assert read(bytes(flipped)) is None
+    assert read(row + b"x") is read(row[:-1]) is None
+    assert read(serialize_row([None, *values[1:]], types)) is None
