@@ -5,8 +5,8 @@ Source: parquet.thrift, and the Thrift compact protocol.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Final
+from functools import lru_cache
+from typing import Final, NamedTuple
 
 MAGIC: Final = b"PAR1"
 
@@ -33,9 +33,10 @@ _CHUNK_BEGINS: Final = b"\x26\x00\x1c"  # The offset that readers ignore, then t
 _ROW_GROUPS, _COLUMNS, _BYTES, _ROWS = b"\x19", b"\x19", b"\x16", b"\x16"
 
 
-@dataclass(frozen=True, slots=True)
-class JoinedChunk:
-    """A leaf column. `offset`: where its pages begin; `physical_type` and `codec`: keys of the tables above."""
+class JoinedChunk(NamedTuple):
+    """A leaf column of a row group. `offset`: where its pages begin, those of a dictionary first; `physical_type` and
+    `codec`: keys of the tables above.
+    """
 
     path: str
     physical_type: str
@@ -45,41 +46,35 @@ class JoinedChunk:
     decoded_bytes: int
 
 
-def joined_footer(head: bytes, chunks: Sequence[JoinedChunk], row_count: int) -> bytes:
-    """Return the end of a file with one row group and flat columns: its footer, the footer's length, the magic number.
+class JoinedGroup(NamedTuple):
+    """A row group, whose columns are flat."""
 
-    `head`: the first fields of a footer, up to the schema, whose leaf columns are those of `chunks`.
+    row_count: int
+    chunks: Sequence[JoinedChunk]
+
+
+def joined_footer(head: bytes, groups: Sequence[JoinedGroup]) -> bytes:
+    """Return the end of a file: its footer, the footer's length, the magic number.
+
+    `head`: the first fields of a footer, up to the schema, whose leaf columns are those of each group.
     """
-    group = b"".join(
-        [
-            _COLUMNS,
-            _list(_column(chunk, row_count) for chunk in chunks),
-            _BYTES,
-            _whole(sum(chunk.decoded_bytes for chunk in chunks)),
-            _ROWS,
-            _whole(row_count),
-            _STOP,
-        ]
-    )
-    footer = b"".join([head, _ROWS, _whole(row_count), _ROW_GROUPS, _list([group]), _STOP])
+    rows = _whole(sum(group.row_count for group in groups))
+    footer = b"".join([head, _ROWS, rows, _ROW_GROUPS, _list(map(_group, groups)), _STOP])
     return footer + len(footer).to_bytes(4, "little") + MAGIC
 
 
-def _column(chunk: JoinedChunk, value_count: int) -> bytes:
-    path = chunk.path.encode()
+def _group(group: JoinedGroup) -> bytes:
+    size, rows = _whole(sum(chunk.decoded_bytes for chunk in group.chunks)), _whole(group.row_count)
+    columns = _list(_column(chunk, rows) for chunk in group.chunks)
+    return b"".join([_COLUMNS, columns, _BYTES, size, _ROWS, rows, _STOP])
+
+
+def _column(chunk: JoinedChunk, value_count: bytes) -> bytes:
     return b"".join(
         [
-            _CHUNK_BEGINS,
-            _TYPE,
-            _whole(PHYSICAL_TYPES[chunk.physical_type]),
-            _ENCODINGS,
-            _PATH,
-            _varint(len(path)),
-            path,
-            _CODEC,
-            _whole(CODECS[chunk.codec]),
+            _column_head(chunk.path, chunk.physical_type, chunk.codec),
             _VALUES,
-            _whole(value_count),
+            value_count,
             _DECODED_BYTES,
             _whole(chunk.decoded_bytes),
             _STORED_BYTES,
@@ -89,6 +84,15 @@ def _column(chunk: JoinedChunk, value_count: int) -> bytes:
             _STOP,
             _STOP,
         ]
+    )
+
+
+@lru_cache(maxsize=1024)
+def _column_head(path: str, physical_type: str, codec: str) -> bytes:
+    name = path.encode()
+    number = _whole(PHYSICAL_TYPES[physical_type])
+    return b"".join(
+        [_CHUNK_BEGINS, _TYPE, number, _ENCODINGS, _PATH, _varint(len(name)), name, _CODEC, _whole(CODECS[codec])]
     )
 
 

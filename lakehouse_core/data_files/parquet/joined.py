@@ -6,6 +6,7 @@ few rows is the calls made for it. What fails is read file by file, which names 
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Final
 
 import pyarrow as pa
@@ -13,16 +14,19 @@ import pyarrow.parquet as pq
 
 from lakehouse_core.data_files.parquet.layout import Layout
 from lakehouse_core.data_files.reader import ReadColumns, as_read, corrupt_file, decoding
-from lakehouse_core.format.joined_footer import CODECS, MAGIC, JoinedChunk, joined_footer
+from lakehouse_core.format.joined_footer import CODECS, MAGIC, JoinedChunk, JoinedGroup, joined_footer
 
 # A null takes no bytes in a file, and those of a value in memory.
 _VALUE_BYTES: Final = 8
+# Each row may have the longest text of a dictionary: so much the texts of a file may take at most.
+_MOST_REPEATED_BYTES: Final = 64 << 10
+_OF_ANY_LENGTH: Final = ("BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class StoredColumns:
-    """The columns of a read as a small file holds them. `names`: those in the file; for each, its pages, how it is
-    compressed, and its bytes before that.
+    """The columns of a read as a small file holds them. `names`: those in the file; for each, its pages, how they are
+    compressed, and their bytes before that. `size_bytes`: what the rows take in memory at most, about.
     """
 
     key: str
@@ -35,11 +39,8 @@ class StoredColumns:
     pages: tuple[bytes, ...]
     codecs: tuple[str, ...]
     decoded_bytes: tuple[int, ...]
-
-    @property
-    def size_bytes(self) -> int:
-        """About the bytes that the rows take in memory, or more."""
-        return sum(self.decoded_bytes) + _VALUE_BYTES * self.row_count * len(self.names)
+    has_dictionary: bool
+    size_bytes: int
 
     def joins(self, other: "StoredColumns") -> bool:
         """Return whether both can be decoded together."""
@@ -64,21 +65,31 @@ def stored_columns(
     system: Sequence[str],
     verify: bool,
 ) -> StoredColumns | None:
-    """Return the columns `names` of the only row group of a file; None if they cannot be decoded with those of others:
-    a column chunk has one dictionary at most.
+    """Return the columns `names` of the only row group of a file; None if they are not to be decoded with those of
+    others.
     """
     pages, codecs, decoded = [], [], []
+    has_dictionary, size_bytes, row_count = False, 0, group.num_rows
     for name in names:
-        chunk = group.column(layout.places[name])
-        if chunk.has_dictionary_page or chunk.num_values != group.num_rows or chunk.compression not in CODECS:
+        place = layout.places[name]
+        chunk = group.column(place)
+        if chunk.num_values != row_count or chunk.compression not in CODECS:
             return None
-        size = chunk.total_compressed_size
-        stored = source.read_at(size, chunk.data_page_offset)
+        start, size, decoded_bytes = chunk.data_page_offset, chunk.total_compressed_size, chunk.total_uncompressed_size
+        size_bytes += _VALUE_BYTES * row_count + decoded_bytes
+        if chunk.has_dictionary_page:
+            has_dictionary = True
+            start = min(start, chunk.dictionary_page_offset)
+            if layout.physical_types[place] in _OF_ANY_LENGTH:
+                size_bytes += row_count * decoded_bytes
+                if row_count * decoded_bytes > _MOST_REPEATED_BYTES:
+                    return None
+        stored = source.read_at(size, start)
         if len(stored) != size:
             return None
         pages.append(stored)
         codecs.append(chunk.compression)
-        decoded.append(chunk.total_uncompressed_size)
+        decoded.append(decoded_bytes)
     return StoredColumns(
         key=key,
         layout=layout,
@@ -86,10 +97,12 @@ def stored_columns(
         system=tuple(system),
         names=tuple(names),
         verify=verify,
-        row_count=group.num_rows,
+        row_count=row_count,
         pages=tuple(pages),
         codecs=tuple(codecs),
         decoded_bytes=tuple(decoded),
+        has_dictionary=has_dictionary,
+        size_bytes=size_bytes,
     )
 
 
@@ -104,7 +117,7 @@ def decode_joined(files: Sequence[StoredColumns]) -> list[pa.RecordBatch]:
     row_count = sum(file.row_count for file in files)
     with decoding(key, "its columns"):
         opened = pq.ParquetFile(
-            pa.BufferReader(_joined(files, row_count)),
+            pa.BufferReader(_joined(files)),
             pre_buffer=False,
             page_checksum_verification=first.verify,
             arrow_extensions_enabled=False,
@@ -116,20 +129,29 @@ def decode_joined(files: Sequence[StoredColumns]) -> list[pa.RecordBatch]:
     return list(as_read(stored, first.columns, first.system, key))
 
 
-def _joined(files: Sequence[StoredColumns], row_count: int) -> bytes:
-    """Return a file of these columns."""
-    first = files[0]
-    parts, position = [MAGIC], len(MAGIC)
-    chunks = []
-    numbers = {name: number for number, name in enumerate(first.names)}
-    for path, physical_type in zip(first.layout.names, first.layout.physical_types, strict=True):
-        number = numbers.get(path)
-        if number is None:
-            chunks.append(JoinedChunk(path, physical_type, "UNCOMPRESSED", len(MAGIC), 0, 0))
-            continue
-        pages = [file.pages[number] for file in files]
-        size, decoded = sum(map(len, pages)), sum(file.decoded_bytes[number] for file in files)
-        chunks.append(JoinedChunk(path, physical_type, first.codecs[number], position, size, decoded))
-        parts += pages
-        position += size
-    return b"".join([*parts, joined_footer(first.layout.head, chunks, row_count)])
+def _joined(files: Sequence[StoredColumns]) -> bytes:
+    """Return a file of these columns: with a row group of the files without dictionaries that follow one another, for a
+    column has one dictionary a row group.
+    """
+    parts, groups, position = [MAGIC], [], len(MAGIC)
+    for _, run in groupby(enumerate(files), key=lambda each: each[0] if each[1].has_dictionary else None):
+        members = [file for _, file in run]
+        chunks = []
+        for path, physical_type, number in _leaves(files[0]):
+            if number is None:
+                chunks.append(JoinedChunk(path, physical_type, "UNCOMPRESSED", len(MAGIC), 0, 0))
+                continue
+            pages = [file.pages[number] for file in members]
+            size, decoded = sum(map(len, pages)), sum(file.decoded_bytes[number] for file in members)
+            chunks.append(JoinedChunk(path, physical_type, files[0].codecs[number], position, size, decoded))
+            parts += pages
+            position += size
+        groups.append(JoinedGroup(sum(file.row_count for file in members), chunks))
+    return b"".join([*parts, joined_footer(files[0].layout.head, groups)])
+
+
+def _leaves(file: StoredColumns) -> list[tuple[str, str, int | None]]:
+    """Return the path and the type of each leaf column, and its number among those that are read."""
+    numbers = {name: number for number, name in enumerate(file.names)}
+    layout = file.layout
+    return [(path, kind, numbers.get(path)) for path, kind in zip(layout.names, layout.physical_types, strict=True)]
