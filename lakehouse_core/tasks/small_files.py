@@ -106,6 +106,7 @@ class DecodingThread:
 
     def __init__(self) -> None:
         self._pool: ThreadPoolExecutor | None = None
+        self._process = OneProcess()
 
     def decoding(self, rows: Sequence[FileRows]) -> "Decoding":
         """Begin to decode rows."""
@@ -117,6 +118,8 @@ class DecodingThread:
             self._pool.shutdown(cancel_futures=True)
 
     def _begun(self, rows: Sequence[FileRows]) -> Future[list[pa.RecordBatch]] | None:
+        if not self._process.is_this:
+            return None
         if self._pool is None:
             self._pool = ThreadPoolExecutor(1, thread_name_prefix="decoding")
         try:
