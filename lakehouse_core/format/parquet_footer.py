@@ -4,6 +4,7 @@ Arrow turns INT96 into nanoseconds without a look at overflow and at negative ti
 they are. Source: parquet.thrift, and the Thrift compact protocol.
 """
 
+import re
 from collections.abc import Iterator
 from typing import Final, TypeAlias
 
@@ -23,8 +24,15 @@ _VERSION_FIELD, _SCHEMA_FIELD, _ROW_GROUPS_FIELD = 1, 2, 4
 _COLUMNS_FIELD, _CHUNK_METADATA_FIELD = 1, 3
 _TYPE_FIELD, _TYPE_LENGTH_FIELD = 1, 2
 _PAGE_SIZE_FIELD, _PAGE_CHECKSUM_FIELD = 3, 4
+_DATA_PAGE_FIELDS, _VALUE_COUNT_FIELD = (5, 8), 1
 _INT96, _FIXED_LEN_BYTE_ARRAY = 3 * 2, 7 * 2
 _TYPE_LENGTH: Final = bytes([0x10 | 5, INT96_BYTES * 2])
+
+_NUMBER: Final = rb"\x15[\x80-\xff]*[\x00-\x7f]"
+# The usual headers, without statistics, of a page of version 1 (its bytes, its values) and of a dictionary (its bytes).
+_USUAL_HEADER: Final = re.compile(
+    rb"\x15(?:\x00N(N)(?:N\x1c|\x2c)(N)NNN|\x04N(N)(?:N\x3c|\x4c)NN[\x11\x12]?)\x00\x00".replace(b"N", _NUMBER)
+)
 
 _Edit: TypeAlias = tuple[int, int, bytes]
 # A field of a struct: its number, its type, where its header and its value begin, where the value ends.
@@ -73,6 +81,38 @@ def page_header(data: bytes, position: int) -> tuple[int, int, int | None]:
             checksum = _whole(data, value) & 0xFFFFFFFF
     start = end + 1
     return start, start + size, checksum
+
+
+def value_count(pages: bytes) -> int | None:
+    """Return how many values the data pages of a column chunk hold by their headers, nulls included; None if the bytes
+    are not whole pages.
+    """
+    count, position = 0, 0
+    try:
+        while position < len(pages):
+            if usual := _USUAL_HEADER.match(pages, position):
+                size, values, dictionary_size = usual.span(1)[0], usual.span(2)[0], usual.span(3)[0]
+                start = usual.end()
+                end = start + _whole(pages, max(size, dictionary_size) + 1)
+                count += _whole(pages, values + 1) if values >= 0 else 0
+            else:
+                start, end, _ = page_header(pages, position)
+                count += _values_of_page(pages, position)
+            if not start <= end <= len(pages):
+                return None
+            position = end
+    except (CorruptTable, IndexError):
+        return None
+    return count
+
+
+def _values_of_page(data: bytes, position: int) -> int:
+    for number, kind, _, start, _ in _fields(data, position):
+        if number in _DATA_PAGE_FIELDS and kind == _STRUCT:
+            for inner, _, _, value, _ in _fields(data, start):
+                if inner == _VALUE_COUNT_FIELD:
+                    return _whole(data, value)
+    return 0
 
 
 def _whole(data: bytes, position: int) -> int:

@@ -1,8 +1,11 @@
 """Columns of many small Parquet files decoded at once. The law: as each file's by itself, also where one is damaged."""
 
+import re
 from collections.abc import Sequence
 from contextlib import closing
+from dataclasses import replace
 from decimal import Decimal
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -12,6 +15,7 @@ import pytest
 
 from lakehouse_core.data_files.parquet.joined import decode_joined
 from lakehouse_core.errors import CorruptTable
+from lakehouse_core.format import parquet_footer
 from lakehouse_core.table.data_file import DataFile
 from lakehouse_core.table.file_columns import SEQUENCE_NUMBER, VALUE_KIND
 from lakehouse_core.table.predicate import bind, col
@@ -185,12 +189,17 @@ def test_no_damage_of_one_file_changes_an_answer(small):
     assert not survivors(found, iter(spoils), expected)
 
 
+def pages_start(table: LooseFiles, number: int, name: str) -> int:
+    source, files = files_of(table)
+    with closing(source.open(files[number])) as reader:
+        start: int = reader._footer.row_group(0).column(reader._layout.places[name]).data_page_offset
+        return start
+
+
 def test_the_damaged_file_is_named_and_no_other(small):
     source, files = files_of(small)
     data = bytearray(small.store.read(f"{source.folder}/{files[1].file_name}"))
-    with closing(source.open(files[1])) as reader:
-        group = reader._footer.row_group(0)
-        data[group.column(reader._layout.places["x"]).data_page_offset + 100] ^= 1
+    data[pages_start(small, 1, "x") + 100] ^= 1
     table = spoiled(small, bytes(data))
 
     with pytest.raises(CorruptTable, match="and 2 further files"):
@@ -198,6 +207,71 @@ def test_the_damaged_file_is_named_and_no_other(small):
     with pytest.raises(CorruptTable) as error:
         decoded(stored(read(table, ["v", "k", "x"])))
     assert [file.file_name in str(error.value) for file in files] == [False, True, False]
+
+
+def test_a_page_that_says_another_count_of_values_moves_no_rows_of_the_files_behind_it():
+    table = key_table(FIELDS, write_only="true", **PLAIN)
+    # Levels of nulls are packed by eight, so that a few values more than were written can be decoded.
+    for seed, count in ((3, 9), (1, 43), (2, 38)):
+        table.write(sample(seed, count))
+    source, files = files_of(table)
+    data = bytes(table.store.read(f"{source.folder}/{files[1].file_name}"))
+    expected = apart(read(table, ["i", "k"]))
+
+    def found(copy: bytes) -> pa.Table:
+        return pa.Table.from_batches(decoded(stored(read(spoiled(table, copy), ["i", "k"])))).combine_chunks()
+
+    start = pages_start(table, 1, "i")
+    assert not survivors(found, flipped(data, product(range(start, start + 25), range(8))), expected)
+
+
+# What a file of another writer may hold, and whether it is decoded with others.
+FOREIGN = [
+    ({"data_page_version": "2.0", "use_dictionary": False}, True),
+    ({"data_page_version": "2.0"}, True),
+    ({"data_page_version": "2.0", "compression": "none", "write_page_checksum": True}, True),
+    ({"use_dictionary": False, "column_encoding": {"v": "DELTA_BYTE_ARRAY", "x": "BYTE_STREAM_SPLIT"}}, True),
+    ({"use_dictionary": False, "column_encoding": {"v": "DELTA_LENGTH_BYTE_ARRAY", "n": "DELTA_BINARY_PACKED"}}, True),
+    ({"write_page_index": True, "data_page_size": 64, "write_batch_size": 8}, True),
+    ({"write_page_index": True, "data_page_size": 64, "write_batch_size": 8, "use_dictionary": False}, True),
+    ({"created_by": b"parquet-cpp version 1.5.1-SNAPSHOT"}, False),
+    ({"compression": "lz4"}, False),
+    ({"store_schema": True}, False),
+    ({"row_group_size": 20}, False),
+]
+
+
+@pytest.mark.parametrize(("options", "together"), FOREIGN)
+def test_files_of_other_writers_give_together_what_each_gives_by_itself(options, together, monkeypatch):
+    table = key_table({"k": "INT", "v": "STRING", "x": "DOUBLE", "n": "BIGINT"}, write_only="true")
+    for seed in range(3):
+        rows = range(seed, 60)
+        texts = [None if k % 3 == 1 else f"v{k * 7919 % 100}" for k in rows]
+        table.write([{"k": k, "v": text, "x": k / (seed + 3), "n": k} for k, text in zip(rows, texts, strict=True)])
+    ((place, files),) = table.files.items()
+    settings = {"store_schema": False} | options
+    created_by = settings.pop("created_by", None)
+    for number, file in enumerate(files):
+        key = f"{table.folder(place)}/{file.file_name}"
+        rewritten = pa.BufferOutputStream()
+        held = pq.read_table(pa.BufferReader(table.store.read(key))).replace_schema_metadata(None)
+        pq.write_table(held, rewritten, **settings)
+        data = rewritten.getvalue().to_pybytes()
+        if created_by is not None:
+            own = pq.read_metadata(pa.BufferReader(data)).created_by.encode()
+            data = data.replace(own, created_by[: len(own)].ljust(len(own)))
+        table.store.delete([key])
+        table.store.write(key, data)
+        files[number] = replace(file, file_size=len(data))
+
+    reads = read(table, ["v", "k", "x", "n"])
+    rows = stored(reads)
+
+    assert {isinstance(each, StoredFile) for each in rows} == {together}
+    # Unusual headers of pages are read in another way.
+    monkeypatch.setattr(parquet_footer, "_USUAL_HEADER", re.compile(rb"\b\B"))
+    assert {isinstance(each, StoredFile) for each in stored(reads)} == {together}
+    assert pa.Table.from_batches(decoded(rows)).combine_chunks().equals(apart(reads))
 
 
 def test_a_thread_decodes_the_same_and_a_forked_process_decodes_by_itself(small):
@@ -211,6 +285,9 @@ def test_a_thread_decodes_the_same_and_a_forked_process_decodes_by_itself(small)
         decoding._process._id += 1
         decoding._begun = object()
         assert decoding.batches() == expected
+        thread._process._id += 1
+        assert thread.decoding(rows)._begun is None
+        assert thread.decoding(rows).batches() == expected
 
 
 def test_columns_of_a_footer_are_looked_at_once_for_many_files(small, monkeypatch):

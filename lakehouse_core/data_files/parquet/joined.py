@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 from lakehouse_core.data_files.parquet.layout import Layout
 from lakehouse_core.data_files.reader import ReadColumns, as_read, corrupt_file, decoding
 from lakehouse_core.format.joined_footer import CODECS, MAGIC, JoinedChunk, JoinedGroup, joined_footer
+from lakehouse_core.format.parquet_footer import value_count
 
 # A null takes no bytes in a file, and those of a value in memory.
 _VALUE_BYTES: Final = 8
@@ -84,8 +85,11 @@ def stored_columns(
                 size_bytes += row_count * decoded_bytes
                 if row_count * decoded_bytes > _MOST_REPEATED_BYTES:
                     return None
+        if not 0 <= start <= start + size <= source.size():
+            return None
         stored = source.read_at(size, start)
-        if len(stored) != size:
+        # No checksum covers what a page says of its values: one too many would move the rows of all files behind it.
+        if value_count(stored) != row_count:
             return None
         pages.append(stored)
         codecs.append(chunk.compression)

@@ -50,6 +50,9 @@ _HELD_BYTES: Final = 64 << 20
 _DECODED_ROWS: Final = 4096
 _LEAST_WIDE_ROWS: Final = 4096
 _SMALL_BYTES: Final = 1 << 20
+# Their pages of version 2 say that they are not compressed and are; Arrow knows by this name, which a footer of joined
+# files has not.
+_OLD_WRITERS: Final = "parquet-cpp version"
 _MAGIC: Final = b"PAR1"
 _TAIL_BYTES: Final = 8  # The footer's length and the magic number.
 # The bytes that 32-bit offsets, which returned text has, can address.
@@ -152,6 +155,8 @@ class ParquetFileReader:
         `batches` can.
         """
         if self._footer.num_row_groups != 1 or not self._is_small or not self._layout.can_be_joined:
+            return None
+        if self._footer.created_by.startswith(_OLD_WRITERS):
             return None
         columns = read_columns(self._schema, fields)
         names = columns.sources
