@@ -22,6 +22,8 @@ from lakehouse_core.format.data_types import (
     TypeRoot,
     values_of,
 )
+from lakehouse_core.options import FileStyle
+from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.stats import ColumnBounds
 
 # Arrow leaves longer values out of the footer.
@@ -107,6 +109,17 @@ class ObservedBounds:
 def ordered_type(field: DataField) -> AtomicType | None:
     """Return the type of a column whose values have an order, so that bounds and null count are collected."""
     return field.type if isinstance(field.type, AtomicType) and field.type.root not in _UNORDERED else None
+
+
+def stats_modes(schema: TableSchema, style: FileStyle, *, is_plain: bool = False) -> list[str]:
+    """Return the statistics mode of each column of the table. `is_plain`: none has a mode of its own."""
+    options = schema.table_options
+    by_column = {} if is_plain else options.stats_mode_by_column
+    kept = len(schema.fields) if options.stats_keep_first_n_columns < 0 else options.stats_keep_first_n_columns
+    return [
+        by_column.get(field.name, style.stats_mode) if position < kept else "none"
+        for position, field in enumerate(schema.fields)
+    ]
 
 
 def footer_values(statistics: pq.Statistics, kind: AtomicType) -> Pair:

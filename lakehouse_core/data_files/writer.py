@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from lakehouse_core.clock import Clock
 from lakehouse_core.data_files.avro.writer import AvroFileWriter
+from lakehouse_core.data_files.bounds import stats_modes
 from lakehouse_core.data_files.orc.writer import OrcFileWriter
 from lakehouse_core.data_files.parquet.writer import Encoding, ParquetFileWriter
 from lakehouse_core.data_files.written_file import FileWriter, WrittenFile
@@ -85,10 +86,10 @@ class DataFileWriter:
         self._output = output
         self._folder = folder
         self._kind = kind
-        self._style = _style(output.encoding.schema, kind)
+        self._style = file_style(output.encoding.schema, kind)
         # Append tables number rows by position; records of key tables carry their numbers.
         self._next_sequence_number = first_sequence_number
-        self._row_group_bytes = max(_LEAST_ROW_GROUP_BYTES, min(_ROW_GROUP_BYTES, kind.target_bytes))
+        self._row_group_bytes = row_group_bytes(kind)
         self._pending: list[pa.RecordBatch] = []
         # The number of small batches at the end of the list.
         self._small_count = 0
@@ -246,7 +247,13 @@ class DataFileWriter:
         )
 
 
-def _style(schema: TableSchema, kind: FileSettings) -> FileStyle:
+def row_group_bytes(kind: FileSettings) -> int:
+    """Return the decoded bytes of a full row group."""
+    return max(_LEAST_ROW_GROUP_BYTES, min(_ROW_GROUP_BYTES, kind.target_bytes))
+
+
+def file_style(schema: TableSchema, kind: FileSettings) -> FileStyle:
+    """Return how the files of one kind are stored."""
     options = schema.table_options
     if kind.plain_style is not None:
         return kind.plain_style
@@ -268,12 +275,10 @@ def _value_stats(
     schema: TableSchema, style: FileStyle, bounds: Mapping[str, ColumnBounds], *, is_plain: bool
 ) -> tuple[SimpleStats, tuple[str, ...] | None]:
     """Return the statistics by the table's options; columns of types without an order have none."""
-    options = schema.table_options
-    reduced = []
-    for position, field in enumerate(schema.fields):
-        is_kept = options.stats_keep_first_n_columns < 0 or position < options.stats_keep_first_n_columns
-        by_column = {} if is_plain else options.stats_mode_by_column
-        mode = by_column.get(field.name, style.stats_mode) if is_kept else "none"
-        reduced.append(reduce_bounds(bounds.get(field.name, NOTHING_KNOWN), mode))
+    modes = stats_modes(schema, style, is_plain=is_plain)
+    reduced = [
+        reduce_bounds(bounds.get(field.name, NOTHING_KNOWN), mode)
+        for field, mode in zip(schema.fields, modes, strict=True)
+    ]
     types = [field.type for field in schema.fields]
-    return value_stats(schema.column_names, types, reduced, is_dense=options.stats_dense)
+    return value_stats(schema.column_names, types, reduced, is_dense=schema.table_options.stats_dense)

@@ -1,6 +1,6 @@
 """Nowhere: sinks that keep no object, for work that is done only to see what it would make."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from io import RawIOBase
 from typing import IO, Any, cast
@@ -15,6 +15,10 @@ class Nowhere:
 
     def write(self, key: str, data: bytes) -> None:
         """Forget the object."""
+
+    def put(self, key: str, make: Callable[[], bytes], *, size_bytes: int) -> None:
+        """Make the object, and forget it."""
+        make()
 
     def settle(self) -> None:
         """Return at once."""

@@ -189,6 +189,12 @@ class Sinks(Protocol):
         """As `ObjectStore.write`; the object may appear later, or not at all."""
         ...
 
+    def put(self, key: str, make: Callable[[], bytes], *, size_bytes: int) -> None:
+        """Write the object that `make` returns, which a thread may call later. `size_bytes`: what it holds in memory
+        until then.
+        """
+        ...
+
     def settle(self) -> None:
         """Wait until all objects exist. Raises the first error of a write; then some may exist."""
         ...
@@ -222,6 +228,10 @@ class DirectSinks:
     def write(self, key: str, data: bytes) -> None:
         self._store.write(key, data)
 
+    def put(self, key: str, make: Callable[[], bytes], *, size_bytes: int) -> None:
+        with self._store.open_write(key) as sink:
+            sink.write(make())
+
     def settle(self) -> None:
         """Return at once."""
 
@@ -251,6 +261,15 @@ class _Behind:
     def write(self, key: str, data: bytes) -> None:
         self._make_room(len(data))
         self._send(lambda: self._store.write(key, data), len(data))
+
+    def put(self, key: str, make: Callable[[], bytes], *, size_bytes: int) -> None:
+        self._make_room(size_bytes)
+        self._send(partial(self._put, key, make), size_bytes)
+
+    def _put(self, key: str, make: Callable[[], bytes]) -> None:
+        data = make()
+        with self._store.open_write(key) as sink:
+            sink.write(data)
 
     def settle(self) -> None:
         wait([closed for closed, _ in self._closing])
@@ -339,13 +358,9 @@ class _BehindOnDisk(_Behind):
             yield cast(IO[bytes], sink)
             self._make_room(sink.tell())
             if sink.is_small:
-                self._send(partial(self._put, key, sink.content()), sink.tell())
+                self._send(partial(self._put, key, sink.content), sink.tell())
             else:
                 self._send_rest(stack.pop_all(), sink.tell())
-
-    def _put(self, key: str, data: bytes) -> None:
-        with self._store.open_write(key) as sink:
-            sink.write(data)
 
     def _is_full(self, size: int) -> bool:
         return len(self._closing) >= _MOST_FILES_BEHIND or super()._is_full(size)

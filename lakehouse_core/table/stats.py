@@ -94,16 +94,21 @@ def reduce_bounds(bounds: ColumnBounds, mode: str) -> ColumnBounds:
 
     In every mode a bound has at most 65,536 characters or bytes, so that manifests stay readable.
     """
+    if mode == "none":
+        return NOTHING_KNOWN
+    length = longest_bound(mode)
+    return ColumnBounds(None, None, bounds.null_count) if length is None else _truncated(bounds, length)
+
+
+def longest_bound(mode: str) -> int | None:
+    """Return the characters or bytes of the longest bound that a statistics mode keeps, None: it keeps no bounds."""
     match mode:
-        case "none":
-            return NOTHING_KNOWN
-        case "counts":
-            return ColumnBounds(None, None, bounds.null_count)
+        case "none" | "counts":
+            return None
         case "full":
-            return _truncated(bounds, _LONGEST_BOUND)
+            return _LONGEST_BOUND
         case _:
-            length = int(mode.removeprefix("truncate(").removesuffix(")"))
-            return _truncated(bounds, min(length, _LONGEST_BOUND))
+            return min(int(mode.removeprefix("truncate(").removesuffix(")")), _LONGEST_BOUND)
 
 
 def _truncated(bounds: ColumnBounds, length: int) -> ColumnBounds:

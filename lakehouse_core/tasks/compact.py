@@ -16,6 +16,7 @@ import pyarrow as pa
 from lakehouse_core.clock import Clock
 from lakehouse_core.data_files.deletion_vector_writer import IndexChange, IndexFolder, change_vectors
 from lakehouse_core.data_files.parquet.writer import Encoding
+from lakehouse_core.data_files.small_files import SmallFiles
 from lakehouse_core.data_files.writer import DataFileWriter, FileNames, FileOutput, FileSettings
 from lakehouse_core.errors import InvalidRequest
 from lakehouse_core.format.data_types import type_to_sql
@@ -113,22 +114,26 @@ def rewrite_buckets(tasks: Sequence[RewriteTask], runtime: TaskRuntime) -> list[
         reading_ahead(store, (found for task in tasks for found in objects_of(task.folder, task.plan.files))) as opener,
         closing_behind(store) as sinks,
     ):
-        names, encoding = FileNames(clock.uuid()), Encoding(tasks[0].schema)
-        output = FileOutput(store=sinks, encoding=encoding, names=names, clock=clock)
+        encoding = Encoding(tasks[0].schema)
+        output = FileOutput(store=sinks, encoding=encoding, names=FileNames(clock.uuid()), clock=clock)
         try:
-            for drops_deletes, group in groupby(zip(tasks, made, strict=True), key=lambda pair: _only_merges(pair[0])):
-                if drops_deletes is None:
-                    for task, one in group:
-                        _carry_out(task, _bucket_files(task, opener), output, one)
+            alike: dict[tuple[bool, int], list[tuple[RewriteTask, RewriteOutput]]] = {}
+            for task, one in zip(tasks, made, strict=True):
+                merge = _only_merge(task)
+                if merge is None:
+                    _carry_out(task, _bucket_files(task, opener), output, one)
                 else:
-                    _merge_buckets(list(group), opener, output, drops_deletes=drops_deletes)
+                    alike.setdefault(merge, []).append((task, one))
+            for (drops_deletes, level), pairs in alike.items():
+                _merge_buckets(pairs, opener, output, drops_deletes=drops_deletes, level=level)
             sinks.settle()
             for task, one in zip(tasks, made, strict=True):
                 indexes.append(_marked(task, store, one, clock))
         except BaseException:
             clear_away(sinks, [key for task, one in zip(tasks, made, strict=True) for key in _written_keys(task, one)])
-            pairs = zip(tasks, indexes, strict=False)
-            clear_away(sinks, [f"{task.index_folder}/{file.file_name}" for task, found in pairs for file in found.new])
+            changes = zip(tasks, indexes, strict=False)
+            names = ((task.index_folder, file.file_name) for task, change in changes for file in change.new)
+            clear_away(sinks, [f"{folder}/{name}" for folder, name in names])
             raise
     return [_message(*found) for found in zip(tasks, made, indexes, strict=True)]
 
@@ -219,21 +224,28 @@ def _carry_out(task: RewriteTask, files: BucketFiles, output: FileOutput, made: 
                 made.add(*_merged_and_told(task, merge, step, output, made))
 
 
-def _only_merges(task: RewriteTask) -> bool | None:
-    """Return whether deletes are dropped, for a plan that is one merge without a changelog; None for other plans."""
+def _only_merge(task: RewriteTask) -> tuple[bool, int] | None:
+    """Return whether deletes are dropped and the level of the output, for a plan that is one merge without a changelog;
+    None for other plans.
+    """
     if isinstance(task.plan, AppendCompactionPlan):
         return None
     match task.plan.steps:
         case (Merge(_, ChangelogMode.NOTHING),):
-            return task.plan.drops_deletes
+            return task.plan.drops_deletes, task.plan.output_level
         case _:
             return None
 
 
 def _merge_buckets(
-    pairs: Sequence[tuple[RewriteTask, RewriteOutput]], opener: FileOpener, output: FileOutput, *, drops_deletes: bool
+    pairs: Sequence[tuple[RewriteTask, RewriteOutput]],
+    opener: FileOpener,
+    output: FileOutput,
+    *,
+    drops_deletes: bool,
+    level: int,
 ) -> None:
-    """Carry out plans of which each is one merge."""
+    """Carry out plans of which each is one merge into this level."""
     first, _ = pairs[0]
     buckets = (
         BucketRuns(task.partition, _bucket_files(task, opener), step.sections)
@@ -242,21 +254,32 @@ def _merge_buckets(
         for step in task.plan.steps
         if isinstance(step, Merge)
     )
-    with closing(_merge(first, drops_deletes=drops_deletes).merged(buckets)) as merged:
-        found = (part for each in merged for part in _storable_parts(each, first.schema))
-        for number, parts in groupby(found, key=itemgetter(0)):
+    kind = compacted_kind(first.schema, level=level)
+    small: list[RewriteOutput] = []
+
+    def large_parts(merged: Iterable[MergedBuckets], files: SmallFiles) -> Iterator[tuple[int, pa.RecordBatch]]:
+        for each in merged:
+            batch = storable(each.batch, first.schema)
+            # A bucket that was merged with others is complete.
+            if len(each.ends) == 1 or not files.takes(batch):
+                yield from each.parts()
+                continue
+            numbers, rows = zip(*each.slices(), strict=True)
+            files.write(batch, np.array([part.stop for part in rows]), [pairs[number][0].folder for number in numbers])
+            small.extend(pairs[number][1] for number in numbers)
+
+    with (
+        SmallFiles(output, kind) as files,
+        closing(_merge(first, drops_deletes=drops_deletes).merged(buckets)) as merged,
+    ):
+        for number, parts in groupby(large_parts(merged, files), key=itemgetter(0)):
             task, made = pairs[number]
-            assert isinstance(task.plan, CompactionPlan)
-            kind = compacted_kind(task.schema, level=task.plan.output_level)
             with DataFileWriter(output, task.folder, kind) as writer:
                 for _, batch in parts:
                     writer.write(batch)
                 made.add(writer.close())
-
-
-def _storable_parts(merged: MergedBuckets, schema: TableSchema) -> Iterator[tuple[int, pa.RecordBatch]]:
-    storable(merged.batch, schema)
-    return merged.parts()
+        for made, file in zip(small, files.close(), strict=True):
+            made.add([file])
 
 
 def _merge(task: RewriteTask, *, drops_deletes: bool) -> BucketsMerge:

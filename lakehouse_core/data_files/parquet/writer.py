@@ -3,6 +3,7 @@
 Rule: the file appears when it is closed, or never. Source: docs/format/data-files.md#parquet.
 """
 
+from collections.abc import Set
 from typing import Any, Final
 
 import pyarrow as pa
@@ -38,9 +39,16 @@ class Encoding:
         self._described = [field.name for field in self.columns.schema if not _may_hold_nan(field.type)]
 
     def writer(
-        self, sink: pa.NativeFile, compression: str, sample: pa.Table, footers: list[pq.FileMetaData]
+        self,
+        sink: pa.NativeFile,
+        compression: str,
+        footers: list[pq.FileMetaData] | None = None,
     ) -> pq.ParquetWriter:
-        """Open a writer whose footer is appended to `footers` when it is closed."""
+        """Open a writer whose footer is appended to `footers` when it is closed.
+
+        REQUIRES: `decide` was called.
+        """
+        assert self._dictionary_columns is not None
         options = self.schema.table_options
         compression = "none" if compression == "uncompressed" else compression
         return pq.ParquetWriter(
@@ -48,7 +56,7 @@ class Encoding:
             self.columns.schema,
             compression=compression,
             compression_level=options.zstd_level if compression == "zstd" else None,
-            use_dictionary=self._dictionaries(sample),
+            use_dictionary=self._dictionary_columns,
             use_deprecated_int96_timestamps=uses_int96(self.schema),
             store_decimal_as_integer=True,
             write_time_adjusted_to_utc=True,
@@ -62,15 +70,21 @@ class Encoding:
             metadata_collector=footers,
         )
 
-    def _dictionaries(self, records: pa.Table) -> list[str]:
-        if not self.schema.table_options.parquet.dictionary:
-            return []
-        if self._dictionary_columns is None:
+    def decide(self, records: pa.Table | pa.RecordBatch) -> None:
+        """Let these rows, if they are the first, decide which columns get a dictionary."""
+        if self._dictionary_columns is not None:
+            return
+        repetitive: Set[str] = frozenset()
+        if self.schema.table_options.parquet.dictionary:
             sample = records.slice(0, _SAMPLE_ROWS)
-            repetitive = {name for name in sample.column_names if _is_repetitive(sample.column(name))}
-            pairs = zip(self.columns.schema.names, self.columns.sources, strict=True)
-            self._dictionary_columns = [name for name, source in pairs if source in repetitive]
-        return self._dictionary_columns
+            repetitive = {name for name in sample.schema.names if _is_repetitive(sample.column(name))}
+        pairs = zip(self.columns.schema.names, self.columns.sources, strict=True)
+        self._dictionary_columns = [name for name, source in pairs if source in repetitive]
+
+    def stored(self, records: pa.Table) -> pa.Table:
+        """Return records in the columns of a file."""
+        arrays = [records.column(source) for source in self.columns.sources]
+        return pa.Table.from_arrays(arrays, schema=self.columns.schema)
 
 
 class ParquetFileWriter:
@@ -81,8 +95,9 @@ class ParquetFileWriter:
         self._facts = RowFacts(encoding.schema)
         self._collector = BoundsCollector(encoding.schema.fields)
         self._footers: list[pq.FileMetaData] = []
+        encoding.decide(sample)
         self._file = ChecksummedFile(
-            store, key, FooterChecksum(), lambda sink: encoding.writer(sink, compression, sample, self._footers)
+            store, key, FooterChecksum(), lambda sink: encoding.writer(sink, compression, self._footers)
         )
         with self._file.filling() as writer:
             writer.add_key_value_metadata({FILE_NAME_KEY: file_name_of(key)})
@@ -100,9 +115,7 @@ class ParquetFileWriter:
         """Write one row group, not empty, that follows the earlier ones in key order; return it as readers find it."""
         self._facts.observe(records)
         self._collector.observe(records)
-        columns = self._encoding.columns
-        arrays = [records.column(source) for source in columns.sources]
-        row_group = pa.Table.from_arrays(arrays, schema=columns.schema)
+        row_group = self._encoding.stored(records)
         with self._file.filling() as writer:
             writer.write_table(row_group, row_group_size=records.num_rows)
         return records
@@ -115,6 +128,18 @@ class ParquetFileWriter:
     def abort(self, error: BaseException) -> None:
         """Discard the file, which then never appears."""
         self._file.abandon(error)
+
+
+def encoded_file(encoding: Encoding, key: str, rows: pa.Table, compression: str) -> bytes:
+    """Return the content of the file at `key` with one row group: `rows`, at least one, in the columns of a file.
+
+    Several threads may call this.
+    """
+    sink = pa.BufferOutputStream()
+    with encoding.writer(sink, compression) as writer:
+        writer.add_key_value_metadata({FILE_NAME_KEY: file_name_of(key)})
+        writer.write_table(rows, row_group_size=rows.num_rows)
+    return FooterChecksum().with_checksum(sink.getvalue().to_pybytes())
 
 
 def _may_hold_nan(kind: pa.DataType) -> bool:

@@ -4,7 +4,7 @@ Rule: nothing is left of them, however the task ends: see `tasks/write/scratch`.
 """
 
 import mmap
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import IO, cast
 
@@ -50,6 +50,9 @@ class ScratchFiles:
     def write(self, key: str, data: bytes) -> None:
         with self.open_write(key) as sink:
             sink.write(data)
+
+    def put(self, key: str, make: Callable[[], bytes], *, size_bytes: int) -> None:
+        self.write(key, make())
 
     def settle(self) -> None:
         with self._on_disk():

@@ -13,6 +13,7 @@ from typing import Final, assert_never
 import numpy as np
 import pyarrow as pa
 
+from lakehouse_core.data_files.small_files import SmallFiles
 from lakehouse_core.data_files.writer import DataFileWriter, FileOutput, FileSettings
 from lakehouse_core.format.rows import Rows, take
 from lakehouse_core.merge.chunk import MergeRule, merge_chunk, order_of, sorted_batch
@@ -64,7 +65,8 @@ class KeyWriter:
         kind: FileSettings | None = None,
     ) -> None:
         options = schema.table_options
-        self._kind = kind
+        self._files_kind = kind or _file_kind(schema)
+        self._changelog_kind = _file_kind(schema, is_changelog=True)
         self._schema = schema
         self._spec = merge_spec(schema)
         self._record_names = record_schema(schema).names
@@ -133,19 +135,23 @@ class KeyWriter:
         flushed = set()
         spilled = set(self._spills.places)
         small = _SmallBuckets()
-        for rows, words in self._taken_out():
-            flushed.add(rows.place)
-            if rows.place not in spilled and not self._has_changelog and small.add(rows, words):
-                if small.is_enough:
-                    self._flush_small(small)
-                continue
-            # Files are named, and columns get dictionaries, in the order of the buckets.
-            self._flush_small(small)
-            if rows.place in spilled:
-                self._flush_spilled(rows.place, self._sorted(rows, words))
-            else:
-                self._flush_place(rows, words)
-        self._flush_small(small)
+        with SmallFiles(self._output, self._files_kind) as files:
+            for rows, words in self._taken_out():
+                flushed.add(rows.place)
+                if rows.place not in spilled and not self._has_changelog and small.add(rows, words):
+                    if small.is_enough:
+                        self._flush_small(small, files)
+                    continue
+                # Files are named, and columns get dictionaries, in the order of the buckets.
+                self._flush_small(small, files)
+                if rows.place in spilled:
+                    self._flush_spilled(rows.place, self._sorted(rows, words))
+                else:
+                    self._flush_place(rows, words)
+            self._flush_small(small, files)
+            made = files.close()
+        for place, file in zip(small.places, made, strict=True):
+            self._results.add(place, [file])
         return flushed
 
     def _taken_out(self) -> Iterator[tuple[BufferedBucket, list[Words]]]:
@@ -189,7 +195,7 @@ class KeyWriter:
             made = files.close()
         self._results.add(rows.place, made)
 
-    def _flush_small(self, small: "_SmallBuckets") -> None:
+    def _flush_small(self, small: "_SmallBuckets", files: SmallFiles) -> None:
         """Sort, merge and write the rows of small buckets, all at once: what one takes is the calls, not the rows."""
         if not small.buckets:
             return
@@ -198,15 +204,25 @@ class KeyWriter:
         words = [bucket_of, *map(np.concatenate, zip(*small.words, strict=True))]
         small.clear()
         order = order_rows(words, rows.count, self._tie_words(rows))
-        pieces = (
-            piece for batch, arrivals in self._merged(rows, order) for piece in _by_bucket(batch, bucket_of[arrivals])
-        )
+        merged = [(batch, bucket_of[arrivals]) for batch, arrivals in self._merged(rows, order) if batch.num_rows]
+        if len(merged) == 1:
+            ((batch, numbers),) = merged
+            ends = np.append(np.flatnonzero(numbers[1:] != numbers[:-1]) + 1, len(numbers))
+            if files.takes(batch):
+                places = [buckets[number].place for number in numbers[ends - 1].tolist()]
+                files.write(batch, ends, [place.folder for place in places])
+                small.places += places
+                for place in places:
+                    # Buckets are told in the order of their first files.
+                    self._results.add(place, ())
+                return
+        pieces = (piece for batch, numbers in merged for piece in _by_bucket(batch, numbers))
         for number, batches in groupby(pieces, key=itemgetter(0)):
             place = buckets[number].place
-            with self._writer(place) as files:
+            with self._writer(place) as writer:
                 for _, batch in batches:
-                    files.write(batch)
-                self._results.add(place, files.close())
+                    writer.write(batch)
+                self._results.add(place, writer.close())
 
     def _flush_spilled(self, place: BucketPath, buffered: Iterable[pa.RecordBatch]) -> None:
         """Merge and write the runs of one bucket; `buffered` is the newest."""
@@ -259,23 +275,26 @@ class KeyWriter:
                 assert_never(spec.engine)
 
     def _writer(self, place: BucketPath, *, is_changelog: bool = False) -> DataFileWriter:
-        if self._kind is not None and not is_changelog:
-            return DataFileWriter(self._output, place.folder, self._kind)
-        options = self._schema.table_options
-        kind = FileSettings(
-            prefix=options.changelog_file_prefix if is_changelog else options.data_file_prefix,
-            is_changelog=is_changelog,
-            target_bytes=options.target_file_size_bytes(has_key=True),
-            target_rows=options.target_file_row_num,
-            is_indexed=not is_changelog,
-        )
-        return DataFileWriter(self._output, place.folder, kind)
+        return DataFileWriter(self._output, place.folder, self._changelog_kind if is_changelog else self._files_kind)
+
+
+def _file_kind(schema: TableSchema, *, is_changelog: bool = False) -> FileSettings:
+    options = schema.table_options
+    return FileSettings(
+        prefix=options.changelog_file_prefix if is_changelog else options.data_file_prefix,
+        is_changelog=is_changelog,
+        target_bytes=options.target_file_size_bytes(has_key=True),
+        target_rows=options.target_file_row_num,
+        is_indexed=not is_changelog,
+    )
 
 
 class _SmallBuckets:
     """Small buckets of the buffer that wait to be sorted at once, with the key words of their rows."""
 
     def __init__(self) -> None:
+        # Of the files that were made together, in their order.
+        self.places: list[BucketPath] = []
         self.clear()
 
     def clear(self) -> None:
