@@ -46,9 +46,12 @@ from lakehouse_core.table.snapshot import Snapshot
 from lakehouse_core.table.staged_commit import StagedCommit
 from lakehouse_core.tasks.compact import RewriteTask, planned_files, rewrite_answer, run_rewrite
 
-# Small buckets of so many bytes, or so many of them, are compacted one after the other by one task.
+# Small buckets of so many bytes, or so many of them, are compacted one after the other by one task. Of many buckets
+# more: only within a task are files written while the next ones are read.
 _GROUP_BYTES: Final = 8 << 20
 _MOST_GROUPED: Final = 64
+_MOST_GROUPED_OF_MANY: Final = 512
+_FEW_GROUPS: Final = 8
 
 WhyNot: TypeAlias = Callable[[Sequence[BucketCompaction], CompactionBase], str | None]
 
@@ -245,7 +248,8 @@ def _alone(tasks: Sequence[RewriteTask]) -> list[list[RewriteTask]]:
 def _grouped(tasks: Sequence[RewriteTask]) -> list[list[RewriteTask]]:
     """Return the tasks in groups: what waits for the disk at the end of one is waited for together."""
     sizes = [task.plan.rewritten_bytes for task in tasks]
-    return pack(tasks, sizes, target_bytes=_GROUP_BYTES, open_cost_bytes=_GROUP_BYTES // _MOST_GROUPED)
+    most = max(_MOST_GROUPED, min(len(tasks) // _FEW_GROUPS, _MOST_GROUPED_OF_MANY))
+    return pack(tasks, sizes, target_bytes=_GROUP_BYTES, open_cost_bytes=_GROUP_BYTES // most)
 
 
 def _overtaken(
