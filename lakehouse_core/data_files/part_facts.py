@@ -20,7 +20,6 @@ from lakehouse_core.format.data_types import (
     STRING_ROOTS,
     AtomicType,
     DataField,
-    DataType,
     TypeRoot,
     arrow_type,
 )
@@ -32,6 +31,7 @@ from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.stats import KEY_MODE, ColumnBounds, encode_stats, longest_bound, reduce_bounds
 
 _PART: Final = "part"
+_UNORDERED: Final = AtomicType(TypeRoot.INT)
 _ONLY_NULLS: Final = pc.CountOptions(mode="only_null")
 
 Counts: TypeAlias = npt.NDArray[np.int64]
@@ -137,8 +137,11 @@ def _stats(bounds: Mapping[str, _Bounds], columns: Sequence[tuple[DataField, str
     """Return the statistics of each part for these columns, each reduced by its mode."""
     if not columns:
         return [encode_stats((), ())] * count
-    reduced = [_reduced(bounds.get(field.name), field.type, mode, count) for field, mode in columns]
-    types = [field.type for field, _ in columns]
+    # A null takes the same place in each type without an order; rows of atomic types are encoded all at once.
+    types = [ordered_type(field) or _UNORDERED for field, _ in columns]
+    reduced = [
+        _reduced(bounds.get(field.name), kind, mode, count) for (field, mode), kind in zip(columns, types, strict=True)
+    ]
     return [
         SimpleStats(min_values=low, max_values=high, null_counts=nulls)
         for low, high, nulls in zip(
@@ -151,7 +154,7 @@ def _stats(bounds: Mapping[str, _Bounds], columns: Sequence[tuple[DataField, str
 
 
 def _reduced(
-    bounds: _Bounds | None, kind: DataType, mode: str, count: int
+    bounds: _Bounds | None, kind: AtomicType, mode: str, count: int
 ) -> tuple[pa.Array, pa.Array, Sequence[int | None]]:
     """Return the smallest values, the greatest ones and the null counts that a mode keeps."""
     nothing = pa.nulls(count, arrow_type(kind))
@@ -162,7 +165,7 @@ def _reduced(
     if length is None:
         return nothing, nothing, nulls
     low, high = bounds.low, bounds.high
-    if isinstance(kind, AtomicType) and kind.root in STRING_ROOTS and _longest(low, high) > length:
+    if kind.root in STRING_ROOTS and _longest(low, high) > length:
         pairs = zip(low.to_pylist(), high.to_pylist(), strict=True)
         cut = [reduce_bounds(ColumnBounds(*pair, None), mode) for pair in pairs]
         low = pa.array([each.minimum for each in cut], low.type)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from types import TracebackType
-from typing import Self
+from typing import Final, Self
 
 import pyarrow as pa
 
@@ -17,6 +17,9 @@ from lakehouse_core.data_files.writer import ROW_GROUP_ROWS, FileOutput, FileSet
 from lakehouse_core.format.rows import Rows
 from lakehouse_core.storage.outcomes import clear_away
 from lakehouse_core.table.data_file import DataFile
+
+# A file is held whole while it is stored: a few large ones are written row group by row group.
+_MOST_BYTES: Final = 16 << 20
 
 
 class SmallFiles:
@@ -41,7 +44,7 @@ class SmallFiles:
             and not schema.is_append
             and not has_index
             and records.num_rows <= min(ROW_GROUP_ROWS, self._kind.target_rows)
-            and records.nbytes <= row_group_bytes(self._kind)
+            and records.nbytes <= min(_MOST_BYTES, row_group_bytes(self._kind))
         )
 
     def write(self, records: pa.RecordBatch, ends: Rows, folders: Sequence[str]) -> None:
@@ -67,7 +70,8 @@ class SmallFiles:
 
     def close(self) -> list[DataFile]:
         """Wait until all files are stored, and return their entries, in their order. Raises as `write` does."""
-        self._output.store.settle()
+        if self._keys:
+            self._output.store.settle()
         pairs = zip(self._keys, self._entries, strict=True)
         return [replace(entry, file_size=self._sizes[key]) for key, entry in pairs]
 

@@ -6,8 +6,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from lakehouse_core.clock import VirtualClock
 from lakehouse_core.data_files import small_files
+from lakehouse_core.data_files.parquet.writer import Encoding
 from lakehouse_core.data_files.part_facts import part_facts
+from lakehouse_core.data_files.small_files import SmallFiles
+from lakehouse_core.data_files.writer import FileNames, FileOutput, FileSettings
+from lakehouse_core.storage.nowhere import Nowhere
 from lakehouse_core.tasks.write import key_writer
 from tests.tasks.loose_files import LooseFiles, key_table
 
@@ -25,6 +30,8 @@ COLUMNS = {
     "time": ("TIME(3)", pa.time32("ms")),
     "ms": ("TIMESTAMP(3)", pa.timestamp("ms")),
     "us": ("TIMESTAMP_LTZ(6)", pa.timestamp("us", "UTC")),
+    # Java's casts leave more digits than the type has.
+    "cast": ("TIMESTAMP(0)", pa.timestamp("ms")),
     "list": ("ARRAY<INT>", pa.list_(pa.int32())),
 }
 
@@ -50,6 +57,7 @@ def data(seed: int) -> pa.Table:
         "time": small + 10,
         "ms": small,
         "us": small,
+        "cast": small + 1_001,
         "list": [[int(each)] for each in small],
     }
     columns = {}
@@ -105,3 +113,25 @@ def test_the_facts_of_files_that_are_written_together_are_those_of_each_alone(op
     assert [together.store.read(info.key) for info in together.store.list("")] == [
         alone.store.read(info.key) for info in alone.store.list("")
     ]
+
+
+def test_files_of_a_large_batch_are_written_one_by_one_and_are_the_same(monkeypatch):
+    _, expected = written({})
+    monkeypatch.setattr(small_files, "part_facts", lambda *given: pytest.fail("a large batch was taken"))
+    monkeypatch.setattr(small_files, "_MOST_BYTES", 0)
+    _, entries = written({})
+    assert entries == expected
+
+
+class Unsettled(Nowhere):
+    """Sinks of other files that are still being sent."""
+
+    def settle(self):
+        pytest.fail("The other files were waited for.")
+
+
+def test_where_no_small_file_was_written_no_other_file_is_waited_for():
+    encoding = Encoding(key_table().schema)
+    output = FileOutput(store=Unsettled(), encoding=encoding, names=FileNames("small"), clock=VirtualClock())
+    with SmallFiles(output, FileSettings(prefix="data-", target_bytes=1)) as files:
+        assert files.close() == []

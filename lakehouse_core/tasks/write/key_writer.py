@@ -6,7 +6,7 @@ Source: docs/semantics/writing.md#write-path, docs/semantics/writing.md#write-bu
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import groupby, pairwise
+from itertools import chain, groupby, islice, pairwise
 from operator import itemgetter
 from typing import Final, assert_never
 
@@ -204,9 +204,10 @@ class KeyWriter:
         words = [bucket_of, *map(np.concatenate, zip(*small.words, strict=True))]
         small.clear()
         order = order_rows(words, rows.count, self._tie_words(rows))
-        merged = [(batch, bucket_of[arrivals]) for batch, arrivals in self._merged(rows, order) if batch.num_rows]
-        if len(merged) == 1:
-            ((batch, numbers),) = merged
+        merged = ((batch, bucket_of[arrivals]) for batch, arrivals in self._merged(rows, order) if batch.num_rows)
+        first = list(islice(merged, 2))
+        if len(first) == 1:
+            ((batch, numbers),) = first
             ends = np.append(np.flatnonzero(numbers[1:] != numbers[:-1]) + 1, len(numbers))
             if files.takes(batch):
                 places = [buckets[number].place for number in numbers[ends - 1].tolist()]
@@ -216,7 +217,7 @@ class KeyWriter:
                     # Buckets are told in the order of their first files.
                     self._results.add(place, ())
                 return
-        pieces = (piece for batch, numbers in merged for piece in _by_bucket(batch, numbers))
+        pieces = (piece for batch, numbers in chain(first, merged) for piece in _by_bucket(batch, numbers))
         for number, batches in groupby(pieces, key=itemgetter(0)):
             place = buckets[number].place
             with self._writer(place) as writer:
