@@ -213,6 +213,7 @@ def test_the_metadata_names_the_extras_and_none_of_the_platform(wheel: Path):
     assert f"Version: {lakehouse_core.__version__}" in lines
     extras = {line.removeprefix("Provides-Extra: ") for line in lines if line.startswith("Provides-Extra: ")}
     libraries = {
+        "aws-profiles",
         "azure",
         "connect",
         "dagster",
