@@ -22,6 +22,7 @@ from lakehouse_core.format.avro_codecs import (
     decompress_deflate_checked,
     decompressor,
 )
+from lakehouse_core.format.varints import encode_long
 
 MAX_BLOCK_RECORDS = 10_000_000
 MAX_HEADER_BYTES = 16 * 1024 * 1024
@@ -218,17 +219,6 @@ def build_container(
     header = {"avro.schema": schema_text.encode(), "avro.codec": codec.encode(), **metadata}
     header[CHECKSUM_KEY] = _checksum(header, body)
     return _MAGIC + encode_long(len(header)) + _entries(header) + b"\x00" + sync + body
-
-
-def encode_long(number: int) -> bytes:
-    """Return the zigzag variable-length form of a signed 64-bit integer."""
-    rest = (number << 1) ^ (number >> 63)
-    out = bytearray()
-    while rest > 0x7F:
-        out.append(rest & 0x7F | 0x80)
-        rest >>= 7
-    out.append(rest)
-    return bytes(out)
 
 
 def corrupt(name: str, position: int, found: str) -> CorruptTable:

@@ -8,6 +8,8 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Final, NamedTuple
 
+from lakehouse_core.format.varints import encode_long, encode_varint
+
 MAGIC: Final = b"PAR1"
 
 # Names of Arrow, numbers of parquet.thrift.
@@ -58,13 +60,13 @@ def joined_footer(head: bytes, groups: Sequence[JoinedGroup]) -> bytes:
 
     `head`: the first fields of a footer, up to the schema, whose leaf columns are those of each group.
     """
-    rows = _whole(sum(group.row_count for group in groups))
+    rows = encode_long(sum(group.row_count for group in groups))
     footer = b"".join([head, _ROWS, rows, _ROW_GROUPS, _list(map(_group, groups)), _STOP])
     return footer + len(footer).to_bytes(4, "little") + MAGIC
 
 
 def _group(group: JoinedGroup) -> bytes:
-    size, rows = _whole(sum(chunk.decoded_bytes for chunk in group.chunks)), _whole(group.row_count)
+    size, rows = encode_long(sum(chunk.decoded_bytes for chunk in group.chunks)), encode_long(group.row_count)
     columns = _list(_column(chunk, rows) for chunk in group.chunks)
     return b"".join([_COLUMNS, columns, _BYTES, size, _ROWS, rows, _STOP])
 
@@ -76,11 +78,11 @@ def _column(chunk: JoinedChunk, value_count: bytes) -> bytes:
             _VALUES,
             value_count,
             _DECODED_BYTES,
-            _whole(chunk.decoded_bytes),
+            encode_long(chunk.decoded_bytes),
             _STORED_BYTES,
-            _whole(chunk.stored_bytes),
+            encode_long(chunk.stored_bytes),
             _OFFSET,
-            _whole(chunk.offset),
+            encode_long(chunk.offset),
             _STOP,
             _STOP,
         ]
@@ -90,9 +92,19 @@ def _column(chunk: JoinedChunk, value_count: bytes) -> bytes:
 @lru_cache(maxsize=1024)
 def _column_head(path: str, physical_type: str, codec: str) -> bytes:
     name = path.encode()
-    number = _whole(PHYSICAL_TYPES[physical_type])
+    number = encode_long(PHYSICAL_TYPES[physical_type])
     return b"".join(
-        [_CHUNK_BEGINS, _TYPE, number, _ENCODINGS, _PATH, _varint(len(name)), name, _CODEC, _whole(CODECS[codec])]
+        [
+            _CHUNK_BEGINS,
+            _TYPE,
+            number,
+            _ENCODINGS,
+            _PATH,
+            encode_varint(len(name)),
+            name,
+            _CODEC,
+            encode_long(CODECS[codec]),
+        ]
     )
 
 
@@ -100,18 +112,4 @@ def _list(structs: Iterable[bytes]) -> bytes:
     items = list(structs)
     if len(items) <= _MOST_IN_HEADER:
         return bytes([len(items) << 4 | _STRUCT]) + b"".join(items)
-    return bytes([0xF0 | _STRUCT]) + _varint(len(items)) + b"".join(items)
-
-
-def _whole(value: int) -> bytes:
-    """Return a number that is not negative, as signed numbers are written."""
-    return _varint(value << 1)
-
-
-def _varint(value: int) -> bytes:
-    written = bytearray()
-    while value > 0x7F:
-        written.append(value & 0x7F | 0x80)
-        value >>= 7
-    written.append(value)
-    return bytes(written)
+    return bytes([0xF0 | _STRUCT]) + encode_varint(len(items)) + b"".join(items)

@@ -26,7 +26,7 @@ from lakehouse_core.table.record_expiry import RecordExpiry, expired_rows
 from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.sections import Section, oldest_first
 from lakehouse_core.tasks.merge_scan import BucketFiles, merged_records, with_merge_columns
-from lakehouse_core.tasks.small_files import Decoding, DecodingThread, FileRead, FileRows, decoded
+from lakehouse_core.tasks.small_files import Decoding, DecodingThread, FileRead, FileRows, decoded, memory_bytes
 
 # The rows and stored bytes of a bucket that is merged with others. For more the calls no longer count.
 _MOST_ROWS: Final = 8 * 1024
@@ -256,7 +256,7 @@ class _SmallReading:
                         found.sections.append(number)
                         found.levels.append(file.level)
                         row_count += rows.num_rows
-                        size_bytes += rows.get_total_buffer_size()
+                        size_bytes += memory_bytes(rows)
                 finally:
                     reader.close()
         return replace(found, row_count=row_count, size_bytes=size_bytes)

@@ -71,11 +71,13 @@ class StoredFile:
     def num_rows(self) -> int:
         return self.columns.row_count
 
-    def get_total_buffer_size(self) -> int:
-        return self.columns.size_bytes
-
 
 FileRows: TypeAlias = pa.RecordBatch | StoredFile
+
+
+def memory_bytes(rows: FileRows) -> int:
+    """Return about the bytes that the rows take in memory."""
+    return rows.columns.size_bytes if isinstance(rows, StoredFile) else rows.get_total_buffer_size()
 
 
 def decoded(rows: Sequence[FileRows]) -> list[pa.RecordBatch]:

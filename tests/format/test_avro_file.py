@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakehouse_core.errors import CorruptTable, UnsupportedFeature
-from lakehouse_core.format.avro_container import CHECKSUM_KEY, build_container, encode_long, open_container
+from lakehouse_core.format.avro_container import CHECKSUM_KEY, build_container, open_container
 from lakehouse_core.format.avro_file import read_avro, value_decoder, write_avro
+from lakehouse_core.format.varints import encode_long
 from tests.damage import damaged, every_flipped_bit, survivors
 
 SCHEMA = {

@@ -87,6 +87,16 @@ def test_keys_count_before_the_profile_of_the_environment(
         assert a_table(**{"access-key": ACCESS, "secret-key": SECRET}).scan().count() == 1
 
 
+def test_a_profile_that_is_given_counts_before_keys_of_the_environment(
+    files: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files(KEYS)
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "other")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "other")
+
+    assert a_table(profile="lake").scan().count() == 1
+
+
 @pytest.mark.parametrize(
     ("credentials", "profile", "message"),
     [

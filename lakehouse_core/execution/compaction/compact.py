@@ -46,8 +46,8 @@ from lakehouse_core.table.snapshot import Snapshot
 from lakehouse_core.table.staged_commit import StagedCommit
 from lakehouse_core.tasks.compact import RewriteTask, planned_files, rewrite_answer, run_rewrite
 
-# Small buckets of so many bytes, or so many of them, are compacted one after the other by one task. Of many buckets
-# more: only within a task are files written while the next ones are read.
+# One task compacts small buckets of so many bytes, or so many of them, one after the other. Where there are many, it
+# takes more of them, because only within a task are files written while the next ones are read.
 _GROUP_BYTES: Final = 8 << 20
 _MOST_GROUPED: Final = 64
 _MOST_GROUPED_OF_MANY: Final = 512

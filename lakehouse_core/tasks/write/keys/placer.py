@@ -42,8 +42,8 @@ class KeyPlaces:
     """What a write knows of the places of keys. `seed`: for their digests. `assigners`: those that share new keys.
 
     `replaces`: the rows replace the partitions that they are in, whose keys `source` may have; keys of others must not
-    be among theirs. `tells_all`: with `deduplicate`, all rows of a key are written, for a changelog tells them, and a
-    delete wherever the key leaves.
+    be among theirs. `tells_all`: with `deduplicate`, a changelog has all rows of a key, so all are written, and a
+    delete in each partition that the key leaves.
     """
 
     source: KeySource
