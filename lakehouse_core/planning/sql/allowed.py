@@ -31,7 +31,8 @@ ArraySize ArrayContains ArraySort ArrayConcat ArrayToString ArrayMax ArrayMin Ar
 MapKeys MapValues MapFromEntries Explode ExplodeOuter IsNan Posexplode PosexplodeOuter GenerateSeries Flatten
 ArraySlice MD5 SHA SHA2 Hex Unhex ToBase64 FromBase64 BitwiseLeftShift BitwiseRightShift
 """
-NODES: Final = frozenset((_CLAUSE_WORDS + _FUNCTION_WORDS).split())
+FUNCTION_NODES: Final = frozenset(_FUNCTION_WORDS.split())
+NODES: Final = FUNCTION_NODES | frozenset(_CLAUSE_WORDS.split())
 # Functions that have no node of their own, and the same name and result in both engines.
 FUNCTIONS: Final = frozenset({"bit_length", "isnan"})
 

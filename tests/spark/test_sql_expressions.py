@@ -1,0 +1,50 @@
+"""Expressions of SQL: for each type and values at its edges, this process computes what Spark computes."""
+
+import pytest
+
+import lakehouse_core as lc
+from tests.catalog.statements.query_tables import rows_of
+from tests.catalog.statements.samples import TABLE, expressions, failures, files, make_samples
+
+pytestmark = pytest.mark.spark
+# Columns of one query.
+TOGETHER = 40
+
+
+@pytest.fixture(scope="module")
+def catalogs(spark, tmp_path_factory) -> tuple[lc.Catalog, lc.Catalog]:
+    """One warehouse, by DuckDB and by Spark."""
+    folder = tmp_path_factory.mktemp("expressions")
+    here = lc.connect(folder)
+    here.create_database("s")
+    make_samples(here)
+    return here, lc.connect(folder, spark=spark)
+
+
+@pytest.mark.parametrize("name", files())
+def test_each_expression_has_the_values_that_spark_computes(catalogs, name):
+    of_one_row = name != "aggregates"
+    found = []
+    texts = expressions(name)
+    for start in range(0, len(texts), TOGETHER):
+        some = texts[start : start + TOGETHER]
+        columns = [f"{text} AS c{number}" for number, text in enumerate(some)]
+        query = f"SELECT {', '.join(['k'] * of_one_row + columns)} FROM {TABLE}" + " ORDER BY k" * of_one_row
+        here, there = (rows_of(catalog.sql(query).to_arrow(), ordered=True) for catalog in catalogs)
+        assert len(here) == len(there) > 0
+        for number, text in enumerate(some, int(of_one_row)):
+            wrong = [
+                (one[0], one[number], other[number])
+                for one, other in zip(here, there, strict=True)
+                if one[number] != other[number]
+            ]
+            found += [f"{text}, row {row}: {one!r}, in Spark {other!r}" for row, one, other in wrong[:1]]
+
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize("text", failures())
+def test_what_is_an_error_here_is_one_in_spark(catalogs, text):
+    for catalog in catalogs:
+        with pytest.raises(lc.InvalidRequest):
+            catalog.sql(f"SELECT {text} AS c").to_arrow()
