@@ -141,6 +141,8 @@ class LocalStore:
 
     def write_all(self, objects: Mapping[str, bytes]) -> None:
         paths = {self._path(key): data for key, data in objects.items()}
+        with writing(self._root):
+            make_folders({os.path.dirname(path) for path in paths})
         files: list[HiddenFile] = []
         try:
             for path, data in paths.items():
@@ -241,7 +243,7 @@ class LocalStore:
                 "another folder. Move its target."
             )
         with writing(new):
-            make_folders(os.path.dirname(new))
+            make_folders([os.path.dirname(new)])
             if not rename_folder_new(old, new):
                 return False
         with finishing(new):
@@ -294,7 +296,7 @@ class LocalStore:
                 with suppress(FileNotFoundError):
                     return system_calls.create(temp)
                 with suppress(FileNotFoundError):
-                    make_folders(os.path.dirname(temp))
+                    make_folders([os.path.dirname(temp)])
         except OSError:
             # The file may have been created before the error.
             remove_files([temp])

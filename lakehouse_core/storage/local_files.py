@@ -8,7 +8,7 @@ import errno
 import io
 import os
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
@@ -164,22 +164,37 @@ def remove_files(paths: Iterable[str]) -> None:
             system_calls.unlink(path)
 
 
-def make_folders(folder: str) -> None:
-    """Make `folder` and its missing parents; each new name is durable before a name below it is made."""
-    missing = []
-    while not os.path.isdir(folder):
-        missing.append(folder)
-        folder = os.path.dirname(folder)
-    for name in reversed(missing):
-        try:
+def make_folders(folders: Iterable[str]) -> None:
+    """Make the folders and their missing parents; each new name is durable before a name below it is made."""
+    missing: set[str] = set()
+    for folder in folders:
+        name = folder
+        while name not in missing and not os.path.isdir(name):
+            missing.add(name)
+            name = os.path.dirname(name)
+    by_depth: dict[int, list[str]] = {}
+    for name in sorted(missing):
+        by_depth.setdefault(name.count(os.sep), []).append(name)
+    for depth in sorted(by_depth):
+        _make_named(by_depth[depth])
+
+
+def _make_named(names: Sequence[str]) -> None:
+    """Make folders whose parents exist, and sync each parent once."""
+    tried = []
+    try:
+        for name in names:
+            tried.append(name)
             with suppress(FileExistsError):
                 system_calls.mkdir(name)
-            sync_folder(os.path.dirname(name))
-        except OSError:
-            # A process that finds the folder counts it as durable.
+        for parent in dict.fromkeys(map(os.path.dirname, names)):
+            sync_folder(parent)
+    except OSError:
+        # A process that finds a folder counts it as durable.
+        for name in tried:
             with suppress(OSError):
                 system_calls.rmdir(name)
-            raise
+        raise
 
 
 def sync_folder(folder: str) -> None:

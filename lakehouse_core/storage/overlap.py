@@ -5,7 +5,7 @@ calls, same order. The same holds for writing where `sinks_at_once` is 1. Source
 """
 
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import partial
@@ -34,6 +34,8 @@ _MOST_BYTES_BEHIND: Final = 64 << 20
 # Larger files of a disk are written as they come, and only their ends behind. Each open one takes a descriptor.
 _MOST_HELD_BYTES: Final = 1 << 20
 _MOST_FILES_BEHIND: Final = 64
+# Small files that one call writes, which makes and syncs each folder once for all of them.
+_FILES_A_CALL: Final = 16
 
 
 @contextmanager
@@ -350,6 +352,9 @@ class _BehindOnDisk(_Behind):
     def __init__(self, store: ObjectStore, pool: ThreadPoolExecutor) -> None:
         super().__init__(store, pool)
         self._has_first = False
+        # Small files of the next call.
+        self._small: dict[str, Callable[[], bytes]] = {}
+        self._small_bytes = 0
 
     @contextmanager
     def open_write(self, key: str) -> Iterator[IO[bytes]]:
@@ -361,6 +366,30 @@ class _BehindOnDisk(_Behind):
                 self._send(partial(self._put, key, sink.content), sink.tell())
             else:
                 self._send_rest(stack.pop_all(), sink.tell())
+
+    def put(self, key: str, make: Callable[[], bytes], *, size_bytes: int) -> None:
+        self._small[key] = make
+        self._small_bytes += size_bytes
+        if not self._has_first or len(self._small) == _FILES_A_CALL or self._small_bytes > _MOST_HELD_BYTES:
+            self._send_small()
+
+    def settle(self) -> None:
+        self._send_small()
+        super().settle()
+
+    def delete(self, keys: Iterable[str]) -> Sequence[str]:
+        self._small.clear()
+        return super().delete(keys)
+
+    def _send_small(self) -> None:
+        if self._small:
+            small, size = self._small, self._small_bytes
+            self._small, self._small_bytes = {}, 0
+            self._make_room(size)
+            self._send(partial(self._put_all, small), size)
+
+    def _put_all(self, small: Mapping[str, Callable[[], bytes]]) -> None:
+        self._store.write_all({key: make() for key, make in small.items()})
 
     def _is_full(self, size: int) -> bool:
         return len(self._closing) >= _MOST_FILES_BEHIND or super()._is_full(size)

@@ -318,3 +318,42 @@ def test_an_interrupted_write_of_several_objects_leaves_no_hidden_file(tmp_path,
         LocalStore(str(tmp_path)).write_all({"a": b"1", "b": b"2", "c": b"3"})
 
     assert os.listdir(tmp_path) == ["a"]
+
+
+def test_objects_in_several_new_folders_sync_each_folder_once(
+    store: LocalStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced = []
+    fsync = system_calls.fsync
+    monkeypatch.setattr(system_calls, "fsync", lambda descriptor: (synced.append(descriptor), fsync(descriptor))[1])
+
+    store.write_all({f"p={part}/bucket-{bucket}/data": b"x" for part in range(3) for bucket in range(4)})
+
+    files = buckets = 12
+    partitions, root, parent = 3, 1, 1
+    assert len(synced) == files + buckets + partitions + root + parent
+
+
+@pytest.mark.parametrize("nth", range(1, 8))
+@pytest.mark.parametrize("call", ["mkdir", "fsync"])
+def test_where_a_new_folder_cannot_be_made_durable_it_is_removed(
+    store: LocalStore, monkeypatch: pytest.MonkeyPatch, call: str, nth: int
+) -> None:
+    real, calls = getattr(system_calls, call), []
+
+    def failing(argument: Any) -> None:
+        calls.append(argument)
+        if len(calls) == nth:
+            raise OSError(errno.EIO, "Input/output error")
+        real(argument)
+
+    monkeypatch.setattr(system_calls, call, failing)
+    objects = {f"p={part}/bucket-{bucket}/data": b"x" for part in range(2) for bucket in range(2)}
+    with pytest.raises(StorageUnavailable, match="the disk refused"):
+        store.write_all(objects)
+
+    assert list(store.list("")) == []
+    # What is left is durable, and a later call goes on from there.
+    monkeypatch.undo()
+    store.write_all(objects)
+    assert sorted(info.key for info in store.list("")) == sorted(objects)

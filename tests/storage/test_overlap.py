@@ -5,6 +5,7 @@ import multiprocessing
 import threading
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
 from typing import IO, Any
 
 import pyarrow as pa
@@ -14,7 +15,7 @@ import lakehouse_core as lc
 from lakehouse_core.catalog.catalog import Catalog
 from lakehouse_core.clock import VirtualClock
 from lakehouse_core.errors import CorruptTable, NotFound, StorageFull, StorageUnavailable
-from lakehouse_core.storage import MemoryStore, overlap
+from lakehouse_core.storage import LocalStore, MemoryStore, overlap
 from lakehouse_core.storage.overlap import Sinks, closing_behind, drawing_ahead, reading_ahead
 from lakehouse_core.storage.remote.files import RangeFile
 from tests.limits import HANGS_AFTER_SECONDS
@@ -166,6 +167,30 @@ def test_after_an_error_no_further_object_is_sent() -> None:
             send(sinks)
         sinks.delete(f"{number}" for number in range(200))
     assert len(sent) <= AT_ONCE
+    assert not list(store.list(""))
+
+
+def test_small_files_of_a_disk_are_written_sixteen_by_a_call_and_an_error_is_told(tmp_path: Path) -> None:
+    store = LocalStore(str(tmp_path))
+    groups: list[int] = []
+    write_all = store.write_all
+    store.write_all = lambda objects: (groups.append(len(objects)), write_all(objects))[1]  # type: ignore[method-assign]
+    keys = [f"{number // 4}/{number}" for number in range(40)]
+    with closing_behind(store) as sinks:
+        for key in keys:
+            sinks.put(key, lambda key=key: key.encode(), size_bytes=9)
+        sinks.settle()
+        assert {info.key: store.read(info.key) for info in store.list("")} == {key: key.encode() for key in keys}
+        assert sorted(groups) == [1, 7, 16, 16]
+
+        def full() -> bytes:
+            raise StorageFull("9/full: no space left.")
+
+        sinks.put("9/full", full, size_bytes=9)
+        with pytest.raises(StorageFull, match="no space left"):
+            sinks.settle()
+        sinks.put("9/never", lambda: b"x", size_bytes=9)
+        sinks.delete([*keys, "9/full", "9/never"])
     assert not list(store.list(""))
 
 
