@@ -12,8 +12,8 @@ Select From Where Group Having Order Ordered Limit Offset Join With CTE TableAli
 Union Except Intersect Distinct Window WindowSpec Lateral Rollup Cube GroupingSets Identifier Column Star
 Alias Paren Literal Null Boolean HexString Placeholder Cast TryCast DataType DataTypeParam Interval IntervalSpan Var
 Case If Lambda Filter IgnoreNulls Bracket Slice Dot Struct PropertyEQ Array Map VarMap Kwarg WithinGroup RawString
-Neg Not And Or Add Sub Mul Div IntDiv Mod EQ NEQ NullSafeEQ GT GTE LT LTE Is In Between Like ILike Escape RegexpLike
-Exists DPipe BitwiseAnd BitwiseOr BitwiseXor BitwiseNot All Any ColumnDef
+Neg Not And Or Add Sub Mul Div IntDiv Mod EQ NEQ NullSafeEQ NullSafeNEQ GT GTE LT LTE Is In Between Like ILike Escape
+RegexpLike Exists DPipe BitwiseAnd BitwiseOr BitwiseXor BitwiseNot All Any ColumnDef
 """
 _FUNCTION_WORDS: Final = """
 Abs Ceil Floor Round Sqrt Exp Ln Log Pow Sign Greatest Least Coalesce Nullif Nvl2 Pi Sin Cos Tan Atan Atan2 Degrees
@@ -22,19 +22,19 @@ Count CountIf Sum Avg Min Max First Last AnyValue Stddev StddevPop StddevSamp Va
 CovarPop CovarSamp ArrayAgg ArrayUniqueAgg LogicalAnd LogicalOr Quantile PercentileCont ApproxDistinct Grouping
 RowNumber Rank DenseRank PercentRank CumeDist Ntile Lag Lead FirstValue LastValue NthValue
 Upper Lower Length Trim Substring Concat ConcatWs Replace Reverse Left Right Pad Repeat StrPosition StartsWith
-EndsWith Contains Initcap Split SplitPart RegexpReplace RegexpExtract Ascii Chr Translate Space RegexpSplit
-Year Month Day DayOfMonth DayOfWeek DayOfYear Week WeekOfYear Quarter Hour Minute Second Extract DateAdd DateSub
-DateDiff TsOrDsAdd TsOrDsToDate TsOrDsDiff AddMonths LastDay TimestampTrunc DateTrunc CurrentDate CurrentTimestamp
-MonthsBetween TimeToStr TimeStrToTime StrToTime StrToDate Date UnixDate DateFromParts TimestampFromParts
-TsOrDsToTimestamp
-ArraySize ArrayContains ArraySort ArrayConcat ArrayToString ArrayMax ArrayMin ArrayPosition SortArray
-MapKeys MapValues MapFromEntries Explode ExplodeOuter IsNan Posexplode PosexplodeOuter GenerateSeries Flatten
+EndsWith Contains Initcap SplitPart RegexpReplace RegexpExtract Ascii Chr Translate Space RegexpSplit BitLength
+Year Month Day DayOfMonth DayOfWeek DayOfYear WeekOfYear Quarter Hour Minute Second Extract 
+DateDiff TsOrDsAdd TsOrDsToDate AddMonths LastDay TimestampTrunc DateTrunc CurrentDate CurrentTimestamp
+MonthsBetween TimeToStr TimeStrToTime StrToTime UnixDate TimestampFromParts
+
+ArraySize ArrayContains ArraySort ArrayToString ArrayMax ArrayMin ArrayPosition 
+MapKeys MapFromEntries Explode IsNan Posexplode GenerateSeries Flatten
 ArraySlice MD5 SHA SHA2 Hex Unhex ToBase64 FromBase64 BitwiseLeftShift BitwiseRightShift
 """
 FUNCTION_NODES: Final = frozenset(_FUNCTION_WORDS.split())
 NODES: Final = FUNCTION_NODES | frozenset(_CLAUSE_WORDS.split())
 # Functions that have no node of their own, and the same name and result in both engines.
-FUNCTIONS: Final = frozenset({"bit_length", "isnan"})
+FUNCTIONS: Final = frozenset({"map_values"})
 
 # The names under which users know the functions, for advice.
 _KNOWN_WORDS: Final = """
@@ -45,7 +45,7 @@ substring concat concat_ws replace reverse left right lpad rpad repeat instr loc
 split split_part regexp_replace regexp_extract year month day dayofweek dayofyear weekofyear quarter hour minute second
 date_add date_sub datediff add_months last_day date_trunc current_date current_timestamp date_format to_date
 to_timestamp size array_contains array_sort sort_array array_max array_min map_keys map_values
-explode explode_outer posexplode sequence md5 sha sha2 hex unhex base64 unbase64
+explode  posexplode sequence md5 sha sha2 hex unhex base64 unbase64
 """
 
 

@@ -1,7 +1,7 @@
 """One table with a column of each type and values at the edges, and the expressions that both engines compute for it.
 
-The files of `expressions/` hold one expression a line. `!` before it: the engines raise an error.
-`aggregates.txt` holds those of all rows.
+The files of `expressions/` hold one expression a line. `!` before it: both engines raise an error. `?`: without Spark
+it is refused. `aggregates.txt` holds those of all rows.
 """
 
 from datetime import UTC, date, datetime
@@ -92,12 +92,17 @@ def make_samples(catalog: lc.Catalog) -> None:
 
 def expressions(name: str) -> list[str]:
     """Return the expressions of a file that have a value."""
-    return [line for line in _lines(name) if not line.startswith("!")]
+    return [line for line in _lines(name) if line[0] not in "!?"]
 
 
 def failures() -> list[str]:
     """Return the expressions of all files that are errors on both engines. None of them names a column."""
     return [line.removeprefix("!").strip() for name in files() for line in _lines(name) if line.startswith("!")]
+
+
+def refused() -> list[str]:
+    """Return the expressions of all files that only Spark computes."""
+    return [line.removeprefix("?").strip() for name in files() for line in _lines(name) if line.startswith("?")]
 
 
 def files() -> list[str]:

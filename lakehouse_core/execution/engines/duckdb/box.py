@@ -16,6 +16,8 @@ from itertools import count
 from threading import RLock
 from typing import Any, Final
 
+from lakehouse_core.execution.engines.duckdb.spark_functions import MACROS
+
 # What a database begins with; then the box is closed for good.
 _SETTINGS: Final = {
     "autoinstall_known_extensions": False,
@@ -78,6 +80,7 @@ def boxed_connection(duckdb: Any, folders: Collection[str] = ()) -> Any:
         "SET lock_configuration = true",
     ):
         connection.execute(statement)
+    connection.execute(MACROS)
     return connection
 
 

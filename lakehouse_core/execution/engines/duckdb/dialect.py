@@ -3,22 +3,21 @@
 Rule: a part that cannot be said in DuckDB's SQL is an error, never left out.
 """
 
-from typing import Any, Final
+from typing import Any
 
 from sqlglot import exp
 from sqlglot.errors import ErrorLevel, SqlglotError
 from sqlglot.optimizer.annotate_types import annotate_types
 
 from lakehouse_core.errors import UnsupportedFeature
+from lakehouse_core.execution.engines.duckdb.arrays import rewritten_array
+from lakehouse_core.execution.engines.duckdb.casts import FLOATS, INTEGERS, rewritten_cast
 from lakehouse_core.execution.engines.duckdb.decimals import decimal_text, kind_of, size_decimals, size_of
-from lakehouse_core.execution.engines.duckdb.query import CAST_BY_ZERO, DIVIDED_BY_ZERO
+from lakehouse_core.execution.engines.duckdb.numbers import rewritten_number
+from lakehouse_core.execution.engines.duckdb.spark_functions import call, cast, needs_spark
+from lakehouse_core.execution.engines.duckdb.texts import rewritten_text
+from lakehouse_core.execution.engines.duckdb.times import rewritten_time
 from lakehouse_core.planning.sql.tokens import DIALECT
-
-_INTEGERS: Final = frozenset({"TINYINT", "SMALLINT", "INT", "BIGINT"})
-_FRACTIONS: Final = frozenset({"DECIMAL", "DOUBLE", "FLOAT"})
-_INSTANTS: Final = frozenset({"TIMESTAMPTZ", "TIMESTAMPLTZ"})
-_TEXTS: Final = frozenset({"TEXT", "VARCHAR", "CHAR"})
-_EXACT_SCALE: Final = 12
 
 
 def duckdb_text(tree: Any, schema: Any) -> str:
@@ -50,8 +49,9 @@ def _aggregate(node: Any) -> Any:
                 "SQL: max and min of a struct are not carried out without Spark. Compare its fields."
             )
         case exp.Quantile():
-            value = exp.cast(node.this.copy(), exp.DType.DOUBLE)
-            return exp.Anonymous(this="quantile_cont", expressions=[value, node.args["quantile"].copy()])
+            return call("quantile_cont", cast(node.this, "DOUBLE"), node.args["quantile"])
+        case exp.ArrayUniqueAgg() if kind_of(node.this) in FLOATS:
+            raise needs_spark(f"collect_set of {kind_of(node.this)}", "Cast the values to DECIMAL")
     # OVER and FILTER belong to the function: the cast is around them.
     if isinstance(node.parent, exp.Window | exp.Filter) and node.arg_key == "this":
         return node
@@ -59,36 +59,24 @@ def _aggregate(node: Any) -> Any:
     while isinstance(function, exp.Window | exp.Filter):
         function = function.this
     match function:
+        case exp.ArrayAgg() | exp.ArrayUniqueAgg():
+            # Of no rows it is an empty array.
+            return call("coalesce", node, exp.Array())
         case exp.CountIf():
-            return _cast(node, "BIGINT")
-        case exp.Sum() if kind_of(function.this) in _INTEGERS:
-            return _cast(node, "BIGINT")
+            return cast(node, "BIGINT")
+        case exp.Sum() if kind_of(function.this) in INTEGERS:
+            return cast(node, "BIGINT")
         case exp.Avg() | exp.Sum() if (size := size_of(function)) is not None:
-            return _cast(node, decimal_text(size))
+            return cast(node, decimal_text(size))
     return node
 
 
 def _expression(node: Any) -> Any:
+    for rewritten in (rewritten_cast, rewritten_number, rewritten_time, rewritten_text, rewritten_array):
+        found = rewritten(node)
+        if found is not node:
+            return found
     match node:
-        case exp.DayOfWeek():
-            # DuckDB counts from Sunday, 0.
-            return exp.Paren(this=exp.Add(this=node.copy(), expression=exp.Literal.number(1)))
-        case exp.DateTrunc() if kind_of(node.this) != "":
-            # `trunc`, unlike `date_trunc`, gives a date.
-            return _cast(node, "DATE")
-        case exp.Cast() if kind_of(node.this) in _FRACTIONS and node.to.this.name in _INTEGERS:
-            # Spark cuts the digits behind the point, DuckDB rounds.
-            node.set("this", exp.Anonymous(this="trunc", expressions=[node.this.copy()]))
-        case exp.Cast() if kind_of(node.this) in _INSTANTS and node.to.this.name in _TEXTS:
-            node.set("this", _cast(node.this, "TIMESTAMP_NTZ"))
-        case exp.Div():
-            return _division(node)
-        case exp.Mod() | exp.IntDiv() if not _is_nonzero(node.expression):
-            return _unless_zero(node, node)
-        case exp.TsOrDsAdd() | exp.DateAdd() | exp.DateSub() if kind_of(node) == "DATE":
-            return _cast(node, "DATE")
-        case exp.Add() | exp.Sub() if kind_of(node.this) == "DATE" and _is_of_days(node.expression):
-            return _cast(node, "DATE")
         case exp.EQ() | exp.NEQ() | exp.LT() | exp.LTE() | exp.GT() | exp.GTE() | exp.Between() | exp.In():
             return _with_doubles(node)
         case exp.Like() if isinstance(node.expression, exp.Literal) and "\\" in str(node.expression.this):
@@ -96,45 +84,9 @@ def _expression(node: Any) -> Any:
     return node
 
 
-def _division(node: Any) -> Any:
-    size = size_of(node)
-    divided = node
-    if size is not None:
-        # DuckDB divides as DOUBLE. Its text has no more digits than it knows, which a cast would add.
-        divided = _cast(node if size[1] <= _EXACT_SCALE else _cast(node, "STRING"), decimal_text(size))
-    return divided if _is_nonzero(node.expression) else _unless_zero(divided, node)
-
-
-def _unless_zero(value: Any, division: Any) -> Any:
-    """Return the value of a division, which is an error where the divisor is zero."""
-    zero = exp.EQ(this=exp.Paren(this=division.expression.copy()), expression=exp.Literal.number(0))
-    # In a window DuckDB refuses `error`, which it takes for volatile; there a text that is no number is the failure.
-    if isinstance(division.find_ancestor(exp.Window, exp.Select), exp.Window):
-        failure = _cast(exp.Literal.string(CAST_BY_ZERO), "TINYINT")
-    else:
-        failure = exp.Anonymous(this="error", expressions=[exp.Literal.string(DIVIDED_BY_ZERO)])
-    return exp.Paren(this=exp.Case(ifs=[exp.If(this=zero, true=failure)], default=exp.Paren(this=value.copy())))
-
-
-def _is_nonzero(node: Any) -> bool:
-    while isinstance(node, exp.Paren):
-        node = node.this
-    return isinstance(node, exp.Literal) and not node.is_string and float(node.this) != 0
-
-
 def _with_doubles(node: Any) -> Any:
     """Return a comparison in which a FLOAT column is a DOUBLE: DuckDB would round the literals to FLOAT."""
     for key, value in list(node.args.items()):
         if kind_of(value) == "FLOAT":
-            node.set(key, _cast(value, "DOUBLE"))
+            node.set(key, cast(value, "DOUBLE"))
     return node
-
-
-def _is_of_days(node: Any) -> bool:
-    """Return whether a date plus the interval is a date in Spark."""
-    unit = node.args.get("unit") if isinstance(node, exp.Interval) else None
-    return isinstance(unit, exp.Var) and str(unit.this).upper().removesuffix("S") in ("DAY", "WEEK", "MONTH", "YEAR")
-
-
-def _cast(node: Any, kind: str) -> Any:
-    return exp.Cast(this=node.copy(), to=exp.DataType.from_str(kind, dialect=DIALECT))

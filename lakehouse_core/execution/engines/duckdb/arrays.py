@@ -1,0 +1,59 @@
+"""Arrays and maps in a typed query: functions that DuckDB computes in another way than Spark.
+
+Source: docs/sql.md#without-spark.
+"""
+
+from typing import Any
+
+from sqlglot import exp
+
+from lakehouse_core.execution.engines.duckdb.decimals import kind_of
+from lakehouse_core.execution.engines.duckdb.spark_functions import call, cast, needs_spark, whole_number
+
+
+def rewritten_array(node: Any) -> Any:
+    """Return a node with Spark's value; the node itself where DuckDB's is the same. Raises UnsupportedFeature."""
+    match node:
+        case exp.ArraySize() if kind_of(node.this) == "MAP":
+            return call("cardinality", node.this)
+        case exp.ArrayContains():
+            return call("spark_array_contains", node.this, node.expression)
+        case exp.ArrayPosition():
+            return call("spark_array_position", node.this, node.expression)
+        case exp.Bracket() if kind_of(node.this) == "ARRAY" and len(node.expressions) == 1:
+            name = "spark_element_at" if node.args.get("offset") else "spark_element"
+            return call(name, node.this, node.expressions[0])
+        case exp.Flatten():
+            return call("spark_flatten", node.this)
+        case exp.GenerateSeries():
+            return _sequence(node)
+        case exp.Reverse() if kind_of(node.this) == "ARRAY":
+            return call("list_reverse", node.this)
+        case exp.ArraySlice():
+            return _slice(node)
+        case exp.Posexplode():
+            raise needs_spark("posexplode", "Use explode")
+        case exp.Exists() if node.args.get("expression") is not None:
+            raise needs_spark("exists with a function", "Use array_contains")
+    return node
+
+
+def _sequence(node: Any) -> Any:
+    start, end, step = node.args["start"], node.args["end"], node.args.get("step")
+    if kind_of(start) != "DATE":
+        if step is None:
+            return call("spark_sequence", start, end)
+        return call("spark_not_empty", call("generate_series", start, end, step))
+    if step is None:
+        return cast(call("spark_days", start, end), "ARRAY<DATE>")
+    times = (cast(start, "TIMESTAMP_NTZ"), cast(end, "TIMESTAMP_NTZ"))
+    return cast(call("spark_not_empty", call("generate_series", *times, step)), "ARRAY<DATE>")
+
+
+def _slice(node: Any) -> Any:
+    start, length = node.args["start"], node.args["end"]
+    if not whole_number(start):
+        node.set("start", call("spark_slice_start", start))
+    if (count := whole_number(length)) is None or count < 0:
+        node.set("end", call("spark_slice_length", length))
+    return node

@@ -1,0 +1,108 @@
+"""Numbers in a typed query: arithmetic and functions that DuckDB computes in another way than Spark.
+
+Source: docs/sql.md#without-spark.
+"""
+
+from typing import Any, Final
+
+from sqlglot import exp
+
+from lakehouse_core.errors import InvalidRequest
+from lakehouse_core.execution.engines.duckdb.casts import FLOATS, INTEGERS
+from lakehouse_core.execution.engines.duckdb.decimals import decimal_text, kind_of, size_of
+from lakehouse_core.execution.engines.duckdb.query import CAST_BY_ZERO, DIVIDED_BY_ZERO
+from lakehouse_core.execution.engines.duckdb.spark_functions import call, cast, needs_spark, whole_number
+
+_EXACT_SCALE: Final = 12
+_BITS_OF_INT: Final = 32
+_BITS_OF_LONG: Final = 64
+
+
+def rewritten_number(node: Any) -> Any:
+    """Return a node with Spark's value; the node itself where DuckDB's is the same. Raises UnsupportedFeature, and
+    InvalidRequest for a number that no type holds.
+    """
+    match node:
+        case exp.Literal() if not node.is_string and float(node.this) == float("inf"):
+            raise InvalidRequest(f"SQL: the number {node.this} is too large for DOUBLE. Write a smaller one.")
+        case exp.Div():
+            return _division(node)
+        case exp.IntDiv():
+            return _whole_division(node)
+        case exp.Mod():
+            _widen_floats(node)
+            return node if _is_nonzero(node.expression) else _unless_zero(node, node)
+        case exp.Add() | exp.Sub() | exp.Mul():
+            _widen_floats(node)
+        case exp.Ceil() | exp.Floor() if kind_of(node.this) in FLOATS and node.args.get("decimals") is None:
+            return call("spark_long", node)
+        case exp.Round() if kind_of(node.this) in FLOATS and whole_number(node.args.get("decimals")):
+            rounded = call("spark_round", node.this, node.args["decimals"])
+            return cast(rounded, "FLOAT") if kind_of(node.this) == "FLOAT" else rounded
+        case exp.Ln():
+            return call("spark_ln", node.this)
+        case exp.Log() if node.expression is not None:
+            return call("spark_log", node.this, node.expression)
+        case exp.Sign() if kind_of(node.this) in FLOATS:
+            return call("spark_sign", node.this)
+        case exp.IsNan():
+            return call("coalesce", node, exp.false())
+        case exp.BitwiseLeftShift():
+            return call("spark_shift_left" + _long(node.this), node.this, node.expression)
+        case exp.BitwiseRightShift() if not _is_shift(node):
+            return call("spark_shift_right" + _long(node.this), node.this, node.expression)
+    return node
+
+
+def _widen_floats(node: Any) -> None:
+    """Make a FLOAT beside another type of number a DOUBLE, as Spark does."""
+    if {kind_of(node.this), kind_of(node.expression)} != {"FLOAT"}:
+        for key in ("this", "expression"):
+            if kind_of(node.args[key]) == "FLOAT":
+                node.set(key, cast(node.args[key], "DOUBLE"))
+
+
+def _long(node: Any) -> str:
+    return "_long" if kind_of(node) == "BIGINT" else ""
+
+
+def _is_shift(node: Any) -> bool:
+    """Return whether the number of bits is one that DuckDB takes."""
+    bits = whole_number(node.expression)
+    return bits is not None and 0 <= bits < (_BITS_OF_LONG if _long(node.this) else _BITS_OF_INT)
+
+
+def _division(node: Any) -> Any:
+    size = size_of(node)
+    for key in ("this", "expression"):
+        if kind_of(node.args[key]) == "FLOAT":
+            node.set(key, cast(node.args[key], "DOUBLE"))
+    divided = node
+    if size is not None:
+        # DuckDB divides as DOUBLE. Its text has no more digits than it knows, which a cast would add.
+        divided = cast(node if size[1] <= _EXACT_SCALE else cast(node, "STRING"), decimal_text(size))
+    return divided if _is_nonzero(node.expression) else _unless_zero(divided, node)
+
+
+def _whole_division(node: Any) -> Any:
+    kinds = {kind_of(node.this), kind_of(node.expression)}
+    if not kinds <= INTEGERS and not kinds <= INTEGERS | {""}:
+        raise needs_spark(f"DIV of {', '.join(sorted(kinds - INTEGERS))}", "Cast both sides to BIGINT")
+    return node if _is_nonzero(node.expression) else _unless_zero(node, node)
+
+
+def _unless_zero(value: Any, division: Any) -> Any:
+    """Return the value of a division, which is an error where the divisor is zero."""
+    zero = exp.EQ(this=exp.Paren(this=division.expression.copy()), expression=exp.Literal.number(0))
+    # In a window DuckDB refuses `error`, which it takes for volatile; there a text that is no number is the failure.
+    if isinstance(division.find_ancestor(exp.Window, exp.Select), exp.Window):
+        failure = cast(exp.Literal.string(CAST_BY_ZERO), "TINYINT")
+    else:
+        failure = call("error", exp.Literal.string(DIVIDED_BY_ZERO))
+    return exp.Paren(this=exp.Case(ifs=[exp.If(this=zero, true=failure)], default=exp.Paren(this=value.copy())))
+
+
+def _is_nonzero(node: Any) -> bool:
+    while isinstance(node, exp.Paren):
+        node = node.this
+    return isinstance(node, exp.Literal) and not node.is_string and float(node.this) != 0

@@ -1,0 +1,151 @@
+"""Dates and times in a typed query: functions that DuckDB computes in another way than Spark.
+
+Source: docs/sql.md#without-spark.
+"""
+
+import re
+from typing import Any, Final
+
+from sqlglot import exp
+
+from lakehouse_core.errors import shown
+from lakehouse_core.execution.engines.duckdb.casts import INSTANTS, TEXTS
+from lakehouse_core.execution.engines.duckdb.decimals import kind_of
+from lakehouse_core.execution.engines.duckdb.spark_functions import call, cast, needs_spark
+
+_UNITS: Final = {
+    "YEAR": ("YEAR", "YYYY", "YY"),
+    "QUARTER": ("QUARTER",),
+    "MONTH": ("MONTH", "MM", "MON"),
+    "WEEK": ("WEEK",),
+    "DAY": ("DAY", "DD"),
+    "HOUR": ("HOUR",),
+    "MINUTE": ("MINUTE",),
+    "SECOND": ("SECOND",),
+    "MILLISECOND": ("MILLISECOND",),
+    "MICROSECOND": ("MICROSECOND",),
+}
+_UNIT_OF: Final = {word: unit for unit, words in _UNITS.items() for word in words}
+_UNITS_OF_DATES: Final = frozenset({"YEAR", "QUARTER", "MONTH", "WEEK"})
+_MONTHS: Final = {"MONTH": 1, "QUARTER": 3, "YEAR": 12}
+# In a pattern as the parser translates it: what both engines write alike, and a T in quotes.
+_DIRECTIVE: Final = re.compile(r"%-?[A-Za-z](strict)?")
+_QUOTED_T: Final = "'T'"
+_LETTER: Final = re.compile(r"[A-Za-z']")
+
+
+def rewritten_time(node: Any) -> Any:
+    """Return a node with Spark's value; the node itself where DuckDB's is the same. Raises UnsupportedFeature."""
+    match node:
+        case exp.DayOfWeek():
+            return _from_sunday(node)
+        case exp.Extract():
+            return _extracted(node)
+        case exp.TimestampTrunc() | exp.DateTrunc():
+            return _truncated(node)
+        case exp.DateDiff() if (unit := _unit(node)) != "DAY":
+            return _whole_units(node, unit)
+        case exp.MonthsBetween():
+            return _months_between(node)
+        case exp.AddMonths():
+            return cast(node, "DATE")
+        case exp.Hour() | exp.Minute() | exp.Second() if kind_of(node.this) in TEXTS:
+            node.set("this", _time(node.this))
+        case exp.LastDay() if kind_of(node.this) in TEXTS:
+            node.set("this", cast(call("spark_date", node.this), "DATE"))
+        case exp.TimeToStr() | exp.StrToTime() | exp.TsOrDsToDate() if node.args.get("format") is not None:
+            node.set("format", _pattern(node.args["format"]))
+        case exp.TsOrDsAdd() | exp.DateAdd() | exp.DateSub() if kind_of(node) == "DATE":
+            return cast(node, "DATE")
+        case exp.Sub() if kind_of(node.this) == kind_of(node.expression) == "DATE":
+            return call("to_days", exp.Cast(this=node.copy(), to=exp.DataType.build("INT")))
+        case exp.Add() | exp.Sub() if kind_of(node.this) == "DATE" and _is_of_days(node.expression):
+            return cast(node, "DATE")
+    return node
+
+
+def _from_sunday(node: Any) -> Any:
+    """Return the day of the week; DuckDB counts from Sunday, 0."""
+    return exp.Paren(this=exp.Add(this=node.copy(), expression=exp.Literal.number(1)))
+
+
+def _extracted(node: Any) -> Any:
+    value = node.expression
+    if kind_of(value) in INSTANTS:
+        value = cast(value, "TIMESTAMP_NTZ")
+        node.set("expression", value)
+    match str(node.this.this).upper():
+        case "DAYOFWEEK" | "DOW":
+            return _from_sunday(call("dayofweek", value))
+        case "DAYOFWEEK_ISO" | "DOW_ISO":
+            return call("isodow", value)
+        case "SECOND" | "SECONDS" | "S" | "SEC" | "SECS":
+            return call("spark_second", value)
+    return node
+
+
+def _truncated(node: Any) -> Any:
+    unit = node.args.get("unit")
+    if not isinstance(unit, exp.Literal | exp.Var):
+        raise needs_spark("a time that is cut to a unit that is computed", "Write the unit as a text")
+    found = _UNIT_OF.get(str(unit.this).upper())
+    # `trunc`, unlike `date_trunc`, gives a date.
+    is_date = isinstance(node, exp.DateTrunc)
+    if found is None or (is_date and found not in _UNITS_OF_DATES):
+        return cast(exp.Null(), "DATE" if is_date else "TIMESTAMP")
+    cut = call("date_trunc", exp.Literal.string(found.lower()), _time(node.this))
+    return (
+        cast(cut, "DATE") if is_date else cast(cut, "TIMESTAMP" if kind_of(node.this) in INSTANTS else "TIMESTAMP_NTZ")
+    )
+
+
+def _time(node: Any) -> Any:
+    """Return a date or a text as a time without a zone, and a time as it is."""
+    kind = kind_of(node)
+    if kind in TEXTS:
+        return cast(call("spark_time", node), "TIMESTAMP_NTZ")
+    return node if kind == "TIMESTAMPNTZ" else cast(node, "TIMESTAMP_NTZ")
+
+
+def _unit(node: Any) -> str:
+    unit = node.args.get("unit")
+    return "DAY" if unit is None else str(unit.this).upper().removesuffix("S")
+
+
+def _whole_units(node: Any, unit: str) -> Any:
+    """Return how many units have ended between two times."""
+    later, earlier = _time(node.this), _time(node.expression)
+    if unit in _MONTHS:
+        months = call("spark_whole_months", later, earlier)
+        return months if unit == "MONTH" else call("spark_truncated", months, exp.Literal.number(_MONTHS[unit]))
+    return call("date_sub", exp.Literal.string(unit.lower()), earlier, later)
+
+
+def _months_between(node: Any) -> Any:
+    months = call("spark_months_between", _time(node.this), _time(node.expression))
+    match node.args.get("roundoff"):
+        case exp.Boolean() as is_rounded if not is_rounded.this:
+            return months
+        case None | exp.Boolean():
+            return call("round", months, exp.Literal.number(8))
+    raise needs_spark("months_between with a third value that is computed", "Write true or false")
+
+
+def _pattern(format: Any) -> Any:
+    """Return a pattern without quotes, whose letters are all known."""
+    if not isinstance(format, exp.Literal):
+        raise needs_spark("a pattern of a date or a time that is computed", "Write it as a text")
+    # DuckDB's %g are milliseconds.
+    text = str(format.this).replace(_QUOTED_T, "T").replace("SSS", "%g")
+    if found := _LETTER.search(_DIRECTIVE.sub("", text.replace("T", ""))):
+        raise needs_spark(
+            f"{shown(found.group())} in a pattern of dates and times",
+            "Use yyyy, yy, MM, M, MMM, MMMM, dd, d, E, EEEE, HH, H, hh, h, mm, m, ss, s, SSS, SSSSSS, a, D and 'T'",
+        )
+    return exp.Literal.string(text)
+
+
+def _is_of_days(node: Any) -> bool:
+    """Return whether a date plus the interval is a date in Spark."""
+    unit = node.args.get("unit") if isinstance(node, exp.Interval) else None
+    return isinstance(unit, exp.Var) and str(unit.this).upper().removesuffix("S") in ("DAY", "WEEK", "MONTH", "YEAR")
