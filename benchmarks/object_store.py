@@ -1,7 +1,7 @@
 """The same work in an object store where each request takes 20 ms, and on the local disk: commit, plan, merge read.
 
-And an expiry that deletes many files there. The server is the strict one of the tests, on this machine: what it
-computes is in the times.
+And there: a scan of many files, and an expiry that deletes many. The server is the strict one of the tests, on this
+machine: what it computes is in the times.
 """
 
 import tempfile
@@ -19,6 +19,9 @@ from benchmarks._s3 import DELAY_SECONDS, s3_server
 
 ROWS = 2_000_000
 RUNS = 4
+# Files of 1 MB, one in each partition, and the rows of one.
+FILES = 200
+ROWS_OF_FILE = 60_000
 # Files that an expiry deletes: so many partitions, written so often.
 PARTITIONS = 1_000
 WRITES = 10
@@ -35,7 +38,7 @@ class Place:
     def catalog(self) -> lc.Catalog:
         return lc.connect(self.warehouse, storage=self.storage)
 
-    def make(self, rows: int) -> None:
+    def make(self, rows: int, files: int) -> None:
         catalog = self.catalog()
         catalog.create_database("db")
         write_only = {"write-only": "true", "bucket": "1"}
@@ -43,6 +46,10 @@ class Place:
         for number in range(RUNS):
             large.write(narrow(number, rows))
         catalog.create_table("db.small", COLUMNS, primary_keys=["k"], options=write_only).write(narrow(0, 10))
+        many = narrow(0, files * ROWS_OF_FILE)
+        parts = pa.array(np.repeat(np.arange(files), ROWS_OF_FILE), pa.int32())
+        partitioned = catalog.create_table("db.many", {"p": "INT", **COLUMNS}, partition_keys=["p"])
+        partitioned.write(many.add_column(0, "p", parts))
 
 
 def narrow(seed: int, rows: int) -> pa.Table:
@@ -79,6 +86,10 @@ def merge_read(place: Place) -> int:
     return sum(batch.num_rows for batch in place.catalog().table("db.large").scan().to_batches())
 
 
+def scan(place: Place) -> int:
+    return place.catalog().table("db.many").scan().to_arrow().num_rows
+
+
 def expired(place: Place, partitions: int) -> tuple[int, float]:
     """Replace all files of a table and expire what is before; return the deleted data files and the seconds."""
     table = place.catalog().create_table(
@@ -96,16 +107,18 @@ def expired(place: Place, partitions: int) -> tuple[int, float]:
 def main() -> None:
     parsed = measure.arguments(__doc__)
     rows, partitions = measure.scaled(ROWS, parsed), measure.scaled(PARTITIONS, parsed)
-    data = f"{RUNS} runs of {rows:,} narrow rows; {partitions * WRITES:,} files to delete"
+    files = measure.scaled(FILES, parsed)
+    data = f"{RUNS} runs of {rows:,} narrow rows; {files} files of 1 MB; {partitions * WRITES:,} files to delete"
     measure.print_header("Object store at 20 ms", data=data, packages=["obstore"])
     with tempfile.TemporaryDirectory() as folder, s3_server(delay_seconds=DELAY_SECONDS) as storage:
         places = {"disk": Place(f"{folder}/wh"), "store": Place("s3://lake/wh", storage)}
         alternatives = {}
         for name, place in places.items():
-            place.make(rows)
+            place.make(rows, files)
             alternatives[f"{name}: commit"] = Committer(place)
             alternatives[f"{name}: plan"] = partial(plan, place)
             alternatives[f"{name}: merge read"] = partial(merge_read, place)
+            alternatives[f"{name}: scan of {files} files"] = partial(scan, place)
         series = measure.interleave(alternatives, rounds=parsed.rounds)
         deleted, seconds = expired(places["store"], partitions)
     measure.print_table("the same work", series)
@@ -119,6 +132,7 @@ def main() -> None:
             measure.Bar("commit, more than on disk", more["commit"], 0.25, 0.125, "s"),
             measure.Bar("plan, more than on disk", more["plan"], 0.15, 0.075, "s"),
             measure.Bar("merge read / on disk", ratio, 1.3, 1.15),
+            measure.Bar(f"scan of {files} files", series[f"store: scan of {files} files"].wall_seconds, 2.0, 1.0, "s"),
             measure.Bar("files deleted a second", deleted / seconds, 1_000, 3_000, "", smaller_is_better=False),
         ]
     )

@@ -1,0 +1,62 @@
+"""The main job in an object store where each request takes 20 ms, and on the local disk: four batches of flights.
+
+Ingest, merges, compaction, expiry and all answers, from the extract of the flights that the tests have. Each run is a
+process of its own with Spark and Dagster, and begins without a warehouse. The server is the strict one of the tests, on
+this machine: what it computes is in the times.
+"""
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from functools import partial
+from itertools import count
+from pathlib import Path
+
+from benchmarks import _measure as measure
+from benchmarks._s3 import DELAY_SECONDS, s3_server
+from tests.orchestration.pipeline import EXTRACT
+
+BATCHES = 4
+
+
+def run(folder: Path, numbers: "count[int]", warehouse: str, keys: Mapping[str, str], batches: int) -> None:
+    """Run the job into a new warehouse, whose history and feed are below `folder`."""
+    number = next(numbers)
+    own = {"DAGSTER_HOME": f"{folder}/home-{number}", "LAKEHOUSE_FEED_CACHE": f"{folder}/feed-{number}"}
+    command = [sys.executable, "-m", "orchestration.run", "--warehouse", f"{warehouse}-{number}"]
+    done = subprocess.run(
+        [*command, "--batches", f"{batches}", "--source", str(EXTRACT)],
+        env={**os.environ, **own, **keys},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        raise SystemExit(f"The main job in {warehouse} ended with code {done.returncode}:\n{done.stderr[-2000:]}")
+
+
+def main() -> None:
+    given = measure.arguments(__doc__, rounds=2)
+    batches = 1 if given.quick else BATCHES
+    measure.print_header("The main job at 20 ms", data=f"{batches} batches of flights", packages=["obstore", "pyspark"])
+    with tempfile.TemporaryDirectory() as name, s3_server(delay_seconds=DELAY_SECONDS) as storage:
+        folder, numbers = Path(name), count()
+        keys = {
+            "AWS_ENDPOINT_URL": storage["endpoint"],
+            "AWS_ACCESS_KEY_ID": storage["access-key"],
+            "AWS_SECRET_ACCESS_KEY": storage["secret-key"],
+        }
+        jobs = {
+            "disk": partial(run, folder, numbers, f"{folder}/warehouse", {}, batches),
+            "store": partial(run, folder, numbers, "s3://lake/warehouse", keys, batches),
+        }
+        series = measure.interleave(jobs, rounds=1 if given.quick else given.rounds, warm_rounds=0)
+    measure.print_table("the main job", series, against="disk")
+    measure.print_bars([measure.Bar("store / disk, wall", measure.wall_ratio(series, "store", "disk"), 2.5, 1.5)])
+
+
+if __name__ == "__main__":
+    main()
