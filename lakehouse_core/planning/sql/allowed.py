@@ -36,22 +36,26 @@ NODES: Final = FUNCTION_NODES | frozenset(_CLAUSE_WORDS.split())
 # Functions that have no node of their own, and the same name and result in both engines.
 FUNCTIONS: Final = frozenset({"map_values"})
 
-# The names under which users know the functions, for advice.
-_KNOWN_WORDS: Final = """
-abs ceil floor round sqrt exp ln log power sign greatest least coalesce ifnull nvl nvl2 nullif count count_if sum
-avg min max first last any_value stddev variance median corr grouping collect_list collect_set row_number rank
-dense_rank percent_rank cume_dist ntile lag lead first_value last_value nth_value upper lower length trim ltrim rtrim
-substring concat concat_ws replace reverse left right lpad rpad repeat instr locate startswith endswith contains initcap
-split split_part regexp_replace regexp_extract year month day dayofweek dayofyear weekofyear quarter hour minute second
-date_add date_sub datediff add_months last_day date_trunc current_date current_timestamp date_format to_date
-to_timestamp size array_contains array_sort sort_array array_max array_min map_keys map_values
-explode  posexplode sequence md5 sha sha2 hex unhex base64 unbase64
+# The names under which users know the functions: those of docs/sql.md, and for advice.
+_NAME_WORDS: Final = """
+abs ceil floor round sqrt cbrt exp ln log log2 log10 power sign pi sin cos tan atan atan2 degrees radians greatest
+least coalesce ifnull nvl nvl2 nullif if isnan shiftleft shiftright count count_if sum avg min max first last any_value
+stddev stddev_pop stddev_samp variance var_pop var_samp median percentile corr covar_pop covar_samp
+approx_count_distinct grouping collect_list collect_set array_agg bool_and bool_or row_number rank dense_rank
+percent_rank cume_dist ntile lag lead first_value last_value nth_value upper lower length char_length bit_length trim
+ltrim rtrim substring concat concat_ws replace reverse left right lpad rpad repeat instr locate startswith endswith
+contains initcap split split_part regexp_replace regexp_extract regexp_like ascii chr translate space md5 sha sha1 sha2
+hex unhex base64 unbase64 year month day dayofmonth dayofweek dayofyear weekofyear quarter hour minute second date_add
+date_sub datediff add_months last_day date_trunc trunc current_date current_timestamp months_between date_format to_date
+to_timestamp unix_date make_timestamp size array array_contains array_sort sort_array array_join array_max array_min
+array_position element_at slice flatten sequence map map_keys map_values map_from_entries struct named_struct explode
+posexplode
 """
+NAMES: Final = tuple(_NAME_WORDS.split())
 
 
 def refusal(name: str) -> str:
     """Return why a function or a clause is refused, with the nearest names."""
-    known = _KNOWN_WORDS.split()
-    near = "" if name.lower() in known else near_names(name.lower(), known, most=2, cutoff=0.6)
+    near = "" if name.lower() in NAMES else near_names(name.lower(), NAMES, most=2, cutoff=0.6)
     hint = f". Did you mean {near}?" if near else ""
     return f"{name} is not carried out{hint}"

@@ -1,5 +1,8 @@
 """The expressions that are compared with Spark name every function that queries may have."""
 
+import re
+from pathlib import Path
+
 import pytest
 from sqlglot import parse_one
 
@@ -35,3 +38,13 @@ def test_every_allowed_function_is_compared_with_spark():
     named = {type(node).__name__ for text in [*texts, *queries()] for node in parse_one(text, dialect=DIALECT).walk()}
 
     assert set(allowed.FUNCTION_NODES) - named == set()
+
+
+def test_the_page_names_every_function_and_each_is_tried():
+    page = (Path(lc.__file__).parent.parent / "docs" / "sql.md").read_text()
+    listed = page[page.index("as `substr` and `substring`:") : page.index("## Changing tables")].split(":", 1)[1]
+    texts = [text for name in files() for text in [*expressions(name), *refused()]]
+    tried = "\n".join([*texts, *queries()]).lower()
+
+    assert tuple(re.findall(r"`(\w+)`", listed)) == allowed.NAMES
+    assert [name for name in allowed.NAMES if f"{name}(" not in tried and name not in ("current_date",)] == []
