@@ -35,13 +35,14 @@ def main() -> None:
     for line in sys.stdin:
         verb, table, folder = json.loads(line)
         name = f"db.{table}"
+        told: int | None = None
         match verb:
             case "write":
                 if table not in catalog.tables("db"):
                     catalog.create_table(name, COLUMNS, primary_keys=["id"], options=OPTIONS)
                 told = catalog.table(name).write(session.read.parquet(folder)).rows_added
             case "read":
-                told = to_noop(catalog.table(name).scan().to_spark(session))
+                to_noop(catalog.table(name).scan().to_spark(session))
             case "compact":
                 told = catalog.table(name).compact(full=True).buckets_rewritten
             case _:

@@ -9,6 +9,7 @@ import json
 import os
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -140,7 +141,7 @@ def main() -> None:
     for line in sys.stdin:
         verb, *values = json.loads(line)
         call: Callable[..., Any] = getattr(peer, verb)
-        taken = measure.sample(lambda call=call, values=values: call(*values))
+        taken = measure.sample(partial(call, *values))
         answer = {"wall": taken.wall_seconds, "cpu": taken.cpu_seconds, "value": taken.value}
         print(json.dumps(answer | {"peak": measure.tree_peak_bytes()}), file=answers)
 

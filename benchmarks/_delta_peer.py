@@ -5,6 +5,8 @@ It runs in an environment of its own, so only what that one has is imported.
 
 import json
 import sys
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import deltalake
@@ -37,10 +39,10 @@ def merge(table: str, file: str) -> int:
 
 def main() -> None:
     """Serve requests `[verb, argument, …]` until the input ends."""
-    verbs = {"fill": fill, "delete": delete, "merge": merge}
+    verbs: dict[str, Callable[..., object]] = {"fill": fill, "delete": delete, "merge": merge}
     for line in sys.stdin:
         verb, *values = json.loads(line)
-        taken = measure.sample(lambda verb=verb, values=values: verbs[verb](*values))
+        taken = measure.sample(partial(verbs[verb], *values))
         answer = {"wall": taken.wall_seconds, "cpu": taken.cpu_seconds, "value": taken.value}
         print(json.dumps(answer), flush=True)
 

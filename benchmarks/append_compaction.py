@@ -4,6 +4,7 @@ Against decoding the same files and encoding their rows, both with pyarrow (the 
 """
 
 import tempfile
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -33,7 +34,7 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder:
             shape = make_append_shape(Path(folder) / name, name, files=files, rows=rows)
             whole = columns_of(name, np.arange(files * rows, dtype=np.int64), np.random.default_rng(1))
-            alternatives = {
+            alternatives: dict[str, Callable[[], object]] = {
                 "Parquet read": partial(floor_read, shape),
                 "Parquet write": partial(floor_write, whole, Path(folder) / "floor.parquet"),
                 "compaction": partial(compact, shape),

@@ -5,6 +5,7 @@ stays flat: see `memory`.
 """
 
 import tempfile
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -31,7 +32,7 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder:
             shape = make_shape(Path(folder) / name, name, runs=RUNS, rows=rows)
             left = _compacted_rows(shape)
-            alternatives = {
+            alternatives: dict[str, Callable[[], object]] = {
                 "Parquet read": partial(floor_read, shape),
                 "Parquet write": partial(floor_write, left, Path(folder) / "floor.parquet"),
                 "compaction": partial(compact, shape),

@@ -8,6 +8,7 @@ own.
 
 import itertools
 import tempfile
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -70,7 +71,7 @@ def compared(catalog: Catalog, data: Any, buckets: int, rounds: int, *, is_known
         return prepared[name].write(data).files_added
 
     return measure.interleave(
-        {name: lambda name=name: write(name) for name in ("fixed", "dynamic")}, rounds=rounds, before_each=prepare
+        {name: partial(write, name) for name in ("fixed", "dynamic")}, rounds=rounds, before_each=prepare
     )
 
 

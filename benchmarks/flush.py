@@ -6,7 +6,7 @@ through a buffer of a tenth of their size, which waits on local disk each time i
 
 import shutil
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -31,7 +31,7 @@ def main() -> None:
     data = columns_of("narrow", random.choice(2 * rows, rows, replace=False).astype(np.int64), random)
     measure.print_header("Flush", data=f"{rows:,} random narrow rows in memory, {BUCKETS} buckets, zstd 1")
     with tempfile.TemporaryDirectory() as folder:
-        alternatives = {
+        alternatives: dict[str, Callable[[], object]] = {
             "Parquet write": partial(_floor, _physical(data), Path(folder)),
             "flush, 16 buckets": partial(flush, data, Path(folder) / "many", BUCKETS),
             "flush, 1 bucket": partial(flush, data, Path(folder) / "one", 1),

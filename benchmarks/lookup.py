@@ -72,7 +72,7 @@ def make_table(folder: Path, name: str, rows: int) -> tuple[lc.Table, pa.Table]:
 
 def cold(table: lc.Table, keys: pa.Table) -> int:
     with tempfile.TemporaryDirectory() as cache:
-        return table.lookup(keys, cache=cache).num_rows
+        return int(table.lookup(keys, cache=cache).num_rows)
 
 
 def floor_read(table: lc.Table) -> int:
@@ -83,7 +83,7 @@ def floor_read(table: lc.Table) -> int:
 
 def peak_mb(folder: Path, rows: int) -> float:
     measure.fresh(partial(_write, folder, rows))
-    return measure.fresh(partial(_look_up, folder, rows)).value
+    return float(measure.fresh(partial(_look_up, folder, rows)).value)
 
 
 def _write(folder: Path, rows: int) -> None:

@@ -7,7 +7,7 @@ decoding the same files and encoding as many with pyarrow, each synced (the floo
 import os
 import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -62,8 +62,8 @@ class Lake:
 
     def copied(self, source: str, target: str) -> None:
         """Make another table of the same files."""
-        folders = (self.root / "db.db" / name for name in (source, target))
-        shutil.copytree(*folders, copy_function=os.link)
+        database = self.root / "db.db"
+        shutil.copytree(database / source, database / target, copy_function=os.link)
 
 
 def write(lake: Lake, data: pa.Table) -> measure.Sample:
@@ -72,7 +72,7 @@ def write(lake: Lake, data: pa.Table) -> measure.Sample:
 
 
 def read(lake: Lake) -> int:
-    return lc.connect(str(lake.root)).table("db.kept").scan().to_arrow().num_rows
+    return int(lc.connect(str(lake.root)).table("db.kept").scan().to_arrow().num_rows)
 
 
 def compact(lake: Lake) -> measure.Sample:
@@ -122,7 +122,7 @@ def main() -> None:
         assert len(paths) == WRITES * files, len(paths)
         parts = [pq.read_table(path) for path in paths[:files]]
         first = lake.data(0)
-        alternatives = {
+        alternatives: dict[str, Callable[[], object]] = {
             f"Parquet write of {files:,} files": partial(floor_write, Path(folder) / "floor", parts),
             "write": partial(write, lake, first),
             f"Parquet read of {len(paths):,} files": partial(floor_read, paths),

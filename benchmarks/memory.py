@@ -6,7 +6,7 @@ Flat is what counts: the peak is that of chunks, pages and row groups, whatever 
 """
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
@@ -82,7 +82,7 @@ def _narrow(rows: int) -> Iterator[pa.RecordBatch]:
         yield from columns_of("narrow", keys, random).to_batches()
 
 
-def _peak_mb(work: measure.Callable[[Shape], int], shape: Shape) -> float:
+def _peak_mb(work: Callable[[Shape], int], shape: Shape) -> float:
     return measure.fresh(work, shape).peak_bytes / 1e6
 
 

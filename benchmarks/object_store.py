@@ -5,7 +5,7 @@ machine: what it computes is in the times.
 """
 
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
@@ -87,7 +87,7 @@ def merge_read(place: Place) -> int:
 
 
 def scan(place: Place) -> int:
-    return place.catalog().table("db.many").scan().to_arrow().num_rows
+    return int(place.catalog().table("db.many").scan().to_arrow().num_rows)
 
 
 def expired(place: Place, partitions: int) -> tuple[int, float]:
@@ -112,7 +112,7 @@ def main() -> None:
     measure.print_header("Object store at 20 ms", data=data, packages=["obstore"])
     with tempfile.TemporaryDirectory() as folder, s3_server(delay_seconds=DELAY_SECONDS) as storage:
         places = {"disk": Place(f"{folder}/wh"), "store": Place("s3://lake/wh", storage)}
-        alternatives = {}
+        alternatives: dict[str, Callable[[], object]] = {}
         for name, place in places.items():
             place.make(rows, files)
             alternatives[f"{name}: commit"] = Committer(place)

@@ -29,7 +29,9 @@ def main() -> None:
         columns = {"k": "BIGINT NOT NULL", "v": "BIGINT"}
         options = {"bucket": "1", "write-only": "true"}
         table = catalog.create_table("db.t", columns, primary_keys=["k"], options=options)
-        flushes, first, second = [], [], []
+        flushes: list[float] = []
+        first: list[float] = []
+        second: list[float] = []
         for number in range(parsed.rounds):
             users = {
                 user: partial(table.stage, data, commit_user=f"{user}{number}", commit_identifier=1) for user in "ab"

@@ -7,7 +7,6 @@ checked pages (what the checks cost is the line "unchecked"). Both run in one pr
 
 import json
 import shutil
-import sys
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -212,4 +211,4 @@ def _copier(warehouse: Path) -> tuple[Path, Callable[[], None]]:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -6,11 +6,11 @@ requests are counted where they take no time.
 """
 
 import json
-import sys
 import tempfile
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 
@@ -29,6 +29,14 @@ ROWS, RUNS = 1_000_000, 4
 SHARE = 100_000
 OPTIONS = {"bucket": "1", "write-only": "true", "target-file-size": "1 gb"}
 LARGE = "db.large"
+
+
+class Side(Protocol):
+    """Who reads and writes a table, each time from opening the catalog; both return how many rows."""
+
+    def read(self, name: str) -> int: ...
+
+    def write(self, name: str, rows: pa.Table) -> int: ...
 
 
 class Ours:
@@ -84,11 +92,11 @@ class PyPaimon:
         self._catalog = json.dumps({"warehouse": WAREHOUSE, "s3.path-style-access": "true", **settings})
 
     def read(self, name: str) -> int:
-        return self._client.read(self._catalog, name).num_rows
+        return int(self._client.read(self._catalog, name).num_rows)
 
     def write(self, name: str, rows: pa.Table) -> int:
         self._client.write(self._catalog, name, rows)
-        return rows.num_rows
+        return int(rows.num_rows)
 
 
 def main() -> None:
@@ -115,22 +123,19 @@ def main() -> None:
         less = measure.interleave(
             {"ours": lambda: ours.read("db.share"), "pypaimon": lambda: pypaimon.read("db.share")}, rounds=1
         )
-        sides = {"ours": ours, "java": java, "pypaimon": pypaimon}
+        sides: dict[str, Side] = {"ours": ours, "java": java, "pypaimon": pypaimon}
         for name in ("ours", "pypaimon"):
             ours.make(f"db.written_by_{name}", 0)
         batch = narrow(9, share)
         writes = measure.interleave(
-            {
-                name: lambda name=name: sides[name].write(f"db.written_by_{name}", batch)  # type: ignore[misc]
-                for name in ("ours", "pypaimon")
-            },
+            {name: partial(sides[name].write, f"db.written_by_{name}", batch) for name in ("ours", "pypaimon")},
             rounds=1,
         )
         ten = narrow(1, 10)
         for name in sides:
             ours.make(f"db.small_{name}", 0)
         commits = measure.interleave(
-            {name: lambda name=name: sides[name].write(f"db.small_{name}", ten) for name in sides},  # type: ignore[misc]
+            {name: partial(side.write, f"db.small_{name}", ten) for name, side in sides.items()},
             rounds=parsed.rounds,
         )
         counted = requests(judge, client)
@@ -158,11 +163,12 @@ def requests(judge: Judge, client: pypaimon_client.PyPaimon) -> list[tuple[str, 
     with S3Stub() as stub:
         ours = Ours(stub.storage)
         ours.make(LARGE, 10)
-        for name, side in {
+        sides: dict[str, Side] = {
             "ours": ours,
             "java": Java(judge, stub.storage),
             "pypaimon": PyPaimon(client, stub.storage),
-        }.items():
+        }
+        for name, side in sides.items():
             ours.make(f"db.small_{name}", 0)
             before = len(stub.requests)
             side.write(f"db.small_{name}", narrow(1, 10))
@@ -177,4 +183,4 @@ def _times_faster(what: str, series: Mapping[str, measure.Series], peer: str, mu
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -6,6 +6,7 @@ with the first hundred of another table, so that what the machine does meanwhile
 
 import statistics
 import tempfile
+from functools import partial
 
 import lakehouse_core as lc
 from benchmarks import _measure as measure
@@ -27,7 +28,7 @@ def main() -> None:
         samples: dict[str, list[measure.Sample]] = {name: [] for name in tables}
         for number in range(MEASURED):
             for name, table in tables.items():
-                samples[name].append(measure.sample(lambda table=table, number=number: write(table, writes + number)))
+                samples[name].append(measure.sample(partial(write, table, writes + number)))
     series = {name: measure.Series(f"{name} hundred", tuple(taken)) for name, taken in samples.items()}
     rows = [[one.name, *(f"{1000 * value:.1f}" for value in figures(one))] for one in (series["first"], series["last"])]
     measure.print_rows("milliseconds a write", ["", "CPU, mean", "wall, mean", "wall, median"], rows)

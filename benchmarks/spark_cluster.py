@@ -14,6 +14,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -78,8 +79,11 @@ def interleaved(
         name = f"{verb}_{next(numbers)}"
         prepare(name)
 
+    def call(ask: Ask) -> Any:
+        return ask(verb, name)
+
     return measure.interleave(
-        {side: lambda ask=ask: ask(verb, name) for side, ask in sides.items()},
+        {side: partial(call, ask) for side, ask in sides.items()},
         rounds=rounds,
         warm_rounds=_WARM_ROUNDS,
         before_each=before,

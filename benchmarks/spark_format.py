@@ -6,6 +6,7 @@ everything and does nothing.
 """
 
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -55,19 +56,19 @@ def main() -> None:
         def load(table: str, **options: str) -> DataFrame:
             return session.read.format("lakehouse").options(warehouse=warehouse, **options).load(table)
 
+        def reads(table: str) -> dict[str, Callable[[], None]]:
+            return {
+                "format": lambda: to_noop(load(table)),
+                "to_spark": lambda: to_noop(catalog.table(table).scan().to_spark(session)),
+                "format, columns id": lambda: to_noop(load(table, columns="id")),
+                "format, select id": lambda: to_noop(load(table).select("id")),
+            }
+
         bars = []
         for name, must, aim in (("append", 3, 2.5), ("key", 1.8, 1.5)):
             table = f"db.{name}"
             assert load(table).count() == rows
-            series = measure.interleave(
-                {
-                    "format": lambda table=table: to_noop(load(table)),
-                    "to_spark": lambda table=table: to_noop(catalog.table(table).scan().to_spark(session)),
-                    "format, columns id": lambda table=table: to_noop(load(table, columns="id")),
-                    "format, select id": lambda table=table: to_noop(load(table).select("id")),
-                },
-                rounds=arguments.rounds,
-            )
+            series = measure.interleave(reads(table), rounds=arguments.rounds)
             measure.print_table(f"read of the {name} table", series, against="to_spark")
             ratio = measure.cpu_ratio(series, "format", "to_spark")
             bars.append(measure.Bar(f"format / to_spark, {name} table (CPU)", ratio, must, aim))

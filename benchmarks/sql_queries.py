@@ -64,16 +64,16 @@ def _plain(warehouse: Path) -> duckdb.DuckDBPyConnection:
 def _without_spark(
     raw: lc.Catalog, merged: lc.Catalog, plain: duckdb.DuckDBPyConnection, rounds: int
 ) -> list[measure.Bar]:
+    def sides(query: str) -> dict[str, Callable[[], object]]:
+        return {
+            "plain": lambda: plain.sql(query).to_arrow_table(),
+            "append": lambda: raw.sql(query).to_arrow(),
+            "merged": lambda: merged.sql(query).to_arrow(),
+        }
+
     worst, totals = 0.0, dict.fromkeys(("plain", "append", "merged"), 0.0)
     for title, query in TPC_H.queries():
-        series = measure.interleave(
-            {
-                "plain": lambda query=query: plain.sql(query).to_arrow_table(),
-                "append": lambda query=query: raw.sql(query).to_arrow(),
-                "merged": lambda query=query: merged.sql(query).to_arrow(),
-            },
-            rounds=rounds,
-        )
+        series = measure.interleave(sides(query), rounds=rounds)
         measure.print_table(title, series, against="plain")
         worst = max(worst, measure.cpu_ratio(series, "append", "plain"))
         for each in totals:

@@ -16,7 +16,7 @@ BATCHES = 200
 ROWS = 1_000
 COLUMNS = {"day": "INT NOT NULL", "k": "BIGINT NOT NULL", "v": "BIGINT"}
 # Partitions of their own share no key; in one bucket every batch has the keys of all others.
-KINDS = {
+KINDS: dict[str, dict[str, list[str]]] = {
     "append": {"primary_keys": [], "partition_keys": []},
     "partitions of their own": {"primary_keys": ["day", "k"], "partition_keys": ["day"]},
     "the same keys": {"primary_keys": ["k"], "partition_keys": []},
@@ -47,7 +47,13 @@ def commit(folder: str, kind: dict[str, list[str]], batches: int, *, together: b
     catalog = lc.connect(folder)
     catalog.create_database("db")
     bucket = "1" if kind["primary_keys"] else "-1"
-    table = catalog.create_table("db.t", COLUMNS, options={"bucket": bucket, "write-only": "true"}, **kind)
+    table = catalog.create_table(
+        "db.t",
+        COLUMNS,
+        primary_keys=kind["primary_keys"],
+        partition_keys=kind["partition_keys"],
+        options={"bucket": bucket, "write-only": "true"},
+    )
     stage = partial(table.stage, commit_user="stager")
     staged = [stage(data(number), commit_identifier=number) for number in range(batches)]
     began = time.perf_counter()
