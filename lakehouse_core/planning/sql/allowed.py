@@ -29,7 +29,7 @@ MonthsBetween TimeToStr TimeStrToTime StrToTime StrToDate Date UnixDate DateFrom
 TsOrDsToTimestamp
 ArraySize ArrayContains ArraySort ArrayConcat ArrayToString ArrayMax ArrayMin ArrayPosition SortArray
 MapKeys MapValues MapFromEntries Explode ExplodeOuter IsNan Posexplode PosexplodeOuter GenerateSeries Flatten
-ArraySlice MD5 SHA SHA2 Hex Unhex ToBase64 FromBase64 BitwiseLeftShift BitwiseRightShift
+ArraySlice MD5 SHA SHA2 BitLength Hex Unhex ToBase64 FromBase64 BitwiseLeftShift BitwiseRightShift
 """
 FUNCTION_NODES: Final = frozenset(_FUNCTION_WORDS.split())
 NODES: Final = FUNCTION_NODES | frozenset(_CLAUSE_WORDS.split())

@@ -10,14 +10,13 @@ from sqlglot.errors import ErrorLevel, SqlglotError
 from sqlglot.optimizer.annotate_types import annotate_types
 
 from lakehouse_core.errors import UnsupportedFeature
+from lakehouse_core.execution.engines.duckdb.aggregates import rewritten_aggregate
+from lakehouse_core.execution.engines.duckdb.casts import rewritten_cast
 from lakehouse_core.execution.engines.duckdb.decimals import decimal_text, kind_of, size_decimals, size_of
 from lakehouse_core.execution.engines.duckdb.query import CAST_BY_ZERO, DIVIDED_BY_ZERO
+from lakehouse_core.execution.engines.duckdb.texts import rewritten_text
 from lakehouse_core.planning.sql.tokens import DIALECT
 
-_INTEGERS: Final = frozenset({"TINYINT", "SMALLINT", "INT", "BIGINT"})
-_FRACTIONS: Final = frozenset({"DECIMAL", "DOUBLE", "FLOAT"})
-_INSTANTS: Final = frozenset({"TIMESTAMPTZ", "TIMESTAMPLTZ"})
-_TEXTS: Final = frozenset({"TEXT", "VARCHAR", "CHAR"})
 _EXACT_SCALE: Final = 12
 
 
@@ -38,33 +37,10 @@ def duckdb_text(tree: Any, schema: Any) -> str:
 
 
 def _rewritten(node: Any) -> Any:
-    if isinstance(node, exp.AggFunc | exp.Window | exp.Filter):
-        return _aggregate(node)
-    return _expression(node)
-
-
-def _aggregate(node: Any) -> Any:
-    match node:
-        case exp.Max() | exp.Min() if kind_of(node.this) == "STRUCT":
-            raise UnsupportedFeature(
-                "SQL: max and min of a struct are not carried out without Spark. Compare its fields."
-            )
-        case exp.Quantile():
-            value = exp.cast(node.this.copy(), exp.DType.DOUBLE)
-            return exp.Anonymous(this="quantile_cont", expressions=[value, node.args["quantile"].copy()])
-    # OVER and FILTER belong to the function: the cast is around them.
-    if isinstance(node.parent, exp.Window | exp.Filter) and node.arg_key == "this":
-        return node
-    function = node
-    while isinstance(function, exp.Window | exp.Filter):
-        function = function.this
-    match function:
-        case exp.CountIf():
-            return _cast(node, "BIGINT")
-        case exp.Sum() if kind_of(function.this) in _INTEGERS:
-            return _cast(node, "BIGINT")
-        case exp.Avg() | exp.Sum() if (size := size_of(function)) is not None:
-            return _cast(node, decimal_text(size))
+    for rewrite in (rewritten_aggregate, rewritten_cast, rewritten_text, _expression):
+        found = rewrite(node)
+        if found is not node:
+            return found
     return node
 
 
@@ -76,11 +52,6 @@ def _expression(node: Any) -> Any:
         case exp.DateTrunc() if kind_of(node.this) != "":
             # `trunc`, unlike `date_trunc`, gives a date.
             return _cast(node, "DATE")
-        case exp.Cast() if kind_of(node.this) in _FRACTIONS and node.to.this.name in _INTEGERS:
-            # Spark cuts the digits behind the point, DuckDB rounds.
-            node.set("this", exp.Anonymous(this="trunc", expressions=[node.this.copy()]))
-        case exp.Cast() if kind_of(node.this) in _INSTANTS and node.to.this.name in _TEXTS:
-            node.set("this", _cast(node.this, "TIMESTAMP_NTZ"))
         case exp.Div():
             return _division(node)
         case exp.Mod() | exp.IntDiv() if not _is_nonzero(node.expression):
@@ -91,8 +62,6 @@ def _expression(node: Any) -> Any:
             return _cast(node, "DATE")
         case exp.EQ() | exp.NEQ() | exp.LT() | exp.LTE() | exp.GT() | exp.GTE() | exp.Between() | exp.In():
             return _with_doubles(node)
-        case exp.Like() if isinstance(node.expression, exp.Literal) and "\\" in str(node.expression.this):
-            return exp.Escape(this=node.copy(), expression=exp.Literal.string("\\"))
     return node
 
 

@@ -1,0 +1,299 @@
+"""Casts that DuckDB would carry out in another way than Spark, those that a query writes and those that it implies.
+
+Rule: a text that Spark does not read as the type is an error, with TRY_CAST it is NULL. It is never another value.
+"""
+
+import re
+from typing import Any, Final
+
+from sqlglot import exp
+
+from lakehouse_core.errors import UnsupportedFeature
+from lakehouse_core.execution.engines.duckdb.decimals import kind_of
+from lakehouse_core.execution.engines.duckdb.fragments import cast_to, fragment, is_null, text_of
+from lakehouse_core.planning.sql.tokens import DIALECT
+
+INTEGERS: Final = frozenset({"TINYINT", "SMALLINT", "INT", "BIGINT"})
+TEXTS: Final = frozenset({"TEXT", "VARCHAR", "CHAR", "NCHAR", "NVARCHAR"})
+BYTES: Final = frozenset({"BINARY", "VARBINARY"})
+_FLOATS: Final = frozenset({"DOUBLE", "FLOAT"})
+_FRACTIONS: Final = _FLOATS | {"DECIMAL"}
+_NUMBERS: Final = INTEGERS | _FRACTIONS
+_INSTANTS: Final = frozenset({"TIMESTAMPTZ", "TIMESTAMPLTZ"})
+_LOCAL_TIMES: Final = frozenset({"TIMESTAMP", "TIMESTAMPNTZ"})
+_UNKNOWN: Final = frozenset({"", "UNKNOWN", "NULL"})
+_COMPARISONS: Final = (exp.EQ, exp.NEQ, exp.NullSafeEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Between, exp.In)
+_OF_TWO: Final = (*_COMPARISONS, exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.IntDiv, exp.Nullif)
+
+# What Spark cuts off around a text before it reads it.
+_BLANKS: Final = r"[\x00-\x20\x7F]*"
+_INTEGER: Final = rf"(?s)^{_BLANKS}([+-]?[0-9]+){_BLANKS}$"
+_DECIMAL: Final = rf"(?s)^{_BLANKS}([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?){_BLANKS}$"
+_FLOAT: Final = (
+    rf"(?s)^{_BLANKS}([+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|(?i:inf|infinity))|(?i:nan))"
+    rf"[fFdD]?{_BLANKS}$"
+)
+_DAY: Final = r"\+?([0-9]{4,6})(?:-([0-9]{1,2})(?:-([0-9]{1,2})"
+_DATE: Final = rf"(?s)^{_BLANKS}{_DAY}(?:[ T].*)?)?)?{_BLANKS}$"
+_PLAIN_DATE: Final = "^[0-9]{4}-[0-9]{2}-[0-9]{2}$"
+_CLOCK: Final = r"([01]?[0-9]|2[0-3])(?::([0-5]?[0-9])(?::([0-5]?[0-9])(?:\.([0-9]{0,6})[0-9]*)?"
+_ZONE: Final = r" ?(Z|[A-Z][A-Za-z_/]+|[+-](?:0?[0-9]|1[0-8])(?::?[0-5][0-9])?)"
+_TIME: Final = rf"(?s)^{_BLANKS}{_DAY}(?:[ T](?:{_CLOCK}(?:{_ZONE})?)?)?)?)?)?)?{_BLANKS}$"
+_PLAIN_TIME: Final = "^[0-9]{4}-[0-9]{2}-[0-9]{2} (?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:[.][0-9]{1,6})?$"
+# Words for times that Spark knows where they are written in a query.
+_TIME_WORDS: Final = frozenset({"epoch", "now", "today", "tomorrow", "yesterday"})
+
+# Of a DOUBLE or FLOAT. Spark writes seven digits before the point and two zeros behind it at most, else an exponent.
+_FLOAT_TEXT: Final = """
+CASE WHEN (abs(:x) >= 0.001 AND abs(:x) < 10000000) OR :x = 0 THEN CAST(:x AS VARCHAR)
+WHEN isnan(:x) THEN 'NaN' WHEN isinf(:x) THEN CASE WHEN :x > 0 THEN 'Infinity' ELSE '-Infinity' END
+WHEN contains(CAST(:x AS VARCHAR), 'e') THEN
+    split_part(CAST(:x AS VARCHAR), 'e', 1)
+    || CASE WHEN contains(CAST(:x AS VARCHAR), '.') THEN 'E' ELSE '.0E' END
+    || CAST(CAST(split_part(CAST(:x AS VARCHAR), 'e', 2) AS INTEGER) AS VARCHAR)
+ELSE regexp_replace(
+        trim(replace(CAST(abs(:x) AS VARCHAR), '.', ''), '0') || '0',
+        '^(.)(.+?)0?$', CASE WHEN :x < 0 THEN '-' ELSE '' END || '\\1.\\2E')
+    || CAST(CASE WHEN abs(:x) >= 1 THEN strpos(CAST(abs(:x) AS VARCHAR), '.') - 2
+        ELSE strlen(ltrim(replace(CAST(abs(:x) AS VARCHAR), '.', ''), '0')) + 1
+            - strlen(CAST(abs(:x) AS VARCHAR)) END AS VARCHAR)
+END
+"""
+
+
+def rewritten_cast(node: Any) -> Any:
+    """Return what DuckDB computes instead of a cast, and a comparison or calculation with a text whose text is cast.
+
+    The parts of the node are rewritten, and types are known. Raises UnsupportedFeature.
+    """
+    match node:
+        case exp.Cast():
+            return _written(node)
+        case exp.In() if node.args.get("query") is None:
+            _cast_texts(node, [node.this, *node.expressions])
+        case exp.Between():
+            _cast_texts(node, [node.this, node.args["low"], node.args["high"]])
+        case exp.Coalesce() | exp.Greatest() | exp.Least():
+            _cast_texts(node, [node.this, *node.expressions])
+        case exp.Nvl2():
+            _cast_texts(node, [node.args["true"], node.args.get("false")])
+        case exp.If() if not isinstance(node.parent, exp.Case):
+            _cast_texts(node, [node.args["true"], node.args.get("false")])
+        case exp.Case():
+            _cast_texts(node, [*(each.args["true"] for each in node.args["ifs"]), node.args.get("default")])
+        case _ if isinstance(node, _OF_TWO):
+            _cast_texts(node, [node.this, node.expression])
+    return node
+
+
+def as_text(node: Any) -> Any:
+    """Return a value of any type as Spark's text of it. Raises UnsupportedFeature for a map or a structure."""
+    kind = kind_of(node)
+    made = node
+    if kind in TEXTS or is_null(node):
+        return node
+    if kind in _FLOATS:
+        made = fragment(_FLOAT_TEXT, x=node)
+    elif kind in INTEGERS and not isinstance(node, exp.Column | exp.Literal | exp.Cast):
+        # The type is Spark's. DuckDB may have a number with a fraction there.
+        made = cast_to(cast_to(node, "BIGINT"), "STRING")
+    elif kind in _INSTANTS:
+        made = cast_to(cast_to(node, "TIMESTAMP_NTZ"), "STRING")
+    elif kind in BYTES:
+        made = fragment("decode(:x)", x=node)
+    elif kind == "ARRAY":
+        made = _array_text(node)
+    elif kind in ("MAP", "STRUCT", "INTERVAL"):
+        raise _refused(f"the text of a value of type {kind}", "Take its parts")
+    elif kind in _UNKNOWN:
+        made = _text_of_unknown(node)
+    else:
+        made = cast_to(node, "STRING")
+    made.type = exp.DataType.build("STRING", dialect=DIALECT)
+    return made
+
+
+def _written(node: Any) -> Any:
+    """Return a cast that the query writes, in DuckDB's form."""
+    target, source = node.to.this.name, kind_of(node.this)
+    if is_null(node.this):
+        return node
+    if target in TEXTS:
+        return as_text(node.this)
+    if target == source == "ARRAY":
+        return _array(node)
+    if target in ("MAP", "STRUCT"):
+        if node.to == node.this.type:
+            return node
+        raise _refused(f"a cast to {node.to.sql(dialect=DIALECT)}", "Cast its parts")
+    if source in _UNKNOWN:
+        raise _refused(
+            f"a cast to {target} of {node.this.sql(dialect=DIALECT)}, whose type is not known,", "Name its type"
+        )
+    prepared = _prepared(node.this, source, target)
+    if prepared is not node.this:
+        node.set("this", prepared)
+    return node
+
+
+def _prepared(value: Any, source: str, target: str) -> Any:
+    """Return what DuckDB casts to the value that Spark's cast has."""
+    if source in TEXTS:
+        return _readable(value, target)
+    if target in INTEGERS:
+        if source in _FRACTIONS:
+            # Spark cuts the digits behind the point, DuckDB rounds.
+            return fragment("trunc(:x)", x=value)
+        if source in _INSTANTS:
+            return fragment("floor(epoch_us(:x) / 1000000.0)", x=value)
+    if target == "FLOAT" and source == "DOUBLE":
+        return fragment(
+            "CASE WHEN abs(:x) > 3.4028235677973364e38 THEN CASE WHEN :x > 0 THEN CAST('inf' AS DOUBLE) "
+            "WHEN :x < 0 THEN CAST('-inf' AS DOUBLE) ELSE :x END ELSE :x END",
+            x=value,
+        )
+    if target == "DECIMAL" and source in _FLOATS:
+        # Spark rounds the digits that the text of the number has. What is not a number has no decimal.
+        return fragment("CAST(:x AS VARCHAR)", x=value)
+    if target in _INSTANTS and source in _NUMBERS:
+        return fragment("to_timestamp(:x)", x=value)
+    return value
+
+
+def _readable(value: Any, target: str) -> Any:
+    """Return a text in the form that DuckDB reads as the type, or one that it cannot read where Spark cannot."""
+    match target:
+        case "TINYINT" | "SMALLINT" | "INT" | "BIGINT":
+            return _extracted(value, _INTEGER, target)
+        case "DOUBLE" | "FLOAT":
+            return _extracted(value, _FLOAT, target)
+        case "DECIMAL":
+            return _extracted(value, _DECIMAL, target)
+        case "BOOLEAN":
+            return fragment(
+                "CASE WHEN lower(trim(:x, ' ' || chr(9) || chr(10) || chr(13))) IN ('t', 'true', 'y', 'yes', '1') "
+                "THEN 'true' WHEN lower(trim(:x, ' ' || chr(9) || chr(10) || chr(13))) IN ('f', 'false', 'n', 'no', "
+                "'0') THEN 'false' ELSE :x || ' (not a BOOLEAN)' END",
+                x=value,
+            )
+        case "BINARY" | "VARBINARY":
+            return fragment("encode(:x)", x=value)
+        case "DATE":
+            return _readable_time(value, _PLAIN_DATE, _DATE, _day(_DATE), target)
+        case "TIMESTAMPTZ" | "TIMESTAMPLTZ":
+            # DuckDB wants two digits of hours, and a blank before a name.
+            hours = rf"regexp_replace(regexp_extract(:x, '{_TIME}', 8), '^([+-])([0-9])(:|$)', '\10\2\3')"
+            zone = rf" || regexp_replace({hours}, '^([A-Z])', ' \1')"
+            return _readable_time(value, _PLAIN_TIME, _TIME, _day(_TIME) + _of_day() + zone, "TIMESTAMP")
+        case "TIMESTAMP" | "TIMESTAMPNTZ":
+            return _readable_time(value, _PLAIN_TIME, _TIME, _day(_TIME) + _of_day(), "TIMESTAMP_NTZ")
+    return value
+
+
+def _extracted(value: Any, pattern: str, target: str) -> Any:
+    written = text_of(value)
+    if written is not None and (found := re.search(pattern, written)) and "\n" not in written:
+        return exp.Literal.string(found[1])
+    return fragment(
+        f"CASE WHEN regexp_matches(:x, '{pattern}') THEN regexp_extract(:x, '{pattern}', 1) "
+        f"ELSE :x || ' (no {target})' END",
+        x=value,
+    )
+
+
+def _readable_time(value: Any, plain: str, pattern: str, made: str, target: str) -> Any:
+    written = text_of(value)
+    if written is not None:
+        if re.search(plain, written.rstrip("\n")) and written.isascii():
+            return value
+        if written.strip().lower() in _TIME_WORDS:
+            raise _refused(f"the time '{written.strip()}'", "Use current_date() or current_timestamp()")
+    return fragment(
+        f"CASE WHEN regexp_matches(:x, '{plain}') THEN :x WHEN regexp_matches(:x, '{pattern}') THEN {made} "
+        f"ELSE :x || ' (no {target})' END",
+        x=value,
+    )
+
+
+def _day(pattern: str) -> str:
+    """Return the SQL of the day in a text, whose month and day may be missing."""
+    year, month, day = (f"regexp_extract(:x, '{pattern}', {group})" for group in (1, 2, 3))
+    return f"{year} || '-' || coalesce(nullif({month}, ''), '1') || '-' || coalesce(nullif({day}, ''), '1')"
+
+
+def _of_day() -> str:
+    """Return the SQL of the time of the day in a text, whose parts may be missing."""
+    hour, minute, second = (f"coalesce(nullif(regexp_extract(:x, '{_TIME}', {group}), ''), '0')" for group in (4, 5, 6))
+    return f" || ' ' || {hour} || ':' || {minute} || ':' || {second} || '.' || regexp_extract(:x, '{_TIME}', 7) || '0'"
+
+
+def _array(node: Any) -> Any:
+    """Return a cast of an array, whose elements are cast one by one where DuckDB would cast them in another way."""
+    to, source = node.to.expressions, node.this.type.expressions
+    if len(to) != 1 or len(source) != 1:
+        raise _refused(f"a cast of an array to {node.to.sql(dialect=DIALECT)}", "Cast its elements")
+    element = exp.column("element")
+    element.type = source[0].copy()
+    cast = type(node)(this=element, to=to[0].copy())
+    cast.type = to[0].copy()
+    return fragment("list_transform(:x, lambda element: :cast)", x=node.this, cast=_written(cast))
+
+
+def _array_text(node: Any) -> Any:
+    if len(node.type.expressions) != 1:
+        raise _refused("the text of an array whose elements have no known type", "Take its elements")
+    element = exp.column("element")
+    element.type = node.type.expressions[0].copy()
+    return fragment(
+        "'[' || array_to_string(list_transform(:x, lambda element: coalesce(:text, 'null')), ', ') || ']'",
+        x=node,
+        text=as_text(element),
+    )
+
+
+def _text_of_unknown(node: Any) -> Any:
+    """Return the text of a value whose type only DuckDB knows."""
+    of_double = fragment(_FLOAT_TEXT, x=fragment("TRY_CAST(CAST(:x AS VARCHAR) AS DOUBLE)", x=node))
+    of_float = fragment(_FLOAT_TEXT, x=fragment("TRY_CAST(CAST(:x AS VARCHAR) AS REAL)", x=node))
+    return fragment(
+        "CASE typeof(:x) WHEN 'DOUBLE' THEN :double WHEN 'FLOAT' THEN :float "
+        "WHEN 'BLOB' THEN decode(TRY_CAST(CAST(:x AS VARCHAR) AS BLOB)) "
+        "WHEN 'TIMESTAMP WITH TIME ZONE' THEN regexp_replace(CAST(:x AS VARCHAR), '[+]00$', '') "
+        "ELSE CAST(:x AS VARCHAR) END",
+        x=node,
+        double=of_double,
+        float=of_float,
+    )
+
+
+def _cast_texts(node: Any, parts: list[Any]) -> None:
+    """Cast the texts among values that are compared, calculated with or alternatives, as Spark does."""
+    known = [part for part in parts if part is not None and not is_null(part)]
+    kinds = {kind_of(part) for part in known}
+    others = kinds - TEXTS
+    if others == kinds or not others or others & _UNKNOWN:
+        return
+    kind = _common(others)
+    if kind is None:
+        return
+    for part in known:
+        if kind_of(part) in TEXTS:
+            part.replace(rewritten_cast(cast_to(part, kind)))
+    if not isinstance(node, _COMPARISONS):
+        node.type = exp.DataType.build(kind, dialect=DIALECT)
+
+
+def _common(kinds: set[str]) -> str | None:
+    """Return the type as which Spark reads a text beside values of these types."""
+    if kinds <= INTEGERS:
+        return "BIGINT"
+    if kinds <= _NUMBERS:
+        return "DOUBLE"
+    for some, kind in ((_INSTANTS, "TIMESTAMP"), (_LOCAL_TIMES, "TIMESTAMP_NTZ"), (BYTES, "BINARY")):
+        if kinds <= some:
+            return kind
+    return next(iter(kinds)) if kinds in ({"DATE"}, {"BOOLEAN"}) else None
+
+
+def _refused(what: str, instead: str) -> UnsupportedFeature:
+    return UnsupportedFeature(f"SQL: {what} is not carried out without Spark. {instead}, or run the query with Spark.")
