@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from sqlglot import exp
 
-from lakehouse_core.errors import UnsupportedFeature
+from lakehouse_core.errors import InvalidRequest, UnsupportedFeature
 from lakehouse_core.execution.engines.duckdb.decimals import kind_of
 from lakehouse_core.execution.engines.duckdb.fragments import cast_to, fragment, is_null, text_of
 from lakehouse_core.planning.sql.tokens import DIALECT
@@ -36,9 +36,9 @@ _FLOAT: Final = (
 _DAY: Final = r"\+?([0-9]{4,6})(?:-([0-9]{1,2})(?:-([0-9]{1,2})"
 _DATE: Final = rf"(?s)^{_BLANKS}{_DAY}(?:[ T].*)?)?)?{_BLANKS}$"
 _PLAIN_DATE: Final = "^[0-9]{4}-[0-9]{2}-[0-9]{2}$"
-_CLOCK: Final = r"([01]?[0-9]|2[0-3])(?::([0-5]?[0-9])(?::([0-5]?[0-9])(?:\.([0-9]{0,6})[0-9]*)?"
-_ZONE: Final = r" ?(Z|[A-Z][A-Za-z_/]+|[+-](?:0?[0-9]|1[0-8])(?::?[0-5][0-9])?)"
-_TIME: Final = rf"(?s)^{_BLANKS}{_DAY}(?:[ T](?:{_CLOCK}(?:{_ZONE})?)?)?)?)?)?)?{_BLANKS}$"
+_CLOCK: Final = r"[ T]([01]?[0-9]|2[0-3])(?::([0-5]?[0-9])(?::([0-5]?[0-9])(?:\.([0-9]{0,6})[0-9]*)?"
+_ZONE: Final = r" ?(?:(Z|[A-Z][A-Za-z_/]+)|(?:UTC|GMT|UT)?([+-](?:0?[0-9]|1[0-8])(?::?[0-5][0-9])?))"
+_TIME: Final = rf"(?s)^{_BLANKS}{_DAY}(?:{_CLOCK}(?:{_ZONE})?)?)?)?)?)?{_BLANKS}$"
 _PLAIN_TIME: Final = "^[0-9]{4}-[0-9]{2}-[0-9]{2} (?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:[.][0-9]{1,6})?$"
 # Words for times that Spark knows where they are written in a query.
 _TIME_WORDS: Final = frozenset({"epoch", "now", "today", "tomorrow", "yesterday"})
@@ -130,6 +130,10 @@ def _written(node: Any) -> Any:
         raise _refused(
             f"a cast to {target} of {node.this.sql(dialect=DIALECT)}, whose type is not known,", "Name its type"
         )
+    if not _is_known(source, target):
+        raise InvalidRequest(
+            f"SQL: Spark does not cast a value of type {source} to {target}. Cast it to a text between."
+        )
     prepared = _prepared(node.this, source, target)
     if prepared is not node.this:
         node.set("this", prepared)
@@ -148,16 +152,38 @@ def _prepared(value: Any, source: str, target: str) -> Any:
             return fragment("floor(epoch_us(:x) / 1000000.0)", x=value)
     if target == "FLOAT" and source == "DOUBLE":
         return fragment(
-            "CASE WHEN abs(:x) > 3.4028235677973364e38 THEN CASE WHEN :x > 0 THEN CAST('inf' AS DOUBLE) "
-            "WHEN :x < 0 THEN CAST('-inf' AS DOUBLE) ELSE :x END ELSE :x END",
+            "CASE WHEN isnan(:x) OR abs(:x) < 3.4028235677973364e38 THEN :x "
+            "WHEN :x > 0 THEN CAST('inf' AS DOUBLE) WHEN :x < 0 THEN CAST('-inf' AS DOUBLE) END",
             x=value,
         )
     if target == "DECIMAL" and source in _FLOATS:
         # Spark rounds the digits that the text of the number has. What is not a number has no decimal.
-        return fragment("CAST(:x AS VARCHAR)", x=value)
+        return fragment("CASE WHEN isfinite(:x) THEN CAST(CAST(:x AS DOUBLE) AS VARCHAR) END", x=value)
+    if source in _INSTANTS and target in _FRACTIONS:
+        seconds = (
+            "CAST(epoch_us(:x) AS DECIMAL(24, 0)) * 0.000001" if target == "DECIMAL" else "epoch_us(:x) / 1000000.0"
+        )
+        return fragment(f"({seconds})", x=value)
+    if target in _INSTANTS and source in _FLOATS:
+        raise _refused("a cast of a DOUBLE to TIMESTAMP", "Cast it to DECIMAL(20, 6) before")
     if target in _INSTANTS and source in _NUMBERS:
         return fragment("to_timestamp(:x)", x=value)
     return value
+
+
+def _is_known(source: str, target: str) -> bool:
+    """Return whether Spark casts values of a type to another one."""
+    if source in TEXTS:
+        return True
+    if target in BYTES:
+        return source in BYTES
+    if target == "DATE" or target in _LOCAL_TIMES:
+        return source == "DATE" or source in _LOCAL_TIMES | _INSTANTS
+    if target in _INSTANTS:
+        return source in {"DATE"} | _LOCAL_TIMES | _INSTANTS | _NUMBERS
+    if target == "BOOLEAN":
+        return source in {"BOOLEAN"} | _NUMBERS
+    return target not in _NUMBERS or source in {"BOOLEAN"} | _NUMBERS | _INSTANTS
 
 
 def _readable(value: Any, target: str) -> Any:
@@ -181,9 +207,10 @@ def _readable(value: Any, target: str) -> Any:
         case "DATE":
             return _readable_time(value, _PLAIN_DATE, _DATE, _day(_DATE), target)
         case "TIMESTAMPTZ" | "TIMESTAMPLTZ":
-            # DuckDB wants two digits of hours, and a blank before a name.
-            hours = rf"regexp_replace(regexp_extract(:x, '{_TIME}', 8), '^([+-])([0-9])(:|$)', '\10\2\3')"
-            zone = rf" || regexp_replace({hours}, '^([A-Z])', ' \1')"
+            # DuckDB wants a blank before a name, and two digits of hours.
+            name = rf"regexp_replace(regexp_extract(:x, '{_TIME}', 8), '^([A-Z].)', ' \1')"
+            hours = rf"regexp_replace(regexp_extract(:x, '{_TIME}', 9), '^([+-])([0-9])(:|$)', '\10\2\3')"
+            zone = f" || {name} || {hours}"
             return _readable_time(value, _PLAIN_TIME, _TIME, _day(_TIME) + _of_day() + zone, "TIMESTAMP")
         case "TIMESTAMP" | "TIMESTAMPNTZ":
             return _readable_time(value, _PLAIN_TIME, _TIME, _day(_TIME) + _of_day(), "TIMESTAMP_NTZ")
@@ -206,8 +233,8 @@ def _readable_time(value: Any, plain: str, pattern: str, made: str, target: str)
     if written is not None:
         if re.search(plain, written.rstrip("\n")) and written.isascii():
             return value
-        if written.strip().lower() in _TIME_WORDS:
-            raise _refused(f"the time '{written.strip()}'", "Use current_date() or current_timestamp()")
+        if written.strip().lower() in _TIME_WORDS or re.match(r"\s*(-|T?[0-9]{1,2}:)", written):
+            raise _refused(f"the time '{written.strip()}'", "Write the day, as in '2013-01-05'")
     return fragment(
         f"CASE WHEN regexp_matches(:x, '{plain}') THEN :x WHEN regexp_matches(:x, '{pattern}') THEN {made} "
         f"ELSE :x || ' (no {target})' END",
