@@ -11,6 +11,7 @@ from sqlglot import exp
 from lakehouse_core.errors import InvalidRequest, UnsupportedFeature
 from lakehouse_core.execution.engines.duckdb.decimals import kind_of
 from lakehouse_core.execution.engines.duckdb.fragments import cast_to, fragment, is_null, text_of
+from lakehouse_core.execution.engines.duckdb.query import NOT_READ
 from lakehouse_core.planning.sql.tokens import DIALECT
 
 INTEGERS: Final = frozenset({"TINYINT", "SMALLINT", "INT", "BIGINT"})
@@ -28,6 +29,7 @@ _OF_TWO: Final = (*_COMPARISONS, exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, ex
 # What Spark cuts off around a text before it reads it.
 _BLANKS: Final = r"[\x00-\x20\x7F]*"
 _INTEGER: Final = rf"(?s)^{_BLANKS}([+-]?[0-9]+){_BLANKS}$"
+_PLAIN_NUMBER: Final = "[+-]?[0-9]+(?:[.][0-9]+)?"
 _DECIMAL: Final = rf"(?s)^{_BLANKS}([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?){_BLANKS}$"
 _FLOAT: Final = (
     rf"(?s)^{_BLANKS}([+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|(?i:inf|infinity))|(?i:nan))"
@@ -190,45 +192,46 @@ def _readable(value: Any, target: str) -> Any:
     """Return a text in the form that DuckDB reads as the type, or one that it cannot read where Spark cannot."""
     match target:
         case "TINYINT" | "SMALLINT" | "INT" | "BIGINT":
-            return _extracted(value, _INTEGER, target)
+            return _extracted(value, "[+-]?[0-9]+", _INTEGER)
         case "DOUBLE" | "FLOAT":
-            return _extracted(value, _FLOAT, target)
+            return _extracted(value, _PLAIN_NUMBER, _FLOAT)
         case "DECIMAL":
-            return _extracted(value, _DECIMAL, target)
+            return _extracted(value, _PLAIN_NUMBER, _DECIMAL)
         case "BOOLEAN":
             return fragment(
                 "CASE WHEN lower(trim(:x, ' ' || chr(9) || chr(10) || chr(13))) IN ('t', 'true', 'y', 'yes', '1') "
                 "THEN 'true' WHEN lower(trim(:x, ' ' || chr(9) || chr(10) || chr(13))) IN ('f', 'false', 'n', 'no', "
-                "'0') THEN 'false' ELSE :x || ' (not a BOOLEAN)' END",
+                f"'0') THEN 'false' ELSE :x || '{NOT_READ}' END",
                 x=value,
             )
         case "BINARY" | "VARBINARY":
             return fragment("encode(:x)", x=value)
         case "DATE":
-            return _readable_time(value, _PLAIN_DATE, _DATE, _day(_DATE), target)
+            return _readable_time(value, _PLAIN_DATE, _DATE, _day(_DATE))
         case "TIMESTAMPTZ" | "TIMESTAMPLTZ":
             # DuckDB wants a blank before a name, and two digits of hours.
             name = rf"regexp_replace(regexp_extract(:x, '{_TIME}', 8), '^([A-Z].)', ' \1')"
             hours = rf"regexp_replace(regexp_extract(:x, '{_TIME}', 9), '^([+-])([0-9])(:|$)', '\10\2\3')"
             zone = f" || {name} || {hours}"
-            return _readable_time(value, _PLAIN_TIME, _TIME, _day(_TIME) + _of_day() + zone, "TIMESTAMP")
+            return _readable_time(value, _PLAIN_TIME, _TIME, _day(_TIME) + _of_day() + zone)
         case "TIMESTAMP" | "TIMESTAMPNTZ":
-            return _readable_time(value, _PLAIN_TIME, _TIME, _day(_TIME) + _of_day(), "TIMESTAMP_NTZ")
+            return _readable_time(value, _PLAIN_TIME, _TIME, _day(_TIME) + _of_day())
     return value
 
 
-def _extracted(value: Any, pattern: str, target: str) -> Any:
+def _extracted(value: Any, plain: str, pattern: str) -> Any:
+    """Return the part of a text that is a number. `plain`: what most texts are, which takes one test."""
     written = text_of(value)
     if written is not None and (found := re.search(pattern, written)) and "\n" not in written:
         return exp.Literal.string(found[1])
     return fragment(
-        f"CASE WHEN regexp_matches(:x, '{pattern}') THEN regexp_extract(:x, '{pattern}', 1) "
-        f"ELSE :x || ' (no {target})' END",
+        f"CASE WHEN regexp_full_match(:x, '{plain}') THEN :x "
+        f"WHEN regexp_matches(:x, '{pattern}') THEN regexp_extract(:x, '{pattern}', 1) ELSE :x || '{NOT_READ}' END",
         x=value,
     )
 
 
-def _readable_time(value: Any, plain: str, pattern: str, made: str, target: str) -> Any:
+def _readable_time(value: Any, plain: str, pattern: str, made: str) -> Any:
     written = text_of(value)
     if written is not None:
         if re.search(plain, written.rstrip("\n")) and written.isascii():
@@ -237,7 +240,7 @@ def _readable_time(value: Any, plain: str, pattern: str, made: str, target: str)
             raise _refused(f"the time '{written.strip()}'", "Write the day, as in '2013-01-05'")
     return fragment(
         f"CASE WHEN regexp_matches(:x, '{plain}') THEN :x WHEN regexp_matches(:x, '{pattern}') THEN {made} "
-        f"ELSE :x || ' (no {target})' END",
+        f"ELSE :x || '{NOT_READ}' END",
         x=value,
     )
 

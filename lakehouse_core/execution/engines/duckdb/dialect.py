@@ -13,6 +13,7 @@ from lakehouse_core.errors import UnsupportedFeature
 from lakehouse_core.execution.engines.duckdb.aggregates import rewritten_aggregate
 from lakehouse_core.execution.engines.duckdb.casts import rewritten_cast
 from lakehouse_core.execution.engines.duckdb.decimals import decimal_text, kind_of, size_decimals, size_of
+from lakehouse_core.execution.engines.duckdb.exploded import type_exploded
 from lakehouse_core.execution.engines.duckdb.query import CAST_BY_ZERO, DIVIDED_BY_ZERO
 from lakehouse_core.execution.engines.duckdb.texts import rewritten_text
 from lakehouse_core.planning.sql.tokens import DIALECT
@@ -24,6 +25,7 @@ def duckdb_text(tree: Any, schema: Any) -> str:
     """Return the SQL of a query whose columns are resolved. Raises UnsupportedFeature."""
     try:
         typed = annotate_types(tree.copy(), schema=schema, dialect=DIALECT)
+        type_exploded(typed)
         size_decimals(typed)
         # Parts come before what they are in, which then holds their new form.
         for node in reversed(list(typed.dfs())):
