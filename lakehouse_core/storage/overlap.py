@@ -5,7 +5,7 @@ calls, same order. The same holds for writing where `sinks_at_once` is 1. Source
 """
 
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import partial
@@ -192,9 +192,7 @@ class Sinks(Protocol):
         ...
 
     def put(self, key: str, make: Callable[[], bytes], *, size_bytes: int) -> None:
-        """Write the object that `make` returns, which a thread may call later. `size_bytes`: what it holds in memory
-        until then.
-        """
+        """Write what `make` returns, which a thread may call later. `size_bytes`: what it holds in memory till then."""
         ...
 
     def settle(self) -> None:
@@ -283,7 +281,7 @@ class _Behind:
         return self._store.delete(keys)
 
     def _make_room(self, size: int) -> None:
-        """Wait until so many bytes more may be sent. Raises the first error of an earlier one."""
+        """Wait until so many more bytes may be sent. Raises the first error of earlier ones."""
         while self._closing and (self._failures or self._is_full(size)):
             self._end_first()
 
@@ -386,10 +384,7 @@ class _BehindOnDisk(_Behind):
             small, size = self._small, self._small_bytes
             self._small, self._small_bytes = {}, 0
             self._make_room(size)
-            self._send(partial(self._put_all, small), size)
-
-    def _put_all(self, small: Mapping[str, Callable[[], bytes]]) -> None:
-        self._store.write_all({key: make() for key, make in small.items()})
+            self._send(lambda: self._store.write_all({key: make() for key, make in small.items()}), size)
 
     def _is_full(self, size: int) -> bool:
         return len(self._closing) >= _MOST_FILES_BEHIND or super()._is_full(size)

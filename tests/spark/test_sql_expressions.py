@@ -7,8 +7,9 @@ from tests.catalog.statements.query_tables import rows_of
 from tests.catalog.statements.samples import TABLE, expressions, failures, files, make_samples, refused
 
 pytestmark = pytest.mark.spark
-# Columns of one query.
+# Columns of one query, and every so many expressions; `make test-long` runs the others.
 TOGETHER = 40
+STEP = 4
 
 
 @pytest.fixture(scope="module")
@@ -22,10 +23,19 @@ def catalogs(spark, tmp_path_factory) -> tuple[lc.Catalog, lc.Catalog]:
 
 
 @pytest.mark.parametrize("name", files())
+def test_expressions_have_the_values_that_spark_computes(catalogs, name):
+    compare(catalogs, name, expressions(name)[::STEP])
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", files())
 def test_each_expression_has_the_values_that_spark_computes(catalogs, name):
+    compare(catalogs, name, [text for number, text in enumerate(expressions(name)) if number % STEP])
+
+
+def compare(catalogs: tuple[lc.Catalog, lc.Catalog], name: str, texts: list[str]) -> None:
     of_one_row = name != "aggregates"
     found = []
-    texts = expressions(name)
     for start in range(0, len(texts), TOGETHER):
         some = texts[start : start + TOGETHER]
         columns = [f"{text} AS c{number}" for number, text in enumerate(some)]
@@ -33,13 +43,9 @@ def test_each_expression_has_the_values_that_spark_computes(catalogs, name):
         here, there = (rows_of(catalog.sql(query).to_arrow(), ordered=True) for catalog in catalogs)
         assert len(here) == len(there) > 0
         for number, text in enumerate(some, int(of_one_row)):
-            wrong = [
-                (one[0], one[number], other[number])
-                for one, other in zip(here, there, strict=True)
-                if one[number] != other[number]
-            ]
+            pairs = ((one[0], one[number], other[number]) for one, other in zip(here, there, strict=True))
+            wrong = [pair for pair in pairs if pair[1] != pair[2]]
             found += [f"{text}, row {row}: {one!r}, in Spark {other!r}" for row, one, other in wrong[:1]]
-
     assert not found, "\n".join(found)
 
 

@@ -52,10 +52,16 @@ array_position element_at slice flatten sequence map map_keys map_values map_fro
 posexplode
 """
 NAMES: Final = tuple(_NAME_WORDS.split())
+# Too short to be near to what somebody meant.
+_SHORT: Final = 3
 
 
 def refusal(name: str) -> str:
     """Return why a function or a clause is refused, with the nearest names."""
-    near = "" if name.lower() in NAMES else near_names(name.lower(), NAMES, most=2, cutoff=0.6)
+    near = (
+        ""
+        if name.lower() in NAMES
+        else near_names(name.lower(), [one for one in NAMES if len(one) > _SHORT], most=2, cutoff=0.65)
+    )
     hint = f". Did you mean {near}?" if near else ""
     return f"{name} is not carried out{hint}"

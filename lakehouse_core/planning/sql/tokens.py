@@ -16,8 +16,20 @@ from sqlglot.tokens import Token, TokenType
 
 from lakehouse_core.errors import InvalidRequest, UnsupportedFeature, near_hint, shown
 
-# Spark 4 is ANSI, and so is this dialect: a cast that fails and a division by zero are errors.
-DIALECT: Final = "databricks"
+_QUOTE_WRITTEN_TWICE: Final = ["\\", "'", '"']
+
+
+class SparkSql(Databricks):  # type: ignore[misc]
+    """Spark 4 is ANSI, and so is the dialect of Databricks: a cast that fails and a division by zero are errors. Here a
+    quote that is written twice in a text is a quote, as in Spark.
+    """
+
+    class Tokenizer(Databricks.Tokenizer):  # type: ignore[misc]
+        STRING_ESCAPES: ClassVar[list[str]] = _QUOTE_WRITTEN_TWICE
+
+
+# The name under which sqlglot knows the dialect.
+DIALECT: Final = "sparksql"
 MAX_TEXT_LENGTH: Final = 1 << 20
 # At most some 20 MB: the tokens of a text take 50 to 150 bytes a character.
 _SHORT: Final = 2048
@@ -27,7 +39,7 @@ _NAMES: Final = (TokenType.VAR, TokenType.IDENTIFIER)
 _TEXTS: Final = (TokenType.STRING, TokenType.RAW_STRING)
 
 
-class _Tokenizer(Databricks.Tokenizer):  # type: ignore[misc]
+class _Tokenizer(SparkSql.Tokenizer):
     """The tokenizer of queries without keywords: each word is a token of its own."""
 
     COMMANDS: ClassVar[set[TokenType]] = set()  # sqlglot reads a plain set

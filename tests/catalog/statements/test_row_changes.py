@@ -35,7 +35,7 @@ CASES: list[tuple[str, dict[str, Any], dict[int, dict[str, Any]]]] = [
     (
         "UPDATE s.t SET status = 'it''s', amount = amount * 2 + 1 WHERE id = 2",
         {},
-        {key: {"status": "its", "amount": 41} if key == 2 else {} for key in KEPT},
+        {key: {"status": "it's", "amount": 41} if key == 2 else {} for key in KEPT},
     ),
     (
         "UPDATE s.t AS x SET x.Amount = :n, status = COALESCE(x.status, '') || '!' WHERE x.status = :s",

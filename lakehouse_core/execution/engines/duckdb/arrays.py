@@ -8,7 +8,8 @@ from typing import Any
 from sqlglot import exp
 
 from lakehouse_core.execution.engines.duckdb.decimals import kind_of
-from lakehouse_core.execution.engines.duckdb.spark_functions import call, cast, needs_spark, whole_number
+from lakehouse_core.execution.engines.duckdb.fragments import cast_to, integer_of, needs_spark
+from lakehouse_core.execution.engines.duckdb.spark_functions import call
 
 
 def rewritten_array(node: Any) -> Any:
@@ -45,15 +46,15 @@ def _sequence(node: Any) -> Any:
             return call("spark_sequence", start, end)
         return call("spark_not_empty", call("generate_series", start, end, step))
     if step is None:
-        return cast(call("spark_days", start, end), "ARRAY<DATE>")
-    times = (cast(start, "TIMESTAMP_NTZ"), cast(end, "TIMESTAMP_NTZ"))
-    return cast(call("spark_not_empty", call("generate_series", *times, step)), "ARRAY<DATE>")
+        return cast_to(call("spark_days", start, end), "ARRAY<DATE>")
+    times = (cast_to(start, "TIMESTAMP_NTZ"), cast_to(end, "TIMESTAMP_NTZ"))
+    return cast_to(call("spark_not_empty", call("generate_series", *times, step)), "ARRAY<DATE>")
 
 
 def _slice(node: Any) -> Any:
     start, length = node.args["start"], node.args["end"]
-    if not whole_number(start):
+    if not integer_of(start):
         node.set("start", call("spark_slice_start", start))
-    if (count := whole_number(length)) is None or count < 0:
+    if (count := integer_of(length)) is None or count < 0:
         node.set("end", call("spark_slice_length", length))
     return node

@@ -1,6 +1,6 @@
-"""Casts in a typed query, those that the query does not write too: Spark's text forms, and what a text may hold.
+"""Casts that DuckDB would carry out in another way than Spark, those that a query writes and those that it implies.
 
-Source: docs/sql.md#without-spark.
+Rule: a text that Spark does not read as the type is an error, with TRY_CAST it is NULL. It is never another value.
 """
 
 import re
@@ -8,163 +8,337 @@ from typing import Any, Final
 
 from sqlglot import exp
 
+from lakehouse_core.errors import InvalidRequest
 from lakehouse_core.execution.engines.duckdb.decimals import kind_of
-from lakehouse_core.execution.engines.duckdb.spark_functions import call, cast, needs_spark
+from lakehouse_core.execution.engines.duckdb.fragments import cast_to, fragment, is_null, needs_spark, text_of
+from lakehouse_core.execution.engines.duckdb.query import NOT_READ
 from lakehouse_core.planning.sql.tokens import DIALECT
 
 INTEGERS: Final = frozenset({"TINYINT", "SMALLINT", "INT", "BIGINT"})
-FLOATS: Final = frozenset({"DOUBLE", "FLOAT"})
-FRACTIONS: Final = FLOATS | {"DECIMAL"}
-NUMBERS: Final = INTEGERS | FRACTIONS
-TEXTS: Final = frozenset({"TEXT", "VARCHAR", "CHAR"})
-INSTANTS: Final = frozenset({"TIMESTAMPTZ", "TIMESTAMPLTZ", "TIMESTAMP"})
-TIMES: Final = INSTANTS | {"TIMESTAMPNTZ"}
+TEXTS: Final = frozenset({"TEXT", "VARCHAR", "CHAR", "NCHAR", "NVARCHAR"})
 BYTES: Final = frozenset({"BINARY", "VARBINARY"})
-_NESTED: Final = frozenset({"ARRAY", "MAP", "STRUCT"})
-# Texts that both engines read alike, by the type that they become.
-_PLAIN_TEXTS: Final = {
-    "INTEGER": re.compile(r"[+-]?\d{1,18}"),
-    "DATE": re.compile(r"\d{4}-\d\d-\d\d"),
-    "TIME": re.compile(r"\d{4}-\d\d-\d\d( \d\d:\d\d:\d\d(\.\d{1,6})?)?"),
-}
-_COMPARISONS: Final = (exp.EQ, exp.NEQ, exp.NullSafeEQ, exp.NullSafeNEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
-_ARITHMETIC: Final = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod)
+FLOATS: Final = frozenset({"DOUBLE", "FLOAT"})
+_FRACTIONS: Final = FLOATS | {"DECIMAL"}
+_NUMBERS: Final = INTEGERS | _FRACTIONS
+INSTANTS: Final = frozenset({"TIMESTAMPTZ", "TIMESTAMPLTZ"})
+_LOCAL_TIMES: Final = frozenset({"TIMESTAMP", "TIMESTAMPNTZ"})
+_UNKNOWN: Final = frozenset({"", "UNKNOWN", "NULL"})
+_COMPARISONS: Final = (exp.EQ, exp.NEQ, exp.NullSafeEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Between, exp.In)
+_OF_TWO: Final = (*_COMPARISONS, exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.IntDiv, exp.Nullif)
+
+# What Spark cuts off around a text before it reads it.
+_BLANKS: Final = r"[\x00-\x20\x7F]*"
+_INTEGER: Final = rf"(?s)^{_BLANKS}([+-]?[0-9]+){_BLANKS}$"
+_PLAIN_NUMBER: Final = "[+-]?[0-9]+(?:[.][0-9]+)?"
+_DECIMAL: Final = rf"(?s)^{_BLANKS}([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?){_BLANKS}$"
+_FLOAT: Final = (
+    rf"(?s)^{_BLANKS}([+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|(?i:inf|infinity))|(?i:nan))"
+    rf"[fFdD]?{_BLANKS}$"
+)
+_DAY: Final = r"\+?([0-9]{4,6})(?:-([0-9]{1,2})(?:-([0-9]{1,2})"
+_DATE: Final = rf"(?s)^{_BLANKS}{_DAY}(?:[ T].*)?)?)?{_BLANKS}$"
+_PLAIN_DATE: Final = "^[0-9]{4}-[0-9]{2}-[0-9]{2}$"
+_CLOCK: Final = r"[ T]([01]?[0-9]|2[0-3])(?::([0-5]?[0-9])(?::([0-5]?[0-9])(?:\.([0-9]{0,6})[0-9]*)?"
+_ZONE: Final = r" ?(?:(Z|[A-Z][A-Za-z_/]+)|(?:UTC|GMT|UT)?([+-](?:0?[0-9]|1[0-8])(?::?[0-5][0-9])?))"
+_TIME: Final = rf"(?s)^{_BLANKS}{_DAY}(?:{_CLOCK}(?:{_ZONE})?)?)?)?)?)?{_BLANKS}$"
+_PLAIN_TIME: Final = "^[0-9]{4}-[0-9]{2}-[0-9]{2} (?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:[.][0-9]{1,6})?$"
+# Up to so many digits behind the point a DOUBLE below a million has no other ones than its text.
+_SAFE_SCALE: Final = 6
+# Words for times that Spark knows where they are written in a query.
+_TIME_WORDS: Final = frozenset({"epoch", "now", "today", "tomorrow", "yesterday"})
+
+# Of a DOUBLE or FLOAT. Spark writes seven digits before the point and two zeros behind it at most, else an exponent.
+_FLOAT_TEXT: Final = """
+CASE WHEN (abs(:x) >= 0.001 AND abs(:x) < 10000000) OR :x = 0 THEN CAST(:x AS VARCHAR)
+WHEN isnan(:x) THEN 'NaN' WHEN isinf(:x) THEN CASE WHEN :x > 0 THEN 'Infinity' ELSE '-Infinity' END
+WHEN contains(CAST(:x AS VARCHAR), 'e') THEN
+    split_part(CAST(:x AS VARCHAR), 'e', 1)
+    || CASE WHEN contains(CAST(:x AS VARCHAR), '.') THEN 'E' ELSE '.0E' END
+    || CAST(CAST(split_part(CAST(:x AS VARCHAR), 'e', 2) AS INTEGER) AS VARCHAR)
+ELSE regexp_replace(
+        trim(replace(CAST(abs(:x) AS VARCHAR), '.', ''), '0') || '0',
+        '^(.)(.+?)0?$', CASE WHEN :x < 0 THEN '-' ELSE '' END || '\\1.\\2E')
+    || CAST(CASE WHEN abs(:x) >= 1 THEN strpos(CAST(abs(:x) AS VARCHAR), '.') - 2
+        ELSE strlen(ltrim(replace(CAST(abs(:x) AS VARCHAR), '.', ''), '0')) + 1
+            - strlen(CAST(abs(:x) AS VARCHAR)) END AS VARCHAR)
+END
+"""
 
 
 def rewritten_cast(node: Any) -> Any:
-    """Return a node with Spark's value; the node itself where DuckDB's is the same. Raises UnsupportedFeature."""
+    """Return what DuckDB computes instead of a cast, and a comparison or calculation with a text whose text is cast.
+
+    The parts of the node are rewritten, and types are known. Raises UnsupportedFeature.
+    """
     match node:
         case exp.Cast():
-            return _cast(node)
-        case exp.TsOrDsToDate() if kind_of(node.this) in TEXTS and node.args.get("format") is None:
-            return cast(_guarded(node.this, "DATE"), "DATE")
-        case exp.Neg() if kind_of(node.this) in TEXTS:
-            node.set("this", cast(_guarded(node.this, "DOUBLE"), "DOUBLE"))
-        case exp.Between() | exp.In():
-            _compare_all(node)
-        case _ if isinstance(node, _COMPARISONS):
-            _refuse_structs(node)
-            _unify(node, _compared_as)
-        case _ if isinstance(node, _ARITHMETIC):
-            _unify(node, _computed_as)
+            return _written(node)
+        case exp.In() if node.args.get("query") is None:
+            _cast_texts(node, [node.this, *node.expressions])
+        case exp.Between():
+            _cast_texts(node, [node.this, node.args["low"], node.args["high"]])
+        case exp.Coalesce() | exp.Greatest() | exp.Least():
+            _cast_texts(node, [node.this, *node.expressions])
+        case exp.Nvl2():
+            _cast_texts(node, [node.args["true"], node.args.get("false")])
+        case exp.If() if not isinstance(node.parent, exp.Case):
+            _cast_texts(node, [node.args["true"], node.args.get("false")])
+        case exp.Case():
+            _cast_texts(node, [*(each.args["true"] for each in node.args["ifs"]), node.args.get("default")])
+        case _ if isinstance(node, _OF_TWO):
+            _cast_texts(node, [node.this, node.expression])
     return node
 
 
 def as_text(node: Any) -> Any:
-    """Return a node as the text that Spark makes of it."""
+    """Return a value of any type as Spark's text of it. Raises UnsupportedFeature for a map or a structure."""
     kind = kind_of(node)
+    made = node
+    if kind in TEXTS or is_null(node):
+        return node
     if kind in FLOATS:
-        return call("spark_number_text", node)
-    if kind in INSTANTS:
-        return cast(cast(node, "TIMESTAMP_NTZ"), "STRING")
+        made = fragment(_FLOAT_TEXT, x=node)
+    elif kind in INTEGERS and not isinstance(node, exp.Column | exp.Literal | exp.Cast):
+        # The type is Spark's. DuckDB may have a number with a fraction there.
+        made = cast_to(cast_to(node, "BIGINT"), "STRING")
+    elif kind in INSTANTS:
+        made = cast_to(cast_to(node, "TIMESTAMP_NTZ"), "STRING")
+    elif kind in BYTES:
+        made = fragment("decode(:x)", x=node)
+    elif kind == "ARRAY":
+        made = _array_text(node)
+    elif kind in ("MAP", "STRUCT", "INTERVAL"):
+        raise needs_spark(f"the text of a value of type {kind}", "Take its parts")
+    elif kind in _UNKNOWN:
+        made = _text_of_unknown(node)
+    else:
+        made = cast_to(node, "STRING")
+    made.type = exp.DataType.build("STRING", dialect=DIALECT)
+    return made
+
+
+def _written(node: Any) -> Any:
+    """Return a cast that the query writes, in DuckDB's form."""
+    target, source = node.to.this.name, kind_of(node.this)
+    if is_null(node.this):
+        return node
+    if target in TEXTS:
+        return as_text(node.this)
+    if target == source == "ARRAY":
+        return _array(node)
+    if target in ("MAP", "STRUCT"):
+        if node.to == node.this.type:
+            return node
+        raise needs_spark(f"a cast to {node.to.sql(dialect=DIALECT)}", "Cast its parts")
+    if source in _UNKNOWN:
+        raise needs_spark(
+            f"a cast to {target} of {node.this.sql(dialect=DIALECT)}, whose type is not known,", "Name its type"
+        )
+    if not _is_known(source, target):
+        raise InvalidRequest(
+            f"SQL: Spark does not cast a value of type {source} to {target}. Cast it to a text between."
+        )
+    if target == "DECIMAL" and source in FLOATS:
+        return _to_decimal(node)
+    prepared = _prepared(node.this, source, target)
+    if prepared is not node.this:
+        node.set("this", prepared)
     return node
 
 
-def _cast(node: Any) -> Any:
-    source, target = kind_of(node.this), node.to.this.name
-    match target:
-        case _ if target in TEXTS:
-            return _to_text(node, source)
-        case "BINARY" | "VARBINARY" if source in TEXTS:
-            return call("encode", node.this)
-        case _ if source in TEXTS:
-            node.set("this", _guarded(node.this, target))
-        case _ if source in FRACTIONS and target in INTEGERS:
-            # Spark cuts the digits behind the point, DuckDB rounds.
-            node.set("this", call("trunc", node.this))
-        case _ if source in INSTANTS and target in NUMBERS:
-            name = "spark_whole_seconds" if target in INTEGERS else "spark_seconds"
-            node.set("this", call(name, cast(node.this, "TIMESTAMP_NTZ")))
-        case _ if source in NUMBERS and target in INSTANTS:
-            return call("spark_instant", node.this)
-    return node
-
-
-def _to_text(node: Any, source: str) -> Any:
-    if source in _NESTED:
-        raise needs_spark(f"the cast of {source} to STRING", "Cast its elements")
-    if source in BYTES:
-        return call("decode", node.this)
-    node.set("this", as_text(node.this))
-    return node
-
-
-def _guarded(node: Any, target: str) -> Any:
-    """Return a text that DuckDB's cast reads as Spark's does, and refuses where Spark's does."""
-    literal = str(node.this) if isinstance(node, exp.Literal) and node.is_string else None
+def _prepared(value: Any, source: str, target: str) -> Any:
+    """Return what DuckDB casts to the value that Spark's cast has."""
+    if source in TEXTS:
+        return _readable(value, target)
     if target in INTEGERS:
-        return _unless_plain(node, literal, "INTEGER", "spark_integer")
-    if target == "DECIMAL":
-        return call("spark_decimal", node)
-    if target in FLOATS:
-        return call("spark_double", node)
-    if target == "DATE":
-        return _unless_plain(node, literal, "DATE", "spark_date")
-    if target in TIMES:
-        return _unless_plain(node, literal, "TIME", "spark_time")
-    return node
+        if source in _FRACTIONS:
+            # Spark cuts the digits behind the point, DuckDB rounds.
+            return fragment("trunc(:x)", x=value)
+        if source in INSTANTS:
+            return fragment("floor(epoch_us(:x) / 1000000.0)", x=value)
+    if target == "FLOAT" and source == "DOUBLE":
+        return fragment(
+            "CASE WHEN isnan(:x) OR abs(:x) < 3.4028235677973364e38 THEN :x "
+            "WHEN :x > 0 THEN CAST('inf' AS DOUBLE) WHEN :x < 0 THEN CAST('-inf' AS DOUBLE) END",
+            x=value,
+        )
+    if source in INSTANTS and target in _FRACTIONS:
+        seconds = (
+            "CAST(epoch_us(:x) AS DECIMAL(24, 0)) * 0.000001" if target == "DECIMAL" else "epoch_us(:x) / 1000000.0"
+        )
+        return fragment(f"({seconds})", x=value)
+    if target in INSTANTS and source in FLOATS:
+        raise needs_spark("a cast of a DOUBLE to TIMESTAMP", "Cast it to DECIMAL(20, 6) before")
+    if target in INSTANTS and source in _NUMBERS:
+        return fragment("to_timestamp(:x)", x=value)
+    return value
 
 
-def _unless_plain(node: Any, literal: str | None, form: str, macro: str) -> Any:
-    return node if literal is not None and _PLAIN_TEXTS[form].fullmatch(literal) else call(macro, node)
+def _to_decimal(node: Any) -> Any:
+    """Return a cast of a DOUBLE or FLOAT. Spark rounds the digits that the text of the number has, which is another
+    value near the middle of two decimals alone. What is not a number has no decimal.
+    """
+    scale = int(str(node.to.expressions[1].this)) if len(node.to.expressions) > 1 else 0
+    value = cast_to(node.this, "DOUBLE")
+    direct, of_text = (type(node)(this=each, to=node.to.copy()) for each in (value, cast_to(value, "STRING")))
+    if scale > _SAFE_SCALE:
+        return fragment("CASE WHEN isfinite(:x) THEN :text END", x=value, text=of_text)
+    return fragment(
+        "CASE WHEN NOT isfinite(:x) THEN NULL WHEN abs(:x) < 1e6 AND "
+        f"abs(abs(:x * 1e{scale} - trunc(:x * 1e{scale})) - 0.5) > 0.001 THEN :direct ELSE :text END",
+        x=value,
+        direct=direct,
+        text=of_text,
+    )
 
 
-def _compared_as(text: Any, other: Any) -> str | None:
-    """Return the type as which Spark compares a text with another value; None: as texts, or as DuckDB does."""
-    kind = kind_of(other)
-    if kind in INTEGERS:
+def _is_known(source: str, target: str) -> bool:
+    """Return whether Spark casts values of a type to another one."""
+    if source in TEXTS:
+        return True
+    if target in BYTES:
+        return source in BYTES
+    if target == "DATE" or target in _LOCAL_TIMES:
+        return source == "DATE" or source in _LOCAL_TIMES | INSTANTS
+    if target in INSTANTS:
+        return source in {"DATE"} | _LOCAL_TIMES | INSTANTS | _NUMBERS
+    if target == "BOOLEAN":
+        return source in {"BOOLEAN"} | _NUMBERS
+    return target not in _NUMBERS or source in {"BOOLEAN"} | _NUMBERS | INSTANTS
+
+
+def _readable(value: Any, target: str) -> Any:
+    """Return a text in the form that DuckDB reads as the type, or one that it cannot read where Spark cannot."""
+    match target:
+        case "TINYINT" | "SMALLINT" | "INT" | "BIGINT":
+            return _extracted(value, "[+-]?[0-9]+", _INTEGER)
+        case "DOUBLE" | "FLOAT":
+            return _extracted(value, _PLAIN_NUMBER, _FLOAT)
+        case "DECIMAL":
+            return _extracted(value, _PLAIN_NUMBER, _DECIMAL)
+        case "BOOLEAN":
+            return fragment(
+                "CASE WHEN lower(trim(:x, ' ' || chr(9) || chr(10) || chr(13))) IN ('t', 'true', 'y', 'yes', '1') "
+                "THEN 'true' WHEN lower(trim(:x, ' ' || chr(9) || chr(10) || chr(13))) IN ('f', 'false', 'n', 'no', "
+                f"'0') THEN 'false' ELSE :x || '{NOT_READ}' END",
+                x=value,
+            )
+        case "BINARY" | "VARBINARY":
+            return fragment("encode(:x)", x=value)
+        case "DATE":
+            return _readable_time(value, _PLAIN_DATE, _DATE, _day(_DATE))
+        case "TIMESTAMPTZ" | "TIMESTAMPLTZ":
+            # DuckDB wants a blank before a name, and two digits of hours.
+            name = rf"regexp_replace(regexp_extract(:x, '{_TIME}', 8), '^([A-Z].)', ' \1')"
+            hours = rf"regexp_replace(regexp_extract(:x, '{_TIME}', 9), '^([+-])([0-9])(:|$)', '\10\2\3')"
+            zone = f" || {name} || {hours}"
+            return _readable_time(value, _PLAIN_TIME, _TIME, _day(_TIME) + _of_day() + zone)
+        case "TIMESTAMP" | "TIMESTAMPNTZ":
+            return _readable_time(value, _PLAIN_TIME, _TIME, _day(_TIME) + _of_day())
+    return value
+
+
+def _extracted(value: Any, plain: str, pattern: str) -> Any:
+    """Return the part of a text that is a number. `plain`: what most texts are, which takes one test."""
+    written = text_of(value)
+    if written is not None and (found := re.search(pattern, written)) and "\n" not in written:
+        return exp.Literal.string(found[1])
+    return fragment(
+        f"CASE WHEN regexp_full_match(:x, '{plain}') THEN :x "
+        f"WHEN regexp_matches(:x, '{pattern}') THEN regexp_extract(:x, '{pattern}', 1) ELSE :x || '{NOT_READ}' END",
+        x=value,
+    )
+
+
+def _readable_time(value: Any, plain: str, pattern: str, made: str) -> Any:
+    written = text_of(value)
+    if written is not None:
+        if re.search(plain, written.rstrip("\n")) and written.isascii():
+            return value
+        if written.strip().lower() in _TIME_WORDS or re.match(r"\s*(-|T?[0-9]{1,2}:)", written):
+            raise needs_spark(f"the time '{written.strip()}'", "Write the day, as in '2013-01-05'")
+    return fragment(
+        f"CASE WHEN regexp_matches(:x, '{plain}') THEN :x WHEN regexp_matches(:x, '{pattern}') THEN {made} "
+        f"ELSE :x || '{NOT_READ}' END",
+        x=value,
+    )
+
+
+def _day(pattern: str) -> str:
+    """Return the SQL of the day in a text, whose month and day may be missing."""
+    year, month, day = (f"regexp_extract(:x, '{pattern}', {group})" for group in (1, 2, 3))
+    return f"{year} || '-' || coalesce(nullif({month}, ''), '1') || '-' || coalesce(nullif({day}, ''), '1')"
+
+
+def _of_day() -> str:
+    """Return the SQL of the time of the day in a text, whose parts may be missing."""
+    hour, minute, second = (f"coalesce(nullif(regexp_extract(:x, '{_TIME}', {group}), ''), '0')" for group in (4, 5, 6))
+    return f" || ' ' || {hour} || ':' || {minute} || ':' || {second} || '.' || regexp_extract(:x, '{_TIME}', 7) || '0'"
+
+
+def _array(node: Any) -> Any:
+    """Return a cast of an array, whose elements are cast one by one where DuckDB would cast them in another way."""
+    to, source = node.to.expressions, node.this.type.expressions
+    if len(to) != 1 or len(source) != 1:
+        raise needs_spark(f"a cast of an array to {node.to.sql(dialect=DIALECT)}", "Cast its elements")
+    element = exp.column("element")
+    element.type = source[0].copy()
+    cast = type(node)(this=element, to=to[0].copy())
+    cast.type = to[0].copy()
+    return fragment("list_transform(:x, lambda element: :cast)", x=node.this, cast=_written(cast))
+
+
+def _array_text(node: Any) -> Any:
+    if len(node.type.expressions) != 1:
+        raise needs_spark("the text of an array whose elements have no known type", "Take its elements")
+    element = exp.column("element")
+    element.type = node.type.expressions[0].copy()
+    return fragment(
+        "'[' || array_to_string(list_transform(:x, lambda element: coalesce(:text, 'null')), ', ') || ']'",
+        x=node,
+        text=as_text(element),
+    )
+
+
+def _text_of_unknown(node: Any) -> Any:
+    """Return the text of a value whose type only DuckDB knows."""
+    of_double = fragment(_FLOAT_TEXT, x=fragment("TRY_CAST(CAST(:x AS VARCHAR) AS DOUBLE)", x=node))
+    of_float = fragment(_FLOAT_TEXT, x=fragment("TRY_CAST(CAST(:x AS VARCHAR) AS REAL)", x=node))
+    return fragment(
+        "CASE typeof(:x) WHEN 'DOUBLE' THEN :double WHEN 'FLOAT' THEN :float "
+        "WHEN 'BLOB' THEN decode(TRY_CAST(CAST(:x AS VARCHAR) AS BLOB)) "
+        "WHEN 'TIMESTAMP WITH TIME ZONE' THEN regexp_replace(CAST(:x AS VARCHAR), '[+]00$', '') "
+        "ELSE CAST(:x AS VARCHAR) END",
+        x=node,
+        double=of_double,
+        float=of_float,
+    )
+
+
+def _cast_texts(node: Any, parts: list[Any]) -> None:
+    """Cast the texts among values that are compared, calculated with or alternatives, as Spark does."""
+    known = [part for part in parts if part is not None and not is_null(part)]
+    kinds = {kind_of(part) for part in known}
+    others = kinds - TEXTS
+    if others == kinds or not others or others & _UNKNOWN:
+        return
+    kind = _common(others)
+    if kind is None:
+        return
+    for part in known:
+        if kind_of(part) in TEXTS:
+            part.replace(rewritten_cast(cast_to(part, kind)))
+    if not isinstance(node, _COMPARISONS):
+        node.type = exp.DataType.build(kind, dialect=DIALECT)
+
+
+def _common(kinds: set[str]) -> str | None:
+    """Return the type as which Spark reads a text beside values of these types."""
+    if kinds <= INTEGERS:
         return "BIGINT"
-    if kind in FRACTIONS:
+    if kinds <= _NUMBERS:
         return "DOUBLE"
-    if kind in ("DATE", "BOOLEAN"):
-        return kind
-    if kind in TIMES:
-        return "TIMESTAMP_NTZ" if kind == "TIMESTAMPNTZ" else "TIMESTAMP"
-    return None
-
-
-def _computed_as(text: Any, other: Any) -> str | None:
-    """Return the type as which Spark computes with a text; None where it does not."""
-    kind = kind_of(other)
-    if kind in INTEGERS:
-        return "DOUBLE" if isinstance(text.parent, exp.Div) else "BIGINT"
-    return "DOUBLE" if kind in FRACTIONS else None
-
-
-def _unify(node: Any, kind_with: Any) -> None:
-    """Cast the side that is a text to what the other side makes of it."""
-    for one, other in (("this", "expression"), ("expression", "this")):
-        text, value = node.args[one], node.args[other]
-        if kind_of(text) in TEXTS and (kind := kind_with(text, value)) is not None:
-            node.set(one, _converted(text, kind))
-
-
-def _converted(text: Any, kind: str) -> Any:
-    target = exp.DataType.from_str(kind, dialect=DIALECT).this.name
-    return cast(_guarded(text, target), kind)
-
-
-def _compare_all(node: Any) -> None:
-    """Cast the texts of BETWEEN and IN to the type of what they are compared with."""
-    _refuse_structs(node)
-    for key in ("low", "high"):
-        if (bound := node.args.get(key)) is not None and kind_of(bound) in TEXTS:
-            kind = _compared_as(bound, node.this)
-            if kind is not None:
-                node.set(key, _converted(bound, kind))
-    if isinstance(node, exp.In) and node.expressions:
-        values = []
-        for value in node.expressions:
-            kind = _compared_as(value, node.this) if kind_of(value) in TEXTS else None
-            values.append(value if kind is None else _converted(value, kind))
-        node.set("expressions", values)
-        if kind_of(node.this) in TEXTS:
-            kinds = {found for value in values if (found := _compared_as(node.this, value)) is not None}
-            if len(kinds) == 1:
-                node.set("this", _converted(node.this, kinds.pop()))
-
-
-def _refuse_structs(node: Any) -> None:
-    sides = [each for each in node.args.values() if not isinstance(each, list)]
-    if any(isinstance(each, exp.Struct) for each in sides):
-        raise needs_spark("the comparison with a struct that is made in the query", "Compare its fields")
+    for some, kind in ((INSTANTS, "TIMESTAMP"), (_LOCAL_TIMES, "TIMESTAMP_NTZ"), (BYTES, "BINARY")):
+        if kinds <= some:
+            return kind
+    return next(iter(kinds)) if kinds in ({"DATE"}, {"BOOLEAN"}) else None

@@ -10,8 +10,9 @@ from sqlglot import exp
 from lakehouse_core.errors import InvalidRequest
 from lakehouse_core.execution.engines.duckdb.casts import FLOATS, INTEGERS
 from lakehouse_core.execution.engines.duckdb.decimals import decimal_text, kind_of, size_of
+from lakehouse_core.execution.engines.duckdb.fragments import cast_to, integer_of, needs_spark
 from lakehouse_core.execution.engines.duckdb.query import CAST_BY_ZERO, DIVIDED_BY_ZERO
-from lakehouse_core.execution.engines.duckdb.spark_functions import call, cast, needs_spark, whole_number
+from lakehouse_core.execution.engines.duckdb.spark_functions import call
 
 _EXACT_SCALE: Final = 12
 _BITS_OF_INT: Final = 32
@@ -36,9 +37,9 @@ def rewritten_number(node: Any) -> Any:
             _widen_floats(node)
         case exp.Ceil() | exp.Floor() if kind_of(node.this) in FLOATS and node.args.get("decimals") is None:
             return call("spark_long", node)
-        case exp.Round() if kind_of(node.this) in FLOATS and whole_number(node.args.get("decimals")):
+        case exp.Round() if kind_of(node.this) in FLOATS and integer_of(node.args.get("decimals")):
             rounded = call("spark_round", node.this, node.args["decimals"])
-            return cast(rounded, "FLOAT") if kind_of(node.this) == "FLOAT" else rounded
+            return cast_to(rounded, "FLOAT") if kind_of(node.this) == "FLOAT" else rounded
         case exp.Ln():
             return call("spark_ln", node.this)
         case exp.Log() if node.expression is not None:
@@ -59,7 +60,7 @@ def _widen_floats(node: Any) -> None:
     if {kind_of(node.this), kind_of(node.expression)} != {"FLOAT"}:
         for key in ("this", "expression"):
             if kind_of(node.args[key]) == "FLOAT":
-                node.set(key, cast(node.args[key], "DOUBLE"))
+                node.set(key, cast_to(node.args[key], "DOUBLE"))
 
 
 def _long(node: Any) -> str:
@@ -68,7 +69,7 @@ def _long(node: Any) -> str:
 
 def _is_shift(node: Any) -> bool:
     """Return whether the number of bits is one that DuckDB takes."""
-    bits = whole_number(node.expression)
+    bits = integer_of(node.expression)
     return bits is not None and 0 <= bits < (_BITS_OF_LONG if _long(node.this) else _BITS_OF_INT)
 
 
@@ -76,11 +77,11 @@ def _division(node: Any) -> Any:
     size = size_of(node)
     for key in ("this", "expression"):
         if kind_of(node.args[key]) == "FLOAT":
-            node.set(key, cast(node.args[key], "DOUBLE"))
+            node.set(key, cast_to(node.args[key], "DOUBLE"))
     divided = node
     if size is not None:
         # DuckDB divides as DOUBLE. Its text has no more digits than it knows, which a cast would add.
-        divided = cast(node if size[1] <= _EXACT_SCALE else cast(node, "STRING"), decimal_text(size))
+        divided = cast_to(node if size[1] <= _EXACT_SCALE else cast_to(node, "STRING"), decimal_text(size))
     return divided if _is_nonzero(node.expression) else _unless_zero(divided, node)
 
 
@@ -96,7 +97,7 @@ def _unless_zero(value: Any, division: Any) -> Any:
     zero = exp.EQ(this=exp.Paren(this=division.expression.copy()), expression=exp.Literal.number(0))
     # In a window DuckDB refuses `error`, which it takes for volatile; there a text that is no number is the failure.
     if isinstance(division.find_ancestor(exp.Window, exp.Select), exp.Window):
-        failure = cast(exp.Literal.string(CAST_BY_ZERO), "TINYINT")
+        failure = cast_to(exp.Literal.string(CAST_BY_ZERO), "TINYINT")
     else:
         failure = call("error", exp.Literal.string(DIVIDED_BY_ZERO))
     return exp.Paren(this=exp.Case(ifs=[exp.If(this=zero, true=failure)], default=exp.Paren(this=value.copy())))

@@ -22,6 +22,8 @@ DIVIDED_BY_ZERO: Final = "Division by zero"
 # that a cast of those, which a user may write, keeps its error.
 CAST_BY_ZERO: Final = "Division by zero in a window"
 _CAST_FAILED: Final = f"Could not convert string '{CAST_BY_ZERO}' to INT8"
+# Behind a text that Spark does not read as a type: DuckDB shall not read it either. Messages leave it out.
+NOT_READ: Final = " (not read)"
 _BATCH_ROWS: Final = 65_536
 
 
@@ -118,6 +120,7 @@ def _translated(duckdb: Any, error: Exception, views: Sequence[RelationView]) ->
         if (found := view.error(error)) is not None:
             return found
     message = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+    message = message.replace(NOT_READ, "")
     if _CAST_FAILED in message:
         message = f"Invalid Input Error: {DIVIDED_BY_ZERO}"
     if isinstance(error, duckdb.OutOfMemoryException):

@@ -9,9 +9,10 @@ from typing import Any, Final
 from sqlglot import exp
 
 from lakehouse_core.errors import shown
-from lakehouse_core.execution.engines.duckdb.casts import INSTANTS, TEXTS
+from lakehouse_core.execution.engines.duckdb.casts import INSTANTS, TEXTS, rewritten_cast
 from lakehouse_core.execution.engines.duckdb.decimals import kind_of
-from lakehouse_core.execution.engines.duckdb.spark_functions import call, cast, needs_spark
+from lakehouse_core.execution.engines.duckdb.fragments import cast_to, needs_spark
+from lakehouse_core.execution.engines.duckdb.spark_functions import call
 
 _UNITS: Final = {
     "YEAR": ("YEAR", "YYYY", "YY"),
@@ -48,19 +49,21 @@ def rewritten_time(node: Any) -> Any:
         case exp.MonthsBetween():
             return _months_between(node)
         case exp.AddMonths():
-            return cast(node, "DATE")
+            return cast_to(node, "DATE")
         case exp.Hour() | exp.Minute() | exp.Second() if kind_of(node.this) in TEXTS:
             node.set("this", _time(node.this))
         case exp.LastDay() if kind_of(node.this) in TEXTS:
-            node.set("this", cast(call("spark_date", node.this), "DATE"))
+            node.set("this", rewritten_cast(cast_to(node.this, "DATE")))
+        case exp.TsOrDsToDate() if kind_of(node.this) in TEXTS and node.args.get("format") is None:
+            return rewritten_cast(cast_to(node.this, "DATE"))
         case exp.TimeToStr() | exp.StrToTime() | exp.TsOrDsToDate() if node.args.get("format") is not None:
             node.set("format", _pattern(node.args["format"]))
         case exp.TsOrDsAdd() | exp.DateAdd() | exp.DateSub() if kind_of(node) == "DATE":
-            return cast(node, "DATE")
+            return cast_to(node, "DATE")
         case exp.Sub() if kind_of(node.this) == kind_of(node.expression) == "DATE":
             return call("to_days", exp.Cast(this=node.copy(), to=exp.DataType.build("INT")))
         case exp.Add() | exp.Sub() if kind_of(node.this) == "DATE" and _is_of_days(node.expression):
-            return cast(node, "DATE")
+            return cast_to(node, "DATE")
     return node
 
 
@@ -72,7 +75,7 @@ def _from_sunday(node: Any) -> Any:
 def _extracted(node: Any) -> Any:
     value = node.expression
     if kind_of(value) in INSTANTS:
-        value = cast(value, "TIMESTAMP_NTZ")
+        value = cast_to(value, "TIMESTAMP_NTZ")
         node.set("expression", value)
     match str(node.this.this).upper():
         case "DAYOFWEEK" | "DOW":
@@ -92,19 +95,17 @@ def _truncated(node: Any) -> Any:
     # `trunc`, unlike `date_trunc`, gives a date.
     is_date = isinstance(node, exp.DateTrunc)
     if found is None or (is_date and found not in _UNITS_OF_DATES):
-        return cast(exp.Null(), "DATE" if is_date else "TIMESTAMP")
-    cut = call("date_trunc", exp.Literal.string(found.lower()), _time(node.this))
-    return (
-        cast(cut, "DATE") if is_date else cast(cut, "TIMESTAMP" if kind_of(node.this) in INSTANTS else "TIMESTAMP_NTZ")
-    )
+        return cast_to(exp.Null(), "DATE" if is_date else "TIMESTAMP")
+    kind = "TIMESTAMP" if kind_of(node.this) in INSTANTS else "TIMESTAMP_NTZ"
+    return cast_to(call("date_trunc", exp.Literal.string(found.lower()), _time(node.this)), "DATE" if is_date else kind)
 
 
 def _time(node: Any) -> Any:
     """Return a date or a text as a time without a zone, and a time as it is."""
     kind = kind_of(node)
     if kind in TEXTS:
-        return cast(call("spark_time", node), "TIMESTAMP_NTZ")
-    return node if kind == "TIMESTAMPNTZ" else cast(node, "TIMESTAMP_NTZ")
+        return rewritten_cast(cast_to(node, "TIMESTAMP_NTZ"))
+    return node if kind == "TIMESTAMPNTZ" else cast_to(node, "TIMESTAMP_NTZ")
 
 
 def _unit(node: Any) -> str:
