@@ -5,7 +5,7 @@ several ways; blanks keep the places of all that follows. Rule: a tree with a pa
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from decimal import Decimal
@@ -17,7 +17,7 @@ from sqlglot.tokens import TokenType
 
 from lakehouse_core.errors import InvalidRequest, shown
 from lakehouse_core.planning.read.read_point import AsOf, AtVersion, ReadPoint
-from lakehouse_core.planning.sql.allowed import FUNCTIONS, NODES, refusal
+from lakehouse_core.planning.sql.allowed import FUNCTIONS, NODES, check_day_differences, refusal
 from lakehouse_core.planning.sql.statement import QueryText
 from lakehouse_core.planning.sql.tokens import DIALECT, Name, SqlText, TokenCursor
 
@@ -29,8 +29,6 @@ _INCREMENTS: Final[Mapping[str, tuple[str, int]]] = {
 }
 _TRAVELS: Final = ("VERSION", "SYSTEM_VERSION", "TIMESTAMP", "SYSTEM_TIME")
 _WORD: Final = re.compile(r"\w+")
-# Arguments of `datediff` where the first is a unit.
-_WITH_UNIT: Final = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -227,7 +225,7 @@ def _check(sql: SqlText, tree: Any) -> None:
     """Raise unless each node of the tree is one that both engines carry out alike."""
     if not isinstance(tree, exp.Query | exp.Values):
         raise sql.unsupported(0, f"{type(tree).__name__.upper()} is not carried out by sql()")
-    _check_day_differences(sql)
+    check_day_differences(sql)
     for node in tree.walk():
         kind = type(node).__name__
         if isinstance(node, exp.Table):
@@ -241,29 +239,6 @@ def _check(sql: SqlText, tree: Any) -> None:
         elif kind not in NODES:
             name = node.sql_name().lower() if isinstance(node, exp.Func) else kind.upper()
             raise sql.unsupported(_place(sql, node, name), refusal(name))
-
-
-def _check_day_differences(sql: SqlText) -> None:
-    """Raise for `datediff(DAY, a, b)`, of which the parser makes `datediff(b, a)`: that counts dates, not 24 hours."""
-    words = [str(token.text).upper() for token in sql.tokens]
-    for number, (name, bracket, unit) in enumerate(zip(words, words[1:], words[2:], strict=False)):
-        is_difference = name in ("DATEDIFF", "DATE_DIFF") and bracket == "("
-        if is_difference and unit in ("DAY", "DAYS") and _argument_count(words[number + 2 :]) == _WITH_UNIT:
-            raise sql.unsupported(
-                int(sql.tokens[number].start),
-                "datediff with the unit DAY is not carried out. Write datediff(end, start), which counts dates",
-            )
-
-
-def _argument_count(words: Sequence[str]) -> int:
-    """Return how many arguments stand before the bracket that closes them."""
-    depth, count = 0, 1
-    for word in words:
-        depth += (word == "(") - (word == ")")
-        if depth < 0:
-            break
-        count += word == "," and not depth
-    return count
 
 
 def _refused_parts(node: Any) -> Iterator[str]:

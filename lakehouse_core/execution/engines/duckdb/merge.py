@@ -6,7 +6,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from lakehouse_core.execution.context import TableContext
-from lakehouse_core.execution.engines.duckdb.dialect import duckdb_text
+from lakehouse_core.execution.engines.duckdb.dialect.translate import duckdb_text
 from lakehouse_core.execution.engines.duckdb.query import read_at_once
 from lakehouse_core.execution.row_changes.bounds import FEW_ROWS, arrow_bounds
 from lakehouse_core.execution.row_changes.change_base import ReadAt

@@ -8,9 +8,9 @@ from typing import Any, Final
 from sqlglot import exp
 
 from lakehouse_core.errors import InvalidRequest
-from lakehouse_core.execution.engines.duckdb.casts import FLOATS, INTEGERS
-from lakehouse_core.execution.engines.duckdb.decimals import decimal_text, kind_of, size_of
-from lakehouse_core.execution.engines.duckdb.fragments import cast_to, integer_of, needs_spark
+from lakehouse_core.execution.engines.duckdb.dialect.casts import FLOATS, INTEGERS
+from lakehouse_core.execution.engines.duckdb.dialect.decimals import decimal_text, kind_of, size_of
+from lakehouse_core.execution.engines.duckdb.dialect.fragments import cast_to, integer_of, needs_spark
 from lakehouse_core.execution.engines.duckdb.query import CAST_BY_ZERO, DIVIDED_BY_ZERO
 from lakehouse_core.execution.engines.duckdb.spark_functions import call
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from sqlglot import exp
 
-from lakehouse_core.execution.engines.duckdb.decimals import kind_of
-from lakehouse_core.execution.engines.duckdb.fragments import cast_to, integer_of, needs_spark
+from lakehouse_core.execution.engines.duckdb.dialect.decimals import kind_of
+from lakehouse_core.execution.engines.duckdb.dialect.fragments import cast_to, integer_of, needs_spark
 from lakehouse_core.execution.engines.duckdb.spark_functions import call
 
 

@@ -9,9 +9,9 @@ from typing import Any, Final
 from sqlglot import exp
 
 from lakehouse_core.errors import shown
-from lakehouse_core.execution.engines.duckdb.casts import INSTANTS, TEXTS, rewritten_cast
-from lakehouse_core.execution.engines.duckdb.decimals import kind_of
-from lakehouse_core.execution.engines.duckdb.fragments import cast_to, needs_spark
+from lakehouse_core.execution.engines.duckdb.dialect.casts import INSTANTS, TEXTS, rewritten_cast
+from lakehouse_core.execution.engines.duckdb.dialect.decimals import kind_of
+from lakehouse_core.execution.engines.duckdb.dialect.fragments import cast_to, needs_spark
 from lakehouse_core.execution.engines.duckdb.spark_functions import call
 
 _UNITS: Final = {

@@ -8,9 +8,9 @@ from typing import Any, Final
 
 from sqlglot import exp
 
-from lakehouse_core.execution.engines.duckdb.casts import BYTES, INTEGERS, as_text
-from lakehouse_core.execution.engines.duckdb.decimals import kind_of
-from lakehouse_core.execution.engines.duckdb.fragments import (
+from lakehouse_core.execution.engines.duckdb.dialect.casts import BYTES, INTEGERS, as_text
+from lakehouse_core.execution.engines.duckdb.dialect.decimals import kind_of
+from lakehouse_core.execution.engines.duckdb.dialect.fragments import (
     cast_to,
     fragment,
     integer_of,

@@ -10,15 +10,15 @@ from sqlglot.errors import ErrorLevel, SqlglotError
 from sqlglot.optimizer.annotate_types import annotate_types
 
 from lakehouse_core.errors import UnsupportedFeature
-from lakehouse_core.execution.engines.duckdb.aggregates import rewritten_aggregate
-from lakehouse_core.execution.engines.duckdb.arrays import rewritten_array
-from lakehouse_core.execution.engines.duckdb.casts import rewritten_cast
-from lakehouse_core.execution.engines.duckdb.decimals import kind_of, size_decimals
-from lakehouse_core.execution.engines.duckdb.exploded import type_exploded
-from lakehouse_core.execution.engines.duckdb.fragments import cast_to, needs_spark
-from lakehouse_core.execution.engines.duckdb.numbers import rewritten_number
-from lakehouse_core.execution.engines.duckdb.texts import rewritten_text
-from lakehouse_core.execution.engines.duckdb.times import rewritten_time
+from lakehouse_core.execution.engines.duckdb.dialect.aggregates import rewritten_aggregate
+from lakehouse_core.execution.engines.duckdb.dialect.arrays import rewritten_array
+from lakehouse_core.execution.engines.duckdb.dialect.casts import rewritten_cast
+from lakehouse_core.execution.engines.duckdb.dialect.decimals import kind_of, size_decimals
+from lakehouse_core.execution.engines.duckdb.dialect.exploded import type_exploded
+from lakehouse_core.execution.engines.duckdb.dialect.fragments import cast_to, needs_spark
+from lakehouse_core.execution.engines.duckdb.dialect.numbers import rewritten_number
+from lakehouse_core.execution.engines.duckdb.dialect.texts import rewritten_text
+from lakehouse_core.execution.engines.duckdb.dialect.times import rewritten_time
 from lakehouse_core.planning.sql.tokens import DIALECT
 
 

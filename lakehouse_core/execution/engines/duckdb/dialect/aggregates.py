@@ -8,9 +8,9 @@ from typing import Any, Final
 from sqlglot import exp
 
 from lakehouse_core.errors import InvalidRequest, UnsupportedFeature
-from lakehouse_core.execution.engines.duckdb.casts import INTEGERS, rewritten_cast
-from lakehouse_core.execution.engines.duckdb.decimals import decimal_text, kind_of, size_of
-from lakehouse_core.execution.engines.duckdb.fragments import cast_to, fragment, integer_of
+from lakehouse_core.execution.engines.duckdb.dialect.casts import INTEGERS, rewritten_cast
+from lakehouse_core.execution.engines.duckdb.dialect.decimals import decimal_text, kind_of, size_of
+from lakehouse_core.execution.engines.duckdb.dialect.fragments import cast_to, fragment, integer_of
 from lakehouse_core.execution.engines.duckdb.query import CAST_BY_ZERO
 
 _AROUND: Final = (exp.Window, exp.Filter, exp.IgnoreNulls, exp.RespectNulls)

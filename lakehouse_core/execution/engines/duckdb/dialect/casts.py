@@ -9,8 +9,8 @@ from typing import Any, Final
 from sqlglot import exp
 
 from lakehouse_core.errors import InvalidRequest
-from lakehouse_core.execution.engines.duckdb.decimals import kind_of
-from lakehouse_core.execution.engines.duckdb.fragments import cast_to, fragment, is_null, needs_spark, text_of
+from lakehouse_core.execution.engines.duckdb.dialect.decimals import kind_of
+from lakehouse_core.execution.engines.duckdb.dialect.fragments import cast_to, fragment, is_null, needs_spark, text_of
 from lakehouse_core.execution.engines.duckdb.query import NOT_READ
 from lakehouse_core.planning.sql.tokens import DIALECT
 
