@@ -114,8 +114,8 @@ def change_base(
     read_supported(schema, table=table.name)
     statement = make(schema)
     match statement:
-        case Delete(condition=condition):
-            method = delete_method(schema, condition)
+        case Delete():
+            method = delete_method(schema, statement)
         case Update(assignments=assignments):
             method = update_method(schema, assignments)
         case SourceMerge():

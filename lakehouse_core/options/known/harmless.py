@@ -111,7 +111,6 @@ partition.idle-time-to-done duration -
 partition.idle-time-to-report-statistic duration 0s
 commit.custom-listeners text ''
 sink.key-only-deletes.enabled bool false
-delete.force-produce-changelog bool false
 commit.force-create-snapshot bool false
 auto-create bool false
 scan.partitions text -

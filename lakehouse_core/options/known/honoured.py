@@ -36,6 +36,7 @@ sequence.field text -
 sequence.field.sort-order ascending|descending ascending
 rowkind.field text -
 ignore-delete bool false
+delete.force-produce-changelog bool false
 ignore-update-before bool false
 fields.default-aggregate-function text -
 aggregation.remove-record-on-delete bool false

@@ -10,7 +10,7 @@ from typing import assert_never
 
 from lakehouse_core.errors import InvalidRequest, UnsupportedFeature, shown
 from lakehouse_core.options import MergeEngine
-from lakehouse_core.planning.row_changes.statements import Replacement, Statement
+from lakehouse_core.planning.row_changes.statements import Delete, Replacement, Statement
 from lakehouse_core.table.merge_spec import merge_spec
 from lakehouse_core.table.predicate import Predicate, without_columns
 from lakehouse_core.table.schema import TableSchema
@@ -37,14 +37,19 @@ class Method(StrEnum):
         return self in (Method.FILES, Method.BUCKETS, Method.PARTITIONS)
 
 
-def delete_method(schema: TableSchema, condition: Predicate | None) -> Method:
-    """Return how the rows that satisfy the bound condition (None: all) are deleted.
+def delete_method(schema: TableSchema, statement: Delete) -> Method:
+    """Return how the rows of a DELETE are deleted. Raises UnsupportedFeature as `merge_spec` does."""
+    forces_changelog = schema.table_options.delete_forces_changelog and not statement.drops_partitions
+    if without_columns(statement.condition, schema.partition_keys) is not None:
+        return _row_delete_method(schema)
+    # Only records are told to readers of changes.
+    if forces_changelog and not schema.is_append and _row_delete_method(schema) is Method.RECORDS:
+        return Method.RECORDS
+    return Method.PARTITIONS
 
-    Raises UnsupportedFeature as `merge_spec` does.
-    """
+
+def _row_delete_method(schema: TableSchema) -> Method:
     options = schema.table_options
-    if without_columns(condition, schema.partition_keys) is None:
-        return Method.PARTITIONS
     if schema.is_append:
         return _append_method(schema)
     match options.merge_engine:
