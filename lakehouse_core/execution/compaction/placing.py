@@ -1,6 +1,7 @@
 """Placing: tasks that bring rows of the bucket for waiting ones into the buckets of their partition.
 
-A compaction does that with rows that wait in the table, and a statement with its own rows, before it commits them.
+A compaction does that with rows that wait in the table; a statement, and a write where the table's options ask for it,
+with their own rows, before they commit them.
 Source: docs/semantics/tables.md#postponed-buckets.
 """
 
@@ -65,10 +66,17 @@ def moved_rows(
 
 
 def with_placed_rows(
-    table: TableContext, schema: TableSchema, messages: Sequence[CommitMessage], before: WriteBase, watch: Watch
+    table: TableContext,
+    schema: TableSchema,
+    messages: Sequence[CommitMessage],
+    before: WriteBase,
+    *,
+    emits_changelog: bool,
+    named_by: str,
+    watch: Watch,
 ) -> Sequence[CommitMessage]:
-    """Return the messages of a statement with its new rows in their buckets, where no earlier rows of the partition
-    wait; others wait behind those. `before`: what the statement's base has.
+    """Return the messages of a statement or a write with its new rows in their buckets, where no earlier rows of the
+    partition wait; others wait behind those. `before`: what its base has. `named_by`: the statement or the write.
 
     Deletes the staged files of the rows that it moved. On an error these stay, and no new file is left.
     """
@@ -91,8 +99,8 @@ def with_placed_rows(
         )
         for partition, found in files.items()
     ]
-    placed = moved_rows(table, schema, moves, emits_changelog=True, named_by="the statement", watch=watch)
-    discard(table.store, schema, staged, named_by="the statement")
+    placed = moved_rows(table, schema, moves, emits_changelog=emits_changelog, named_by=named_by, watch=watch)
+    discard(table.store, schema, staged, named_by=named_by)
     gone = {id(message) for message in staged}
     return [*(message for message in messages if id(message) not in gone), *placed]
 

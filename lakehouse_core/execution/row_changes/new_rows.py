@@ -67,8 +67,11 @@ def new_rows(
         key_index=key_index,
         commit_user=table.clock.uuid(),
     )
-    # The rows of an overwrite of partitions wait, as those of every write.
-    return RowsToWrite(task, before.after(written), are_placed=waits and not whole_partitions and is_stored)
+    if waits and whole_partitions:
+        # Nothing stays that waits before the new rows, which are treated as those of a write.
+        is_placed = is_stored and schema.table_options.postponed_buckets.are_written
+        return RowsToWrite(task, NOTHING_WRITTEN, are_placed=is_placed)
+    return RowsToWrite(task, before.after(written), are_placed=waits and is_stored)
 
 
 def written_rows(
@@ -95,7 +98,15 @@ def _placed_rows(
     try:
         for message in table.engine().write(rows.task, data, watch):
             staged.append(message)
-        return with_placed_rows(table, base.schema, staged, rows.before, watch)
+        return with_placed_rows(
+            table,
+            base.schema,
+            staged,
+            rows.before,
+            emits_changelog=rows.task.emits_changelog,
+            named_by="the statement",
+            watch=watch,
+        )
     except BaseException:
         discard(table.store, base.schema, staged, named_by="the statement")
         raise

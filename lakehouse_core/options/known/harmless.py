@@ -117,10 +117,9 @@ scan.partitions text -
         """,
     ),
     OptionGroup(
-        "Whether batch writes of Java's engines choose buckets at once. New rows of a table with postponed buckets "
-        "always wait here, and the next compaction gives the same rows.",
+        "Java bounds with it the number of buckets that a batch write gives to a partition. Here that is the number "
+        "that a compaction would give.",
         """
-postpone.batch-write-fixed-bucket bool true
 postpone.batch-write-fixed-bucket.max-parallelism int 2048
         """,
     ),

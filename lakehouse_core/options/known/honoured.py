@@ -17,6 +17,7 @@ dynamic-bucket.initial-buckets int - 1..
 dynamic-bucket.max-buckets int -1 -1..32767
 dynamic-bucket.assigner-parallelism int - 1..
 cross-partition-upsert.index-ttl duration - 1ms..
+postpone.batch-write-fixed-bucket bool -
 postpone.default-bucket-num int - 1..32767
 postpone.merge-on-read bool false
 postpone.target-row-num-per-bucket int - 1..
