@@ -246,13 +246,13 @@ def moments(state: str, sees: bool, mine: str, theirs: str, step: int) -> Iterat
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("state", "sees", "mine", "theirs"), in_turn(7, RACES))
+@pytest.mark.parametrize(("state", "sees", "mine", "theirs"), in_turn(13, RACES))
 def test_rows_that_come_to_wait_meanwhile_are_not_lost_and_deleted_ones_do_not_return(
     state: str, sees: bool, mine: str, theirs: str
 ) -> None:
     serial = [left(state, sees, mine, theirs), left(state, sees, theirs, mine)]
     alone = left(state, sees, theirs)
-    for is_done, found in moments(state, sees, mine, theirs, step=12 if mine == "merge" else 6):
+    for is_done, found in moments(state, sees, mine, theirs, step=13 if mine == "merge" else 7):
         assert found in (serial if is_done else [alone])
 
 
@@ -346,7 +346,7 @@ HISTORIES = [(kind, sees, seed) for seed in range(6) for kind in KINDS for sees 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("kind", "sees", "seed"), in_turn(11, HISTORIES))
+@pytest.mark.parametrize(("kind", "sees", "seed"), in_turn(17, HISTORIES))
 def test_random_histories_leave_what_their_model_has(kind: str, sees: bool, seed: int) -> None:
     generator = Random(f"{kind} {sees} {seed}")
     _, table = made(**KINDS[kind], **(SEES if sees else {}))
