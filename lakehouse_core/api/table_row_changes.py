@@ -80,7 +80,7 @@ def update(
 @reported
 def truncate(table: TableContext, call: CallOptions) -> RowChangeReport:
     def make(schema: TableSchema) -> Statement:
-        return Delete(condition=None, operation="TRUNCATE")
+        return Delete(condition=None, operation="TRUNCATE", drops_partitions=True)
 
     return _change(table, make, call, call.watch("truncate", table.name))
 
@@ -93,7 +93,7 @@ def drop_partitions(
 
     def make(schema: TableSchema) -> Statement:
         conditions = tuple(condition for one in given if (condition := partition_condition(one, schema)) is not None)
-        return Delete(condition=conditions[0] if len(conditions) == 1 else Or(conditions))
+        return Delete(condition=conditions[0] if len(conditions) == 1 else Or(conditions), drops_partitions=True)
 
     return _change(table, make, call, call.watch("drop_partitions", table.name))
 

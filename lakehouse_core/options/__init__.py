@@ -36,7 +36,7 @@ from lakehouse_core.options.file_indexes import (
     renamed_index_option,
 )
 from lakehouse_core.options.files import FileStyle
-from lakehouse_core.options.keys import FORMER_NAMES, known_key
+from lakehouse_core.options.keys import FORMER_NAMES, check_alters_nothing, known_key
 from lakehouse_core.options.known import KNOWN, OptionKey, Treatment
 from lakehouse_core.options.lookup import LookupOptions
 from lakehouse_core.options.merging import MergeEngine
@@ -92,6 +92,7 @@ __all__ = [
     "Treatment",
     "WriteKind",
     "about_option",
+    "check_alters_nothing",
     "check_auto_tags",
     "check_bounds",
     "check_consistent",

@@ -13,6 +13,7 @@ DYNAMIC_BUCKET: Final = -1
 POSTPONE_BUCKET: Final = -2
 # The number that an alteration of a postponed `bucket` is about to set. Stored in schemas. Never rename.
 NEXT_BUCKET_OPTION: Final = "lakehouse.bucket.next"
+_FIXED_BUCKET_OPTION: Final = "postpone.batch-write-fixed-bucket"
 
 
 class BucketFunction(StrEnum):
@@ -57,7 +58,8 @@ class PostponedBucketOptions:
     """How many buckets a compaction gives to a partition that has none: `default_count`, if it is set; else as many as
     its waiting rows fill with `target_row_count` each, if that is set; else with `target_size_bytes` of their files.
     `next_bucket`: what the option `bucket` is about to become, so that no more rows may come to wait; None: nothing.
-    `merge_on_read`: reads of a state have the waiting rows, as if a compaction had moved them.
+    `merge_on_read`: reads of a state have the waiting rows, as if a compaction had moved them. `are_written`: a write
+    brings its rows into their buckets, where no others of the partition wait.
     """
 
     default_count: int | None = None
@@ -65,6 +67,7 @@ class PostponedBucketOptions:
     target_size_bytes: int = 1 << 30
     next_bucket: int | None = None
     merge_on_read: bool = False
+    are_written: bool = False
 
 
 def postponed_bucket_options(source: Source) -> PostponedBucketOptions:
@@ -74,4 +77,6 @@ def postponed_bucket_options(source: Source) -> PostponedBucketOptions:
         target_size_bytes=source.size("postpone.target-size-per-bucket"),
         next_bucket=source.whole_if_set(NEXT_BUCKET_OPTION),
         merge_on_read=source.flag("postpone.merge-on-read"),
+        # Unless the table sets it, its rows wait: docs/decisions/0032-rows-wait-unless-the-table-says-otherwise.md.
+        are_written=source.has(_FIXED_BUCKET_OPTION) and source.flag(_FIXED_BUCKET_OPTION),
     )

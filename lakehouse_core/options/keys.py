@@ -98,10 +98,22 @@ def under_current_names(options: Mapping[str, str]) -> dict[str, str]:
     return former | {key: value for key, value in options.items() if key not in FORMER_NAMES}
 
 
+def check_alters_nothing(key: str) -> None:
+    """Raise InvalidRequest for an option of a write by which Java's Spark connector alters the table, under the name of
+    the option or of the session's setting.
+    """
+    if key.lower().removeprefix("spark.paimon.").startswith("write.merge-schema"):
+        raise InvalidRequest(
+            f"Option {key}: a write does not alter a table here. Add or change its columns first, by ALTER TABLE or by "
+            "alter(AddColumn(…), UpdateColumnType(…)), and leave the option out."
+        )
+
+
 def known_key(key: str) -> OptionKey:
     """Return the option of that name, current or former. Raises InvalidRequest naming the nearest one."""
     if (known := KNOWN.get(FORMER_NAMES.get(key, key))) is not None:
         return known
+    check_alters_nothing(key)
     if key in CATALOG_KEYS or key.startswith(_CATALOG_PREFIXES):
         raise InvalidRequest(f"Option {key} is an option of a catalog, not of a table. Pass it to connect.")
     near = near_names(key, [*KNOWN, *FORMER_NAMES], most=1, cutoff=0.7)

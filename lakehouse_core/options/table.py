@@ -80,6 +80,7 @@ class TableOptions:
     sequence_descending: bool = False
     rowkind_field: str | None = None
     ignore_delete: bool = False
+    delete_forces_changelog: bool = False
     ignore_update_before: bool = False
 
     # Data files.
@@ -210,6 +211,7 @@ def _parse(source: Source) -> TableOptions:
         sequence_descending=source.word("sequence.field.sort-order") == "descending",
         rowkind_field=source.text("rowkind.field"),
         ignore_delete=source.flag("ignore-delete"),
+        delete_forces_changelog=source.flag("delete.force-produce-changelog"),
         ignore_update_before=source.flag("ignore-update-before"),
         style=file_style(source),
         style_by_level=file_styles(source),

@@ -28,19 +28,19 @@ class MovePart:
 
 
 def move_parts(
-    waiting: Sequence[DataFile], placed: Mapping[int, Sequence[DataFile]], *, bucket_count: int
+    waiting: Sequence[DataFile], next_numbers: Mapping[int, int], *, bucket_count: int
 ) -> tuple[MovePart, ...]:
     """Return the parts in which the waiting files of a partition are moved, in the order of their rows.
 
-    `waiting`: in manifest order. `placed`: the files of each of its buckets. The rows of each part get numbers above
-    those of the bucket's files, and of the parts before it, so that the parts can be moved at once.
+    `waiting`: in manifest order. `next_numbers`: the next sequence number of each of its buckets that has files. The
+    rows of each part get numbers from there on, above those of the parts before it, so that the parts can be moved at
+    once.
     """
-    highest = {bucket: max(file.max_sequence_number for file in files) for bucket, files in placed.items() if files}
     sizes = map(attrgetter("file_size"), ordered := in_order(waiting))
     parts = []
     moved = 0
     for files in pack(ordered, sizes, target_bytes=_PART_BYTES, open_cost_bytes=_OPEN_COST_BYTES):
-        first = {bucket: highest.get(bucket, -1) + 1 + moved for bucket in range(bucket_count)}
+        first = {bucket: next_numbers.get(bucket, 0) + moved for bucket in range(bucket_count)}
         parts.append(MovePart(files=tuple(files), next_numbers=first))
         moved += sum(file.row_count for file in files)
     return tuple(parts)

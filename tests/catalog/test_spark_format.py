@@ -71,6 +71,11 @@ def written(opened: bytes, *batches: pa.RecordBatch) -> str:
 @pytest.mark.parametrize(
     ("use", "given", "said"),
     [
+        (
+            Use.BATCH_WRITE,
+            {"write.merge-schema": "true"},
+            "Option write.merge-schema: a write does not alter a table here",
+        ),
         (Use.BATCH_READ, {"collumns": "id"}, "Option 'collumns': there is no such option. Did you mean columns?"),
         (Use.BATCH_READ, {"consumer-id": "me"}, "Option consumer-id is for stream reads, not for batch reads"),
         (Use.STREAM_READ, {"incremental-between": "1,2"}, "incremental-between is for batch reads, not for stream"),

@@ -97,6 +97,56 @@ def test_both_write_and_compact_one_table_in_turn_and_read_the_same(
     assert (files["missing"], files["unreferenced"]) == ([], []), done
 
 
+@pytest.mark.parametrize("sees_waiting", [True, False])
+@pytest.mark.parametrize("options", KINDS[:5])
+def test_java_reads_what_our_row_changes_and_placed_rows_leave_beside_its_own(
+    java: Java, tmp_path: Path, options: dict[str, str], sees_waiting: bool
+) -> None:
+    create(java, **options, **{"postpone.batch-write-fixed-bucket": "true"})
+    table, random = lc.connect(tmp_path).table("db.t"), Random(f"{options} {sees_waiting}")
+    if sees_waiting:
+        table.alter(lc.SetOption("postpone.merge-on-read", "true"))
+    model: dict[tuple[str, int], int] = {}
+
+    def given(step: int) -> list[dict[str, Any]]:
+        keys = random.sample([(p, k) for p in "ab" for k in range(6)], 4)
+        return [{"p": p, "k": k, "v": step} for p, k in keys]
+
+    for step in range(14):
+        how = random.choice(["java writes", "we write", "delete", "update", "merge", "merge", "compact"])
+        rows = given(step)
+        if how in ("delete", "update", "merge") and not sees_waiting:
+            table.compact()
+        match how:
+            case "java writes":
+                java("write", rows=rows, commitUser="job", writeId=0)
+            case "we write":
+                table.write(rows)
+            case "delete":
+                table.delete(f"v = {step // 2}")
+                model = {key: v for key, v in model.items() if v != step // 2}
+            case "update":
+                table.update({"v": "v + 1"}, f"k = {step % 6}")
+                model = {key: v + 1 if key[1] == step % 6 else v for key, v in model.items()}
+            case "merge":
+                clauses = lc.WhenMatched(delete=True), lc.WhenNotMatched(insert="*")
+                table.merge(rows, "t.p = s.p AND t.k = s.k", *clauses)
+                for row in rows:
+                    if model.pop((row["p"], row["k"]), None) is None:
+                        model[row["p"], row["k"]] = row["v"]
+            case _:
+                table.compact(full=True)
+        if how in ("java writes", "we write"):
+            model |= {(row["p"], row["k"]): row["v"] for row in rows}
+        if sees_waiting:
+            assert seen(table.scan().to_arrow().to_pylist()) == sorted((*key, v) for key, v in model.items())
+
+    table.compact(full=True)
+    expected = sorted((*key, v) for key, v in model.items())
+    assert seen(table.scan().to_arrow().to_pylist()) == seen(java("read")["rows"]) == expected
+    assert table.verify(data=True).findings == ()
+
+
 def test_java_moves_our_rows_in_the_order_of_one_writer(java: Java, tmp_path: Path) -> None:
     create(java)
     table = lc.connect(tmp_path).table("db.t")

@@ -193,6 +193,21 @@ VERBS = {
     "write, moving keys": _on_table(lambda table: table.write([{"k": 1, "v": "c"}, {"k": 3, "v": "a"}]), **MOVING),
     "commit, overtaken, moving keys": _on_table(_late_commit, prepare=_overtaken_beside, **MOVING),
     "write, postponed buckets": _on_table(lambda table: table.write([{"k": 3, "v": "c"}]), options=POSTPONED),
+    "write, placed": _on_table(
+        lambda table: table.write([{"k": 3, "v": "c"}]),
+        options={**POSTPONED, "postpone.batch-write-fixed-bucket": "true"},
+        prepare=lambda table: table.compact(),
+    ),
+    "merge, postponed buckets": _on_table(
+        lambda table: table.merge(
+            [{"k": 1, "v": "m"}, {"k": 9, "v": "n"}],
+            "t.k = s.k",
+            lc.WhenMatched(update={"v": "s.v"}),
+            lc.WhenNotMatched(insert="*"),
+        ),
+        options=POSTPONED,
+        prepare=lambda table: table.compact(),
+    ),
     "compact, postponed buckets": _on_table(
         lambda table: table.compact(full=True), options=POSTPONED, prepare=_compact_and_append
     ),

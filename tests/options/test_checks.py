@@ -169,6 +169,10 @@ def test_what_is_left_to_others_is_not_set_here(key: str, value: str, says: str)
         ({"bukcet": "4"}, "did you mean bucket?"),
         ({"snapshot.num-retain.max": "4"}, "did you mean snapshot.num-retained.max?"),
         ({"lakehouse.read.grase": "1 h"}, "did you mean lakehouse.read.grace?"),
+        (
+            {"write.merge-schema.type-widening": "true"},
+            "a write does not alter a table here. Add or change its columns",
+        ),
         ({"zzz": "4"}, "Option zzz is not known: remove it"),
         ({"warehouse": "/x"}, "is an option of a catalog"),
         ({"table-default.bucket": "4"}, "is an option of a catalog"),

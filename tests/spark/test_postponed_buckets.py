@@ -86,3 +86,46 @@ def test_waiting_rows_are_merged_on_spark_as_in_process(spark: Any, tmp_path: Pa
     assert catalog.sql("SELECT count(*) AS n FROM db.t WHERE k >= 0").to_arrow().to_pylist() == [{"n": 50}]
     assert table.scan().count() == 50
     assert len(table.system("binlog").to_spark(spark).collect()) == 50
+
+
+@pytest.mark.parametrize("sees_waiting", [True, False])
+def test_row_changes_leave_the_same_rows_as_in_process(spark: Any, tmp_path: Path, sees_waiting: bool) -> None:
+    options = {"postpone.merge-on-read": "true"} if sees_waiting else {}
+    catalog = lc.connect(str(tmp_path), spark=spark)
+    table = table_of(tmp_path, spark, **options)
+    table.write(spark.range(60).selectExpr("cast(id % 3 as int) as p", "cast(id as int) as k", "id as v"))
+    table.compact()
+    if sees_waiting:
+        table.write([{"p": 0, "k": 3, "v": 1003}, {"p": 0, "k": 60, "v": 1060}])
+    source = spark.range(50, 70).selectExpr("cast(id % 3 as int) as p", "cast(id as int) as k", "id + 2000 as v")
+
+    assert table.delete("v < 10").rows_deleted == (9 if sees_waiting else 10)
+    assert table.update({"v": "v + 1"}, "p = 0 AND k >= 45").rows_updated == (6 if sees_waiting else 5)
+    # ON with an expression is for Spark to join; with equal columns this process joins.
+    for on in ("t.p = s.p AND t.k = s.k", "t.p = s.p AND t.k = s.k + 0"):
+        table.merge(source, on, lc.WhenMatched(update={"v": "s.v"}), lc.WhenNotMatched(insert="*"))
+        merged = {row["k"]: row["v"] for row in table.scan().to_arrow().to_pylist()}
+        assert [merged[key] for key in range(50, 70)] == [key + 2000 for key in range(50, 70)]
+    catalog.sql("DELETE FROM db.t WHERE k % 2 = 1 AND k < 50")
+
+    found = sorted(tuple(row) for row in table.scan().to_spark(spark).collect())
+    local = lc.connect(str(tmp_path)).table("db.t")
+    assert found == sorted(tuple(row.values()) for row in local.scan().to_arrow().to_pylist())
+    waits = {file.partition["p"] for file in table.files() if file.bucket < 0}
+    assert waits == ({"0"} if sees_waiting else set())
+    table.compact(full=True)
+    assert sorted(tuple(row) for row in table.scan().to_spark(spark).collect()) == found
+    assert table.verify(data=True).findings == ()
+
+
+def test_a_frame_is_brought_into_its_buckets_where_the_table_says_so(spark: Any, tmp_path: Path) -> None:
+    table = table_of(tmp_path, spark, **{"postpone.batch-write-fixed-bucket": "true"})
+    frame = spark.range(90).selectExpr("cast(id % 2 as int) as p", "cast(id as int) as k", "id as v").repartition(3)
+
+    table.write(frame)
+    table.write(frame.where("k < 10").selectExpr("p", "k", "v + 100 as v"))
+
+    assert {file.bucket for file in table.files()} == {0, 1, 2}
+    found = {row["k"]: row["v"] for row in table.scan().to_spark(spark).collect()}
+    assert found == {key: key + 100 * (key < 10) for key in range(90)}
+    assert table.verify(data=True).findings == ()

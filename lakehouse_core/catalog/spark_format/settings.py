@@ -14,7 +14,7 @@ from lakehouse_core.api.table import Table
 from lakehouse_core.catalog.connect import connect
 from lakehouse_core.catalog.names import DATABASE_SUFFIX, near
 from lakehouse_core.errors import InvalidRequest, shown
-from lakehouse_core.options import SCAN_KEYS
+from lakehouse_core.options import SCAN_KEYS, check_alters_nothing
 from lakehouse_core.storage import has_secret
 
 
@@ -114,6 +114,7 @@ def _check_names(given: Mapping[str, str], use: Use) -> None:
             )
         if name in _ALLOWED[use]:
             continue
+        check_alters_nothing(name)
         uses = [other for other, allowed in _ALLOWED.items() if name in allowed and other is not Use.SCHEMA]
         if uses:
             raise InvalidRequest(f"Option {name} is for {_joined(uses)}, not for {use}. Leave it out.")

@@ -22,6 +22,7 @@ from lakehouse_core.catalog.statements.shows import describe, show
 from lakehouse_core.errors import InvalidRequest, shown
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.execution.engine import Engine
+from lakehouse_core.options import check_alters_nothing
 from lakehouse_core.planning.sql.parse import parse_statement
 from lakehouse_core.planning.sql.statement import (
     AlterTable,
@@ -138,6 +139,7 @@ def _settings(settings: Mapping[str, str] | None) -> dict[str, str]:
     found = texts_of("settings", settings)
     for key, value in found.items():
         if key not in _SETTINGS:
+            check_alters_nothing(key)
             raise InvalidRequest(f"settings: {shown(key)} is not a setting of sql(): expected {', '.join(_SETTINGS)}.")
         if value.lower() not in _SETTINGS[key]:
             raise InvalidRequest(f"settings: {key} = {shown(value)}: expected {' or '.join(_SETTINGS[key])}.")

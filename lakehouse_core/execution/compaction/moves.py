@@ -6,29 +6,25 @@ Source: docs/semantics/tables.md#postponed-buckets.
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from lakehouse_core.errors import CorruptTable, NotFound
 from lakehouse_core.execution.commit.staged_files import discard
+from lakehouse_core.execution.compaction.placing import Move, moved_rows
 from lakehouse_core.execution.compaction.plan import BucketCompaction, CompactionBase
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.format.binary_row import deserialize_row
-from lakehouse_core.planning.bucket_count import new_bucket_count
 from lakehouse_core.planning.commit.conflicts import Conflict, conflict_error
 from lakehouse_core.planning.compaction.append import AppendCompactionPlan
 from lakehouse_core.planning.partitions import named_values
-from lakehouse_core.planning.waiting_rows import move_parts
 from lakehouse_core.progress import Watch
-from lakehouse_core.storage.outcomes import clear_away, named_by_nobody
+from lakehouse_core.storage.outcomes import clear_away
 from lakehouse_core.table.bucketing import total_buckets
-from lakehouse_core.table.commit_json import messages_from_json
 from lakehouse_core.table.commit_message import CommitMessage
-from lakehouse_core.table.data_file import DataFile
 from lakehouse_core.table.data_layout import DataLayout, partition_folder
 from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.snapshot import Snapshot
-from lakehouse_core.tasks.waiting.move import MoveTask, run_move
 
 _Place = tuple[bytes, int]
 
@@ -197,46 +193,24 @@ def _run(
     emits_changelog: bool,
     watch: Watch,
 ) -> tuple[CommitMessage, ...]:
-    tasks = list(_tasks(table, base, moves, emits_changelog=emits_changelog))
-    messages: list[CommitMessage] = []
-    done = watch.counting("moving rows into their buckets", len(tasks), "tasks")
-    try:
-        with named_by_nobody():
-            for text in table.engine().run(run_move, tasks):
-                messages += messages_from_json(text)
-                done(1)
-    except BaseException:
-        discard(table.store, base.schema, messages, named_by="the compaction")
-        raise
-    return tuple(messages)
-
-
-def _tasks(
-    table: TableContext, base: CompactionBase, moves: Sequence[BucketCompaction], *, emits_changelog: bool
-) -> Iterator[MoveTask]:
-    schema = base.schema
-    ids = {file.schema_id for move in moves for file in move.plan.files}
-    file_schemas = {number: table.schemas.schema(number) for number in sorted(ids)}
-    placed: dict[bytes, dict[int, list[DataFile]]] = defaultdict(dict)
+    numbers: dict[bytes, dict[int, int]] = defaultdict(dict)
     counts: dict[bytes, int] = {}
     for (partition, bucket, count), files in base.files.items():
-        placed[partition].setdefault(bucket, []).extend(files)
+        highest = max(file.max_sequence_number for file in files)
+        numbers[partition][bucket] = max(highest + 1, numbers[partition].get(bucket, 0))
         counts[partition] = count
-    options = schema.table_options.postponed_buckets
-    for move in moves:
-        count = counts.get(move.partition) or new_bucket_count(move.plan.files, options)
-        counted = replace(schema, options={**schema.options, "bucket": str(count)})
-        for part in move_parts(move.plan.files, placed[move.partition], bucket_count=count):
-            yield MoveTask(
-                store=table.store.spec,
-                schema=counted,
-                file_schemas=file_schemas,
-                partition=move.partition,
-                folder=move.folder,
-                files=part.files,
-                next_numbers=part.next_numbers,
-                emits_changelog=emits_changelog,
-            )
+    asked = [
+        Move(
+            partition=move.partition,
+            files=move.plan.files,
+            bucket_count=counts.get(move.partition),
+            next_numbers=numbers[move.partition],
+        )
+        for move in moves
+    ]
+    return moved_rows(
+        table, base.schema, asked, emits_changelog=emits_changelog, named_by="the compaction", watch=watch
+    )
 
 
 def _lost(table: TableContext, base: CompactionBase, moves: Sequence[BucketCompaction]) -> list[Conflict]:

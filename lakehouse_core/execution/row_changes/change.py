@@ -231,6 +231,7 @@ def run_changes(
 
 def _tasks(table: TableContext, base: ChangeBase, *, only_counts: bool) -> list[ChangeTask]:
     assignments = base.statement.assignments if isinstance(base.statement, Update) else None
+    writer = table.clock.uuid() if any(split.waiting for split in base.splits) else ""
     # The longest task decides when all are done, so it starts first.
     splits: Sequence[Split] = sorted(base.splits, key=lambda split: -split.size_bytes)
     return [
@@ -243,6 +244,7 @@ def _tasks(table: TableContext, base: ChangeBase, *, only_counts: bool) -> list[
             predicate=base.rest,
             assignments=assignments,
             next_sequence_number=_first_number(base, split),
+            commit_user=writer,
             only_counts=only_counts,
         )
         for split in splits
@@ -250,8 +252,10 @@ def _tasks(table: TableContext, base: ChangeBase, *, only_counts: bool) -> list[
 
 
 def _first_number(base: ChangeBase, split: Split) -> int:
-    # Without buckets every writer numbers from 0.
-    return base.next_numbers[split.partition, split.bucket] if has_buckets(base.schema.bucketing) else 0
+    # Without buckets every writer numbers from 0; rows that wait get their numbers later.
+    if split.waiting or not has_buckets(base.schema.bucketing):
+        return 0
+    return base.next_numbers[split.partition, split.bucket]
 
 
 def index_messages(table: TableContext, base: ChangeBase, results: Sequence[Changed]) -> Iterator[CommitMessage]:

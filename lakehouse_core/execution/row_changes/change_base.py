@@ -13,17 +13,20 @@ import numpy as np
 from lakehouse_core.errors import CommitConflict, CorruptTable, NotFound
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.format.avro_columns import Flags
-from lakehouse_core.planning.read.scope import ScanScope
+from lakehouse_core.planning.read.read_point import Latest
+from lakehouse_core.planning.read.scope import ScanScope, merges_waiting
 from lakehouse_core.planning.read.splits import plan_splits
 from lakehouse_core.planning.readable import deletion_files
 from lakehouse_core.planning.row_changes.methods import (
     Method,
+    check_waiting,
     delete_method,
     merge_method,
     replacement_method,
     update_method,
 )
 from lakehouse_core.planning.row_changes.statements import Delete, Replacement, SourceMerge, Statement, Update
+from lakehouse_core.table.bucketing import are_placed
 from lakehouse_core.table.data_layout import DataLayout
 from lakehouse_core.table.manifest import EntryColumns, IndexManifestEntry, ManifestEntry, bucket_rows, live_rows
 from lakehouse_core.table.predicate import Predicate, without_columns
@@ -40,7 +43,8 @@ class ChangeBase:
 
     `splits`: what its tasks read, with the files that may hold matching rows. `files`: the live files of the partitions
     that it removes, for the method PARTITIONS; `indexes` are then those of these partitions alone. `rest`: the
-    condition on rows that is left to test. `next_numbers`: the next sequence number of each bucket of the splits.
+    condition on rows that is left to test. `next_numbers`: the next sequence number of each bucket of the splits for
+    which no rows wait.
     """
 
     schema: TableSchema
@@ -110,8 +114,8 @@ def change_base(
     read_supported(schema, table=table.name)
     statement = make(schema)
     match statement:
-        case Delete(condition=condition):
-            method = delete_method(schema, condition)
+        case Delete():
+            method = delete_method(schema, statement)
         case Update(assignments=assignments):
             method = update_method(schema, assignments)
         case SourceMerge():
@@ -138,8 +142,9 @@ def _fixed_base(table: TableContext, empty: ChangeBase, snapshot: Snapshot) -> C
 
 def _base_at(table: TableContext, empty: ChangeBase, snapshot: Snapshot) -> ChangeBase:
     schema, method, condition = empty.schema, empty.method, empty.statement.condition
-    # Rows that wait for their buckets go with their partition; no other statement is carried out where rows wait.
-    scope = ScanScope(schema, condition, every_level=True, with_waiting=True)
+    # Rows that wait for their buckets go with their partition; another statement sees them as reads do, or is refused.
+    merges = merges_waiting(schema, schema, Latest()) and method is not Method.PARTITIONS
+    scope = ScanScope(schema, condition, every_level=True, with_waiting=True, merges_waiting=merges)
     manifests = [manifest for manifest in table.manifests.of(snapshot) if scope.keeps_manifest(manifest)]
     entries = table.manifests.columns(
         manifests,
@@ -151,13 +156,15 @@ def _base_at(table: TableContext, empty: ChangeBase, snapshot: Snapshot) -> Chan
     if method is Method.PARTITIONS:
         indexes = [entry for entry in base.indexes if scope.keeps_entry(entry.partition, entry.bucket, 0)]
         return replace(base, files=tuple(entries.take(live).entries()), indexes=indexes)
+    waits = live & ~are_placed(entries.buckets)
+    check_waiting(empty.statement, method, int(entries.row_counts[waits].sum()), schema)
     ids = np.unique(entries.schema_ids[live]).tolist()
     file_schemas = {number: table.schemas.schema(number) for number in ids}
     deletions = deletion_files(base.indexes, DataLayout(schema))
     splits = tuple(
         plan_splits(entries, live, scope, snapshot_id=snapshot.id, file_schemas=file_schemas, deletions=deletions)
     )
-    places = {(split.partition, split.bucket) for split in splits}
+    places = {(split.partition, split.bucket) for split in splits if not split.waiting}
     if method is Method.BUCKETS:
         splits = _whole_buckets(splits, entries, live)
         splits = tuple(

@@ -70,7 +70,7 @@ def expire_partitions(
     def make(schema: TableSchema) -> Statement:
         named = (dict(zip(schema.partition_keys, values, strict=True)) for values in found)
         conditions = tuple(one for values in named if (one := condition_of_values(values, schema)) is not None)
-        return Delete(condition=conditions[0] if len(conditions) == 1 else Or(conditions))
+        return Delete(condition=conditions[0] if len(conditions) == 1 else Or(conditions), drops_partitions=True)
 
     try:
         result = change_rows(

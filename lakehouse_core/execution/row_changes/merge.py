@@ -245,7 +245,7 @@ class _Merge:
                     file_schemas=self._base.file_schemas,
                 )
             )
-            number += len(split.files)
+            number += _numbers_of(split)
         return tasks
 
     def _check_matches(self, joined: pa.Table) -> None:
@@ -313,10 +313,15 @@ class _Merge:
         numbers = set(np.unique(self._hit_addresses(joined) >> POSITION_BITS).tolist())
         if self._schema.is_append:
             return len(numbers)
-        first = accumulate((len(split.files) for split in self._base.splits), initial=0)
+        first = accumulate(map(_numbers_of, self._base.splits), initial=0)
         return sum(
             len(split.files) for number, split in zip(first, self._base.splits, strict=False) if number in numbers
         )
+
+
+def _numbers_of(split: Split) -> int:
+    """Return how many numbers a split takes: one for each file, and one if its rows wait and are in no file of it."""
+    return max(1, len(split.files))
 
 
 def _is_matched(joined: pa.Table) -> pa.ChunkedArray:

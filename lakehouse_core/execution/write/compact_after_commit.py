@@ -17,6 +17,7 @@ from lakehouse_core.execution.context import TableContext
 from lakehouse_core.planning.compaction.trigger import Trigger, trigger_after
 from lakehouse_core.progress import NOBODY, Watch
 from lakehouse_core.retry import Retry
+from lakehouse_core.table.bucketing import is_placed, may_wait
 from lakehouse_core.table.commit_message import Append
 from lakehouse_core.table.staged_commit import StagedCommit
 
@@ -59,12 +60,14 @@ def compact_written(
     schema = table.schemas.known
     assert schema is not None, "the commit has read it"
     trigger = trigger_after(schema, staged.commit_identifier)
-    places = {(message.partition, message.bucket) for message in staged.messages}
-    if trigger is Trigger.NOTHING or not (places or replayed):
+    places = {(message.partition, message.bucket) for message in staged.messages if is_placed(message.bucket)}
+    # Rows that wait for their buckets are for a compaction of its own, which moves many at once.
+    waits = may_wait(schema.bucketing)
+    if trigger is Trigger.NOTHING or not (places or (replayed and not waits)):
         return outcome()
     stop = schema.table_options.compaction.stop_run_count
     scope = WrittenBuckets(
-        places=None if trigger is Trigger.FULL or not places else places,
+        places=None if not places or (trigger is Trigger.FULL and not waits) else places,
         above_runs=stop if trigger is Trigger.BACK_PRESSURE else 0,
     )
     identity = None if replayed else (staged.commit_user, staged.commit_identifier)

@@ -11,6 +11,7 @@ from typing import assert_never
 from lakehouse_core.errors import CommitConflict, CorruptTable, InvalidRequest, shown
 from lakehouse_core.execution.commit.replay import applied_snapshot_ids
 from lakehouse_core.execution.commit.staged_files import discard
+from lakehouse_core.execution.compaction.placing import with_placed_rows
 from lakehouse_core.execution.compaction.precommit import with_joined_changelog, with_packed_files
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.execution.key_places import key_places
@@ -25,7 +26,16 @@ from lakehouse_core.planning.partitions import partition_name
 from lakehouse_core.planning.write_base import NOTHING_WRITTEN, WriteBase, write_base
 from lakehouse_core.progress import NOBODY, Watch
 from lakehouse_core.storage.outcomes import named_by_nobody
-from lakehouse_core.table.bucketing import Dynamic, Fixed, Postpone, Unaware, moves_keys, places_keys
+from lakehouse_core.table.bucketing import (
+    Dynamic,
+    Fixed,
+    Postpone,
+    Unaware,
+    is_placed,
+    may_wait,
+    moves_keys,
+    places_keys,
+)
 from lakehouse_core.table.commit_message import BATCH_IDENTIFIER, Append, CommitMessage, Missing, WriteMode
 from lakehouse_core.table.partition_time import check_partition_time
 from lakehouse_core.table.schema import TableSchema, write_supported
@@ -113,7 +123,7 @@ def open_stage(
     schema = table.schemas.latest(look)
     write_supported(schema, table=table.name)
     # An overwrite replaces all earlier rows; without buckets or keys rows have no order.
-    continues_sequence = isinstance(mode, Append) and has_order(schema)
+    continues_sequence = isinstance(mode, Append) and (has_order(schema) or _places_rows(schema))
     # An overwrite gives its keys new buckets.
     knows_buckets = continues_sequence and places_keys(schema.bucketing)
 
@@ -184,6 +194,8 @@ def close_stage(table: TableContext, opened: OpenStage, messages: Sequence[Commi
     assert opened.task is not None
     schema = opened.task.schema
     try:
+        if _places_rows(schema):
+            messages = _placed(table, opened, opened.task, messages)
         staged = replace(opened.staged, messages=tuple(messages))
         check_bucket_counts(table.name, schema, opened.bucket_counts, messages)
         check_partition_times(schema, messages)
@@ -197,6 +209,27 @@ def close_stage(table: TableContext, opened: OpenStage, messages: Sequence[Commi
     except BaseException:
         discard(table.store, schema, messages, named_by="the write")
         raise
+
+
+def _placed(
+    table: TableContext, opened: OpenStage, task: WriteTask, messages: Sequence[CommitMessage]
+) -> Sequence[CommitMessage]:
+    before = WriteBase(next_numbers=task.next_sequence_numbers, bucket_counts=opened.bucket_counts)
+    with named_by_nobody():
+        return with_placed_rows(
+            table,
+            task.schema,
+            messages,
+            before,
+            emits_changelog=task.emits_changelog,
+            named_by="the write",
+            watch=NOBODY,
+        )
+
+
+def _places_rows(schema: TableSchema) -> bool:
+    """Return whether a write brings rows that would wait for their buckets into them."""
+    return may_wait(schema.bucketing) and schema.table_options.postponed_buckets.are_written
 
 
 def close_append_stage(table: TableContext, opened: OpenStage, messages: Sequence[CommitMessage]) -> StagedCommit:
@@ -252,6 +285,8 @@ def check_bucket_counts(
     """
     wrong = {}
     for message in messages:
+        if not is_placed(message.bucket):
+            continue
         found = bucket_counts.get(message.partition, message.total_buckets)
         if found != message.total_buckets:
             wrong[partition_name(message.partition, schema)] = (found, message.total_buckets)

@@ -111,17 +111,15 @@ partition.idle-time-to-done duration -
 partition.idle-time-to-report-statistic duration 0s
 commit.custom-listeners text ''
 sink.key-only-deletes.enabled bool false
-delete.force-produce-changelog bool false
 commit.force-create-snapshot bool false
 auto-create bool false
 scan.partitions text -
         """,
     ),
     OptionGroup(
-        "Whether batch writes of Java's engines choose buckets at once. New rows of a table with postponed buckets "
-        "always wait here, and the next compaction gives the same rows.",
+        "Java bounds with it the number of buckets that a batch write gives to a partition. Here that is the number "
+        "that a compaction would give.",
         """
-postpone.batch-write-fixed-bucket bool true
 postpone.batch-write-fixed-bucket.max-parallelism int 2048
         """,
     ),

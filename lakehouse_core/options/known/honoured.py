@@ -17,6 +17,7 @@ dynamic-bucket.initial-buckets int - 1..
 dynamic-bucket.max-buckets int -1 -1..32767
 dynamic-bucket.assigner-parallelism int - 1..
 cross-partition-upsert.index-ttl duration - 1ms..
+postpone.batch-write-fixed-bucket bool -
 postpone.default-bucket-num int - 1..32767
 postpone.merge-on-read bool false
 postpone.target-row-num-per-bucket int - 1..
@@ -36,6 +37,7 @@ sequence.field text -
 sequence.field.sort-order ascending|descending ascending
 rowkind.field text -
 ignore-delete bool false
+delete.force-produce-changelog bool false
 ignore-update-before bool false
 fields.default-aggregate-function text -
 aggregation.remove-record-on-delete bool false

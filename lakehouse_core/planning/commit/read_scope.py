@@ -14,6 +14,7 @@ from lakehouse_core.format.binary_row import deserialize_row
 from lakehouse_core.options import MergeEngine
 from lakehouse_core.planning.commit.conflicts import Conflict
 from lakehouse_core.planning.commit.file_changes import FileChanges
+from lakehouse_core.table.bucketing import is_placed
 from lakehouse_core.table.commit_message import CommitKind
 from lakehouse_core.table.file_stats import file_ranges, key_ranges
 from lakehouse_core.table.manifest import EntryKind, ManifestEntry
@@ -77,13 +78,18 @@ def unseen_changes(
     """Return the conflicts of a statement with the snapshots since its base. `changes`: what it adds and removes;
     `file_schemas`: by id, the schemas of the files in `later`.
 
-    COMPACT snapshots are skipped: they change no rows. Raises CorruptTable for keys that cannot be decoded.
+    COMPACT snapshots are skipped: they change no rows. Rows that wait for their buckets may have any key of their
+    partition. Raises CorruptTable for keys that cannot be decoded.
     """
     types = [field.type for field in scope.schema.key_fields]
     added: dict[tuple[bytes, int], list[KeyedFile]] = {}
     for entry in changes.entries if types else ():
         if entry.kind is EntryKind.ADD:
-            added.setdefault((entry.partition, entry.bucket), []).extend(keyed_files([entry.file], types))
+            # The keys of a waiting file are those of its first and its last row, which are in no order.
+            keyed = keyed_files([entry.file], types) if is_placed(entry.bucket) else ()
+            added.setdefault((entry.partition, entry.bucket), []).extend(keyed)
+    waits = {partition for partition, bucket in added if not is_placed(bucket)}
+    changed = {partition for partition, _ in added}
     replaced: set[tuple[bytes, int]] = set()
     if scope.whole_buckets:
         replaced = {(entry.partition, entry.bucket) for entry in changes.entries}
@@ -102,6 +108,8 @@ def unseen_changes(
                 found.append(_conflict(entry, "the whole partition is replaced"))
             elif place in replaced:
                 found.append(_conflict(entry, "the whole bucket is replaced"))
+            elif types and entry.partition in (waits if is_placed(entry.bucket) else changed):
+                found.append(_conflict(entry, "rows that wait may have any key of their partition"))
             elif place in added and _meets(keyed_files([entry.file], types), added[place]):
                 found.append(_conflict(entry, "it has keys in the range of the changed rows"))
             elif (has_read or scope.sees_appends if is_new else scope.sees_removals) and rows.may_hold(entry):

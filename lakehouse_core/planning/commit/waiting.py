@@ -71,6 +71,6 @@ def check_none_waits(
     placed = {entry.partition for entry in entries if entry.kind is EntryKind.ADD and is_placed(entry.bucket)}
     if any(entry.partition in placed for entry in waiting):
         raise CommitConflict(
-            f"{where}, which were staged for buckets before the table's option bucket was {POSTPONE_BUCKET}. The rows "
-            "that wait came earlier and would replace them. Nothing was applied: stage the data again."
+            f"{where}, which were staged for buckets when none waited. The rows that wait came earlier and would "
+            "replace them. Nothing was applied: stage the data again."
         )

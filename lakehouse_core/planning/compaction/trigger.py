@@ -8,7 +8,7 @@ Source: docs/semantics/compaction.md#triggers-of-a-write.
 from enum import Enum
 
 from lakehouse_core.options import TableOptions
-from lakehouse_core.table.bucketing import has_buckets, may_wait
+from lakehouse_core.table.bucketing import has_buckets
 from lakehouse_core.table.commit_message import BATCH_IDENTIFIER
 from lakehouse_core.table.schema import TableSchema
 
@@ -28,9 +28,8 @@ class Trigger(Enum):
 def trigger_after(schema: TableSchema, commit_identifier: int) -> Trigger:
     """Return the compaction after a commit. Batch commits, which have no number, always trigger one."""
     options = schema.table_options
-    # Writers to a table without buckets know only their own files, so they compact nothing. Rows that wait for their
-    # buckets are for a compaction of its own, which moves many at once.
-    if options.write_only or not has_buckets(schema.bucketing) or may_wait(schema.bucketing):
+    # Writers to a table without buckets know only their own files, so they compact nothing.
+    if options.write_only or not has_buckets(schema.bucketing):
         return Trigger.NOTHING
     every = options.full_compaction_delta_commits
     if every is not None and (commit_identifier == BATCH_IDENTIFIER or commit_identifier % every == 0):

@@ -10,10 +10,11 @@ from typing import assert_never
 
 from lakehouse_core.errors import InvalidRequest, UnsupportedFeature, shown
 from lakehouse_core.options import MergeEngine
-from lakehouse_core.table.bucketing import may_wait
+from lakehouse_core.planning.row_changes.statements import Delete, Replacement, Statement
 from lakehouse_core.table.merge_spec import merge_spec
 from lakehouse_core.table.predicate import Predicate, without_columns
 from lakehouse_core.table.schema import TableSchema
+from lakehouse_core.table.waiting_files import waiting_rows
 
 
 class Method(StrEnum):
@@ -36,15 +37,19 @@ class Method(StrEnum):
         return self in (Method.FILES, Method.BUCKETS, Method.PARTITIONS)
 
 
-def delete_method(schema: TableSchema, condition: Predicate | None) -> Method:
-    """Return how the rows that satisfy the bound condition (None: all) are deleted.
+def delete_method(schema: TableSchema, statement: Delete) -> Method:
+    """Return how the rows of a DELETE are deleted. Raises UnsupportedFeature as `merge_spec` does."""
+    forces_changelog = schema.table_options.delete_forces_changelog and not statement.drops_partitions
+    if without_columns(statement.condition, schema.partition_keys) is not None:
+        return _row_delete_method(schema)
+    # Only records are told to readers of changes.
+    if forces_changelog and not schema.is_append and _row_delete_method(schema) is Method.RECORDS:
+        return Method.RECORDS
+    return Method.PARTITIONS
 
-    Raises UnsupportedFeature as `merge_spec` does.
-    """
+
+def _row_delete_method(schema: TableSchema) -> Method:
     options = schema.table_options
-    if without_columns(condition, schema.partition_keys) is None:
-        return Method.PARTITIONS
-    _check_placed(schema, "delete")
     if schema.is_append:
         return _append_method(schema)
     match options.merge_engine:
@@ -65,7 +70,6 @@ def update_method(schema: TableSchema, assigned: Collection[str]) -> Method:
     Raises InvalidRequest for columns of the primary key, UnsupportedFeature for merge engines that combine the new row
     with the old one.
     """
-    _check_placed(schema, "update")
     if schema.is_append:
         return _append_method(schema)
     if keys := [name for name in schema.primary_keys if name in assigned]:
@@ -113,7 +117,6 @@ def how_to_move(schema: TableSchema) -> str:
 
 def merge_method(schema: TableSchema) -> Method:
     """Return how the rows of a MERGE are changed. Raises UnsupportedFeature."""
-    _check_placed(schema, "merge")
     return _append_method(schema) if schema.is_append else Method.RECORDS
 
 
@@ -124,7 +127,6 @@ def replacement_method(schema: TableSchema, condition: Predicate | None) -> Meth
     """
     if without_columns(condition, schema.partition_keys) is None:
         return Method.PARTITIONS
-    _check_placed(schema, "overwrite with a condition on rows")
     if schema.is_append:
         return _append_method(schema)
     options = schema.table_options
@@ -140,13 +142,23 @@ def replacement_method(schema: TableSchema, condition: Predicate | None) -> Meth
     return Method.BUCKETS
 
 
-def _check_placed(schema: TableSchema, what: str) -> None:
-    """Raise UnsupportedFeature for a table whose newest rows a statement could not see."""
-    if may_wait(schema.bucketing):
-        raise UnsupportedFeature(
-            f"{what}: the option bucket is {schema.bucket_setting}, so new rows wait where this cannot see them. "
-            "Write the new rows, or rows of kind -D, with write(…, rowkind_column=…); or delete whole partitions."
-        )
+def check_waiting(statement: Statement, method: Method, row_count: int, schema: TableSchema) -> None:
+    """Raise UnsupportedFeature for a statement that would not see rows of its partitions, or could not change them:
+    `row_count` of them wait for their buckets.
+    """
+    if not row_count:
+        return
+    options = schema.table_options.postponed_buckets
+    if not options.merge_on_read:
+        why, else_ = "where it does not see them", ", or set postpone.merge-on-read to true, with which it sees them"
+    elif isinstance(statement, Replacement) or method is Method.BUCKETS:
+        why, else_ = "and it replaces rows of buckets only", ""
+    else:
+        return
+    raise UnsupportedFeature(
+        f"{statement.operation}: {waiting_rows(row_count)} in the partitions that it reads, {why}. Compact the table "
+        f"and run it again{else_}. A condition on partition columns alone needs neither."
+    )
 
 
 def _append_method(schema: TableSchema) -> Method:

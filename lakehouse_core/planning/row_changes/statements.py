@@ -15,10 +15,13 @@ Isolation: TypeAlias = Literal["snapshot", "serializable"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delete:
-    """Delete the rows that satisfy the bound condition; None: all rows. `operation` is its name in the snapshot."""
+    """Delete the rows that satisfy the bound condition; None: all rows. `operation` is its name in the snapshot.
+    `drops_partitions`: it is said of partitions or of the whole table, not of rows, so it leaves no changelog.
+    """
 
     condition: Predicate | None
     operation: Literal["DELETE", "TRUNCATE"] = "DELETE"
+    drops_partitions: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,6 +26,7 @@ from lakehouse_core.tasks.matching import matching_rows
 from lakehouse_core.tasks.merge_scan import merged_records, objects_of, split_files
 from lakehouse_core.tasks.read import ReadTask, read_split
 from lakehouse_core.tasks.runtime import TaskRuntime
+from lakehouse_core.tasks.waiting.read import read_splits
 from lakehouse_core.tasks.write.keys.bucket_index import KeyIndex
 from lakehouse_core.tasks.write.task import WriteTask, write_batches
 
@@ -51,6 +52,8 @@ def changed_records(task: ChangeTask, runtime: TaskRuntime) -> Changed:
             rowkind_column=_KIND,
             # Where buckets are dynamic: a changed row stays where its key is, whatever the index says.
             key_index=KeyIndex(bucket=split.bucket),
+            commit_user=task.commit_user,
+            number=split.bucket,
         )
         messages = tuple(write_batches(write, batches, runtime))
     touched = len(task.split.files) if counted[0] else 0
@@ -78,7 +81,7 @@ def changed_bucket(task: ChangeTask, runtime: TaskRuntime) -> Changed:
 
 def _records(task: ChangeTask, runtime: TaskRuntime, counted: list[int]) -> Iterator[pa.RecordBatch]:
     fields = task.schema.fields
-    for batch in read_split(_reading(task, task.schema.column_names), runtime):
+    for batch in read_splits([_reading(task, task.schema.column_names)], runtime):
         counted[0] += batch.num_rows
         rows, kind = batch, _DELETE
         if task.assignments is not None:

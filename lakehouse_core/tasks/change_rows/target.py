@@ -28,8 +28,9 @@ from lakehouse_core.tasks.merge_scan import (
     objects_of,
     split_files,
 )
-from lakehouse_core.tasks.read import ReadTask, read_split
+from lakehouse_core.tasks.read import ReadTask
 from lakehouse_core.tasks.runtime import TaskRuntime
+from lakehouse_core.tasks.waiting.read import read_splits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +60,7 @@ def target_schema(schema: TableSchema, columns: tuple[str, ...], address: str) -
 
 def target_rows(task: TargetTask, runtime: TaskRuntime, among: Among | None = None) -> Iterator[pa.RecordBatch]:
     """Yield the rows of the split that satisfy the predicate and are among those of a source, with their addresses.
-    Raises as `read_split` does.
+    Raises as `read_splits` does.
     """
     schema = target_schema(task.schema, task.columns, task.address)
     batches = _of_files(task, runtime) if task.schema.is_append else _of_bucket(task, runtime)
@@ -81,7 +82,7 @@ def _of_bucket(task: TargetTask, runtime: TaskRuntime) -> Iterator[tuple[list[pa
         file_schemas=task.file_schemas,
     )
     first = task.first_number << POSITION_BITS
-    for batch in read_split(reading, runtime):
+    for batch in read_splits([reading], runtime):
         yield batch.columns, np.arange(first, first + batch.num_rows)
         first += batch.num_rows
 

@@ -24,7 +24,8 @@ class ChangeTask:
 
     `predicate`, bound to `schema`: the rows; None: all. `assignments`: the new values by column, None to delete.
     `hits`: by data file name, the positions of the rows; None: those that satisfy the predicate.
-    `next_sequence_number`: the first one of new rows in the bucket of the split. `only_counts`: write nothing.
+    `next_sequence_number`: the first one of new rows in the bucket of the split. `commit_user`: the writer of rows that
+    wait behind others. `only_counts`: write nothing.
     """
 
     store: StoreSpec
@@ -36,6 +37,7 @@ class ChangeTask:
     assignments: Mapping[str, Expression] | None = None
     hits: Mapping[str, Positions] | None = None
     next_sequence_number: int = 0
+    commit_user: str = ""
     only_counts: bool = False
 
 
@@ -51,11 +53,13 @@ class Changed:
 
 
 def writing_schema(task: ChangeTask) -> TableSchema:
-    """Return the schema by which new rows of the split are written: nulls stay null, and rows stay in their bucket."""
+    """Return the schema by which new rows of the split are written: nulls stay null, and rows stay in their bucket. If
+    others wait for it, they wait behind those, as they are newer.
+    """
     schema = task.schema
     fields = tuple(replace(each, default_value=None) for each in schema.fields)
-    options = {**schema.options, "bucket": str(task.split.total_buckets)}
-    return replace(schema, fields=fields, options=options)
+    options = {} if task.split.waiting else {"bucket": str(task.split.total_buckets)}
+    return replace(schema, fields=fields, options={**schema.options, **options})
 
 
 def changed_to_text(changed: Changed) -> str:

@@ -269,11 +269,6 @@ REFUSED: dict[str, tuple[Callable[[lc.Table], object], str]] = {
         lambda table: table.scan(at=lc.FromFileCreationTime(datetime(2020, 1, 1, tzinfo=UTC))).to_arrow(),
         "db.t: a read of the files that were created since some time cannot merge rows that wait",
     ),
-    "delete": (lambda table: table.delete(lc.col("v") == 1), "delete: the option bucket is -2, so new rows wait"),
-    "update": (
-        lambda table: table.update({"v": 1}, where=lc.col("k") == 1),
-        "update: the option bucket is -2, so new rows wait",
-    ),
 }
 
 

@@ -248,21 +248,12 @@ def test_an_overwrite_removes_rows_and_waiting_rows_and_leaves_nothing_to_read(t
     assert seen(table) == [("a", 9, 9), ("b", 1, 0)]
 
 
-def test_partitions_are_dropped_with_their_waiting_rows_and_single_rows_are_not_changed(tmp_path: Path) -> None:
+def test_partitions_are_dropped_with_their_waiting_rows(tmp_path: Path) -> None:
     table = table_of(tmp_path)
     write(table, rows(1), rows(1, p="b"))
     table.compact()
     write(table, rows(2), rows(2, p="b"))
 
-    for change in (
-        lambda: table.delete("k = 1"),
-        lambda: table.update({"v": "1"}, "k = 1"),
-        lambda: table.merge([{"p": "a", "k": 1, "v": 1}], "t.k = s.k and t.p = s.p", lc.WhenMatched(update="*")),
-    ):
-        with pytest.raises(
-            lc.UnsupportedFeature, match=r"(delete|update|merge): .* new rows wait where this cannot see them"
-        ):
-            change()
     table.delete("p = 'a'")
     table.compact()
 
