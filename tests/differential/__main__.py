@@ -23,7 +23,13 @@ from tests.differential.executors import (
     OvertakingInMemory,
     TogetherInMemory,
 )
-from tests.differential.generate import histories, with_dynamic_buckets, with_expiry, with_odd_floats
+from tests.differential.generate import (
+    histories,
+    with_dynamic_buckets,
+    with_expiry,
+    with_odd_floats,
+    with_postponed_buckets,
+)
 from tests.interop.judge import VERSIONS, Judge, prepare
 from tests.oracle.history import History
 
@@ -57,6 +63,7 @@ _CHANGED = {
     "expire": partial(with_expiry, expires_changelogs=False),
     "odd floats": with_odd_floats,
     "dynamic": with_dynamic_buckets,
+    "postponed": with_postponed_buckets,
 }
 
 
@@ -71,6 +78,8 @@ def _checks(stack: ExitStack) -> dict[str, Check]:
         "ours, odd floats": partial(against_model, OursInMemory()),
         "ours, dynamic": partial(against_model, OursInMemory()),
         "ours staged ahead, dynamic": lambda history: against_model(OvertakingInMemory(_chance(history)), history),
+        "ours, postponed": partial(against_model, OursInMemory()),
+        "ours staged ahead, postponed": lambda history: against_model(OvertakingInMemory(_chance(history)), history),
     }
     for version in VERSIONS:
         prepare(version)
@@ -84,10 +93,14 @@ def _checks(stack: ExitStack) -> dict[str, Check]:
         checks[f"Java {version} against the model, dynamic"] = partial(against_model, java)
         checks[f"Java {version} writes, we read, dynamic"] = partial(against_reader, java, Ours())
         checks[f"we write, Java {version} reads, dynamic"] = partial(against_reader, Ours(), java)
+        checks[f"Java {version} against the model, postponed"] = partial(against_model, java)
+        checks[f"Java {version} writes, we read, postponed"] = partial(against_reader, java, Ours())
+        checks[f"we write, Java {version} reads, postponed"] = partial(against_reader, Ours(), java)
         if version == VERSIONS[-1]:
             # What an older one writes otherwise depends on who wrote.
             checks[f"Java {version} and we in turns"] = partial(_in_turns, java)
             checks[f"Java {version} and we in turns, dynamic"] = partial(_in_turns, java)
+            checks[f"Java {version} and we in turns, postponed"] = partial(_in_turns, java)
             # Older ones order NaN in sequence fields otherwise.
             checks[f"Java {version} against the model, odd floats"] = partial(against_model, java)
             checks[f"Java {version} writes odd floats, we read"] = partial(against_reader, java, Ours())
