@@ -13,7 +13,15 @@ import lakehouse_core as lc
 from lakehouse_dagster.failures import retry_transient
 from lakehouse_dagster.lake import Lake
 from lakehouse_dagster.lateness import ask_source, content_age_check, inputs_check
-from lakehouse_dagster.page import CONTENT_AGE, INPUTS_CURRENT, ROW_COUNT, VERIFY, state_checks, verify_check
+from lakehouse_dagster.page import (
+    CONTENT_AGE,
+    INPUTS_CURRENT,
+    ROW_COUNT,
+    VERIFY,
+    WAITING_ROWS,
+    state_checks,
+    verify_check,
+)
 from lakehouse_dagster.pipeline import logged_progress, read_state
 from lakehouse_dagster.resources import LakehouseResource
 from lakehouse_dagster.sources import SourceCheck, row_source
@@ -26,6 +34,7 @@ DESCRIPTIONS: Mapping[str, str] = {
     CONTENT_AGE: "The newest rows are not older than the specification allows.",
     "sorted_runs": "No bucket has more sorted runs than its specification allows: compaction keeps up.",
     "snapshot_count": "No more snapshots than the specification allows: expiry keeps up.",
+    WAITING_ROWS: "No more rows wait for a compaction to be read than the specification allows.",
 }
 # More would not fit the line that a page shows.
 _MOST_NAMED = 5
@@ -35,7 +44,12 @@ def table_checks(lake: Lake, table: TableSpec) -> dg.AssetChecksDefinition:
     """Return the checks of a table."""
     key, source = lake.table_key(table), row_source(lake, table)
     freshness = table.freshness
-    is_there = {ROW_COUNT: source.tells_rows, INPUTS_CURRENT: source.tells_news, CONTENT_AGE: freshness is not None}
+    is_there = {
+        ROW_COUNT: source.tells_rows,
+        INPUTS_CURRENT: source.tells_news,
+        CONTENT_AGE: freshness is not None,
+        WAITING_ROWS: table.postpones_buckets,
+    }
     descriptions = {
         **{name: text for name, text in DESCRIPTIONS.items() if is_there.get(name, True)},
         **{check.name: check.description for check in source.checks},
@@ -74,7 +88,7 @@ def table_checks(lake: Lake, table: TableSpec) -> dg.AssetChecksDefinition:
             for check in source.checks:
                 if check.name in wanted:
                     yield _source_check(key, check, check.faults(opened, context.resources))
-            yield from (result for result in state_checks(key, state, table.maintenance) if result.check_name in wanted)
+            yield from (result for result in state_checks(key, state, table) if result.check_name in wanted)
 
     return checks
 

@@ -37,11 +37,19 @@ VERIFY, ROW_COUNT = "verify", "source_row_count"
 INPUTS_CURRENT, CONTENT_AGE = "inputs_current", "content_age"
 # Databases take so many values in a query.
 _ASKED_AT_ONCE = 100
+# The check of rows that wait for a compaction, of tables whose specification postpones their buckets.
+WAITING_ROWS = "waiting_rows"
 # The checks that need no more than the state of a table: what each finds, and its limit.
 STATE_CHECKS: Mapping[str, Callable[[TableState, MaintenanceSpec], tuple[int, int]]] = {
     "sorted_runs": lambda state, limits: (state.sorted_runs, limits.max_sorted_runs),
     "snapshot_count": lambda state, limits: (state.snapshots_retained, limits.max_snapshots),
+    WAITING_ROWS: lambda state, limits: (state.waiting_rows, limits.max_waiting_rows),
 }
+
+
+def state_check_names(spec: TableSpec) -> Sequence[str]:
+    """Return the names of those of `STATE_CHECKS` that a table has."""
+    return [name for name in STATE_CHECKS if name != WAITING_ROWS or spec.postpones_buckets]
 
 
 def report_state(
@@ -61,9 +69,9 @@ def report_state(
     """
     state, since = show_state(instance, lake, spec, table, done=done, outcomes=outcomes)
     key = lake.table_key(spec)
-    if since is not None and _are_evaluated(instance, key, since=since):
+    if since is not None and _are_evaluated(instance, key, state_check_names(spec), since=since):
         return state
-    for result in state_checks(key, state, spec.maintenance):
+    for result in state_checks(key, state, spec):
         report_check(instance, result)
     return state
 
@@ -107,12 +115,12 @@ class Pages:
     events: Mapping[dg.AssetKey, dg.EventLogEntry | None]
     checks: Mapping[dg.AssetCheckKey, LatestCheck]
 
-    def shows(self, key: dg.AssetKey, state: TableState) -> bool:
+    def shows(self, key: dg.AssetKey, state: TableState, spec: TableSpec) -> bool:
         """Return whether the page of a table shows this state, which was read later, and its cheap checks too."""
         event = self.events.get(key)
         if event is None or position(state) != _shown_position(event.asset_materialization, state):
             return False
-        found = [self.checks.get(dg.AssetCheckKey(key, name)) for name in STATE_CHECKS]
+        found = [self.checks.get(dg.AssetCheckKey(key, name)) for name in state_check_names(spec)]
         return all(check is not None and check.time >= event.timestamp for check in found)
 
     def check(self, key: dg.AssetKey, name: str) -> LatestCheck | None:
@@ -256,24 +264,28 @@ def last_maintenance(
     return "; ".join(f"{operation}: {text}" for operation, text in {**found, **(outcomes or {})}.items())
 
 
-def state_checks(key: dg.AssetKey, state: TableState, limits: MaintenanceSpec) -> Iterator[dg.AssetCheckResult]:
+def state_checks(key: dg.AssetKey, state: TableState, spec: TableSpec) -> Iterator[dg.AssetCheckResult]:
     """Evaluate the checks that need no more than the state of a table."""
+    limits, names = spec.maintenance, state_check_names(spec)
     waiting = _waiting(state, limits)
-    for name, figure in STATE_CHECKS.items():
-        found, limit = figure(state, limits)
+    # The options of the lake's resource may postpone the buckets of a table whose specification does not say so.
+    tells_waiting = WAITING_ROWS if WAITING_ROWS in names else "sorted_runs"
+    for name in names:
+        found, limit = STATE_CHECKS[name](state, limits)
+        told = waiting if name == tells_waiting else ""
         yield dg.AssetCheckResult(
             asset_key=key,
             check_name=name,
-            passed=found <= limit and not (waiting and name == "sorted_runs"),
+            passed=found <= limit and not told,
             severity=dg.AssetCheckSeverity.WARN,
-            description=f"{found}, at most {limit}" + (waiting if name == "sorted_runs" else ""),
+            description=f"{found}, at most {limit}{told}",
             # The limit is text: as a number Dagster would plot it, and it is the same each time.
             metadata={f"paimon/{name}": dg.MetadataValue.int(found), "paimon/limit": dg.MetadataValue.text(str(limit))},
         )
 
 
 def _waiting(state: TableState, limits: MaintenanceSpec) -> str:
-    """Return what the check of the sorted runs says of rows that wait for a compaction; "" if few do."""
+    """Return what a check says of rows that wait for a compaction; "" if few do."""
     if state.waiting_rows <= limits.max_waiting_rows:
         return ""
     gain = "saves reads from merging them" if state.reads_waiting else "makes them readable"
@@ -323,10 +335,10 @@ def _is_same_content(shown: dg.AssetMaterialization | None, state: TableState) -
     return shown is not None and (shown.tags or {}).get(DATA_VERSION) == state.content_version
 
 
-def _are_evaluated(instance: dg.DagsterInstance, key: dg.AssetKey, *, since: float) -> bool:
-    """Return whether each cheap check was evaluated at the time `since`, in seconds, or later."""
-    found = latest_checks(instance, key, STATE_CHECKS)
-    return len(found) == len(STATE_CHECKS) and all(check.time >= since for check in found.values())
+def _are_evaluated(instance: dg.DagsterInstance, key: dg.AssetKey, names: Sequence[str], *, since: float) -> bool:
+    """Return whether each of these checks was evaluated at the time `since`, in seconds, or later."""
+    found = latest_checks(instance, key, names)
+    return len(found) == len(names) and all(check.time >= since for check in found.values())
 
 
 def _shown_position(shown: dg.AssetMaterialization | None, state: TableState) -> Mapping[str, Any]:

@@ -42,7 +42,7 @@ def state_sensor(lake: Lake) -> dg.SensorDefinition:
             done = "found by the sensor"
             try:
                 found = None if table is None else read_state(table)
-                if table is not None and found is not None and not seen.shows(key, found):
+                if table is not None and found is not None and not seen.shows(key, found, spec):
                     found = report_state(context.instance, lake, spec, table, done=done)
             except lc.CorruptTable as error:
                 report_unreadable(context.instance, key, error)

@@ -3,6 +3,8 @@
 Rule: options that the resource of the lake adds are not known here, so nothing is refused that they may mend.
 """
 
+from collections.abc import Mapping
+
 import lakehouse_core as lc
 from lakehouse_dagster.specs.strict import Misfit
 from lakehouse_dagster.specs.table import TableSpec
@@ -15,13 +17,19 @@ def schema_fault(spec: TableSpec) -> Misfit | None:
             {name: column.type for name, column in spec.columns.items()},
             partition_keys=list(spec.partition_by),
             primary_keys=list(spec.primary_key),
-            options={**({"bucket": "1"} if spec.primary_key else {}), **spec.options},
+            options={**_buckets(spec), **spec.options},
             comment=spec.comment,
         )
     except (lc.InvalidRequest, lc.UnsupportedFeature) as error:
         told = str(error)
         return Misfit(_place(spec, told), told.rstrip("."))
     return None
+
+
+def _buckets(spec: TableSpec) -> Mapping[str, str]:
+    """Return the buckets with which least is refused, for a specification that names none."""
+    keys_move = not set(spec.partition_by) <= set(spec.primary_key)
+    return {"bucket": "1"} if spec.primary_key and not keys_move else {}
 
 
 def _place(spec: TableSpec, told: str) -> tuple[str, ...]:

@@ -330,6 +330,11 @@ class TableSpec(StrictModel):
         return self.feed is not None and self.feed.batches
 
     @property
+    def postpones_buckets(self) -> bool:
+        """Whether its options say that rows wait for a compaction that brings them into buckets."""
+        return self.options.get("bucket") == "-2"
+
+    @property
     def digest(self) -> str:
         """Equal for equal specifications; part of the code version of the assets made from it."""
         return hashlib.sha256(self.model_dump_json().encode()).hexdigest()[:12]

@@ -7,12 +7,14 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from zlib import crc32
 
+from lakehouse_core.errors import LakehouseError
 from tests.differential.compare import Check, against_model, against_reader, compacted_apart, failure, in_turns
 from tests.differential.executors import (
     InTurns,
@@ -23,8 +25,16 @@ from tests.differential.executors import (
     OvertakingInMemory,
     TogetherInMemory,
 )
-from tests.differential.generate import histories, with_dynamic_buckets, with_expiry, with_odd_floats
-from tests.interop.judge import VERSIONS, Judge, prepare
+from tests.differential.generate import (
+    histories,
+    with_dynamic_buckets,
+    with_expiry,
+    with_odd_floats,
+    with_postponed_buckets,
+)
+from tests.interop import engines as interop
+from tests.interop.judge import VERSIONS, Judge, JudgeError, prepare
+from tests.interop.moving_turns import KINDS, write_in_turns
 from tests.oracle.history import History
 
 
@@ -36,7 +46,8 @@ def main() -> int:
     parser.add_argument("--replay", type=Path, help="a file that a failure wrote")
     arguments = parser.parse_args()
     with ExitStack() as stack:
-        checks = {name: check for name, check in _checks(stack).items() if arguments.only in name}
+        judges = {version: _judge(stack, version) for version in VERSIONS}
+        checks = {name: check for name, check in _checks(judges).items() if arguments.only in name}
         if arguments.replay:
             return _replayed(checks, History.of(json.loads(arguments.replay.read_text())))
         failed = 0
@@ -44,6 +55,10 @@ def main() -> int:
             change = next((one for word, one in _CHANGED.items() if word in name), _unchanged)
             seeds = histories(arguments.start, arguments.seeds)
             failed += _ran(name, check, ((seed, change(seed, history)) for seed, history in seeds))
+        for version, judge in judges.items():
+            name = f"Java {version} and we in turns, moving"
+            if arguments.only in name:
+                failed += _moved(name, judge, range(arguments.start, arguments.start + arguments.seeds))
     return int(failed > 0)
 
 
@@ -57,10 +72,16 @@ _CHANGED = {
     "expire": partial(with_expiry, expires_changelogs=False),
     "odd floats": with_odd_floats,
     "dynamic": with_dynamic_buckets,
+    "postponed": with_postponed_buckets,
 }
 
 
-def _checks(stack: ExitStack) -> dict[str, Check]:
+def _judge(stack: ExitStack, version: str) -> Judge:
+    prepare(version)
+    return stack.enter_context(Judge(version))
+
+
+def _checks(judges: Mapping[str, Judge]) -> dict[str, Check]:
     """Return every way to hold a history against others."""
     checks: dict[str, Check] = {
         "ours against the model": lambda history: against_model(OursInMemory(), history),
@@ -71,10 +92,11 @@ def _checks(stack: ExitStack) -> dict[str, Check]:
         "ours, odd floats": partial(against_model, OursInMemory()),
         "ours, dynamic": partial(against_model, OursInMemory()),
         "ours staged ahead, dynamic": lambda history: against_model(OvertakingInMemory(_chance(history)), history),
+        "ours, postponed": partial(against_model, OursInMemory()),
+        "ours staged ahead, postponed": lambda history: against_model(OvertakingInMemory(_chance(history)), history),
     }
-    for version in VERSIONS:
-        prepare(version)
-        java = Java(stack.enter_context(Judge(version)))
+    for version, judge in judges.items():
+        java = Java(judge)
         checks[f"Java {version} against the model"] = partial(against_model, java)
         checks[f"Java {version} writes, we read"] = partial(against_reader, java, Ours())
         checks[f"we write, Java {version} reads"] = partial(against_reader, Ours(), java)
@@ -84,10 +106,14 @@ def _checks(stack: ExitStack) -> dict[str, Check]:
         checks[f"Java {version} against the model, dynamic"] = partial(against_model, java)
         checks[f"Java {version} writes, we read, dynamic"] = partial(against_reader, java, Ours())
         checks[f"we write, Java {version} reads, dynamic"] = partial(against_reader, Ours(), java)
+        checks[f"Java {version} against the model, postponed"] = partial(against_model, java)
+        checks[f"Java {version} writes, we read, postponed"] = partial(against_reader, java, Ours())
+        checks[f"we write, Java {version} reads, postponed"] = partial(against_reader, Ours(), java)
         if version == VERSIONS[-1]:
             # What an older one writes otherwise depends on who wrote.
             checks[f"Java {version} and we in turns"] = partial(_in_turns, java)
             checks[f"Java {version} and we in turns, dynamic"] = partial(_in_turns, java)
+            checks[f"Java {version} and we in turns, postponed"] = partial(_in_turns, java)
             # Older ones order NaN in sequence fields otherwise.
             checks[f"Java {version} against the model, odd floats"] = partial(against_model, java)
             checks[f"Java {version} writes odd floats, we read"] = partial(against_reader, java, Ours())
@@ -117,6 +143,26 @@ def _ran(name: str, check: Check, histories: Iterable[tuple[int, History]]) -> i
         if found := failure(name, check, seed, history):
             failed += 1
             print(found, flush=True)
+    print(f"{name}: {count - failed} of {count} histories agree, {time.monotonic() - began:.0f} s", flush=True)
+    return failed
+
+
+def _moved(name: str, judge: Judge, seeds: Sequence[int]) -> int:
+    """Run histories of tables whose keys move between partitions, of each kind in turn; return how many failed.
+
+    They have a model of their own, and are not made small: a failure is told with what was done.
+    """
+    began, failed = time.monotonic(), 0
+    for seed in seeds:
+        engine, options = KINDS[seed % len(KINDS)]
+        with TemporaryDirectory(prefix="differential-") as folder:
+            try:
+                write_in_turns(interop.Java(judge, Path(folder)), Path(folder), engine, options, seed)
+            except (AssertionError, JudgeError, LakehouseError) as error:
+                failed += 1
+                again = f'{sys.executable} -m tests.differential --only "{name}" --start {seed} --seeds 1'
+                print(f"{name}, seed {seed}:", error, *error.__notes__, f"again: {again}", sep="\n  ", flush=True)
+    count = len(seeds)
     print(f"{name}: {count - failed} of {count} histories agree, {time.monotonic() - began:.0f} s", flush=True)
     return failed
 

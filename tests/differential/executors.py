@@ -20,7 +20,7 @@ from lakehouse_core.execution.commit.waiting.turn import CommitTurn
 from lakehouse_core.format.binary_row import deserialize_row
 from lakehouse_core.planning.commit.hash_indexes import live_indexes
 from lakehouse_core.storage import MemoryStore
-from lakehouse_core.table.bucketing import has_hash_index
+from lakehouse_core.table.bucketing import Postpone, has_hash_index
 from lakehouse_core.table.data_layout import DataLayout
 from lakehouse_core.table.layout import INDEX_FOLDER, MAIN
 from lakehouse_core.table.snapshot import serialize_consumer
@@ -90,7 +90,9 @@ class Java:
     def operated(self, warehouse: str, operation: Json) -> list[int]:
         """Carry out one operation on rows or columns; return the ids of its snapshots."""
         request = {name: value for name, value in operation.items() if name != "verb"}
-        result = _caller(self._judge, warehouse)(operation["verb"], **request)
+        # Where buckets are postponed a compaction moves rows, into so many buckets of a new partition.
+        verb = "compact-postpone" if "buckets" in operation else operation["verb"]
+        result = _caller(self._judge, warehouse)(verb, **request)
         return [snapshot["id"] for snapshot in result.get("snapshots", [])]
 
     def change_roots(self, warehouse: str, operation: Json) -> None:
@@ -137,13 +139,17 @@ class Java:
             snapshot_id = snapshot["snapshot"]["id"]
             added: dict[File, int] = {}
             removed: dict[File, int] = {}
+            written: set[File] = set()
             for entry in (entry for manifest in snapshot["delta"] for entry in manifest["entries"]):
                 place = tuple(str(value) for value in entry["partition"].values()), entry["bucket"]
                 files = added if entry["kind"] == "ADD" else removed
                 files[place, entry["file"]["fileName"]] = entry["file"]["level"]
+                if entry["kind"] == "ADD" and entry["file"]["fileSource"] == "APPEND":
+                    written.add((place, entry["file"]["fileName"]))
             rows = _read(call, {"scan.snapshot-id": str(snapshot_id)})
             kind = snapshot["snapshot"]["commitKind"]
-            steps.append(Step(snapshot_id, kind, added, removed, rows, changes.get(snapshot_id, [])))
+            told = changes.get(snapshot_id, [])
+            steps.append(Step(snapshot_id, kind, added, removed, rows, told, as_written=frozenset(written)))
         return _trace(steps, lc.connect(warehouse).table(TABLE))
 
 
@@ -266,7 +272,12 @@ class Ours:
         """Do what there is to do before the operation of this number."""
 
     def _write(self, table: lc.Table, operation: Json) -> None:
-        table.write(**self._written(table, operation))
+        user, written = operation.get("commitUser"), self._written(table, operation)
+        if user is None:
+            table.write(**written)
+            return
+        known = [snapshot.commit_identifier for snapshot in table.snapshots() if snapshot.commit_user == user]
+        table.commit(table.stage(**written, commit_user=user, commit_identifier=max(known, default=0) + 1))
 
     def _written(self, table: lc.Table, operation: Json) -> dict[str, Any]:
         """Return the arguments of a write."""
@@ -462,10 +473,12 @@ def _schema_change(change: Json) -> Any:
 
 def _trace(steps: Sequence[Step], table: lc.Table) -> Trace:
     """Return the steps as those of one operation, with what is known of the keys of dynamic buckets."""
-    if not steps or not has_hash_index(table._context.schemas.latest().bucketing):
+    bucketing = table._context.schemas.latest().bucketing
+    has_indexes = has_hash_index(bucketing)
+    if not steps or not (has_indexes or isinstance(bucketing, Postpone)):
         return Trace([steps])
     findings = table.verify(data=True).findings
-    return Trace([steps], indexes=_indexes(table), damage=[str(finding) for finding in findings])
+    return Trace([steps], indexes=_indexes(table) if has_indexes else {}, damage=[str(each) for each in findings])
 
 
 def _indexes(table: lc.Table) -> dict[Place, Sequence[int]]:
@@ -492,20 +505,23 @@ def _steps(table: lc.Table) -> list[Step]:
 def bare_steps(table: lc.Table) -> list[Step]:
     """Return the files that came and went with each snapshot: those before and those after it tell."""
     steps = []
-    before: Mapping[tuple[File, int], None] = {}
+    before: Mapping[tuple[File, int], str | None] = {}
     for snapshot in table.snapshots():
         files = _levels(table, snapshot.id)
         added = {file: level for file, level in files if (file, level) not in before}
         removed = {file: level for file, level in before if (file, level) not in files}
         before = files
-        steps.append(Step(snapshot.id, snapshot.commit_kind.value, added, removed))
+        written = frozenset(file for (file, level), source in files.items() if source == "APPEND" and file in added)
+        steps.append(Step(snapshot.id, snapshot.commit_kind.value, added, removed, as_written=written))
     return steps
 
 
-def _levels(table: lc.Table, snapshot_id: int) -> Mapping[tuple[File, int], None]:
-    """Return the data files of a snapshot with their levels."""
+def _levels(table: lc.Table, snapshot_id: int) -> Mapping[tuple[File, int], str | None]:
+    """Return the data files of a snapshot with their levels, and who made each: a write or a compaction."""
     return {
-        (((tuple(str(value) for value in file.partition.values()), file.bucket), file.file_name), file.level): None
+        (((tuple(str(value) for value in file.partition.values()), file.bucket), file.file_name), file.level): (
+            file.file_source
+        )
         for file in table.files(at=lc.AtSnapshot(snapshot_id))
     }
 

@@ -111,6 +111,31 @@ def with_dynamic_buckets(seed: int, history: History) -> History:
     return replace(history, options={**history.options, **options})
 
 
+def with_postponed_buckets(seed: int, history: History) -> History:
+    """Return the history in a table with postponed buckets: a write does not compact, and compactions follow it.
+
+    All writes are those of one writer, so that Java moves their rows in the order of the writes too.
+    """
+    random = Random(f"postponed {seed}")
+    count = random.choice(["1", "2", "3"])
+    options = {name: value for name, value in history.options.items() if name != "write-only"}
+    options |= {"bucket": "-2", "postpone.default-bucket-num": count}
+    operations: list[Json] = []
+    for operation in history.operations:
+        how = operation.get("strategy", "none")
+        if operation["verb"] == "write":
+            rows = {name: value for name, value in operation.items() if name != "compact"}
+            operations.append({**rows, "commitUser": "writer", "writeId": 0})
+            # Rows are seen after a compaction only.
+            how = operation.get("compact", random.choice(["none", "minor", "full"]))
+        elif operation["verb"] != "compact":
+            operations.append(operation)
+        if how != "none":
+            operations.append({"verb": "compact", "strategy": how, "buckets": int(count)})
+    operations.append({"verb": "compact", "strategy": "full", "buckets": int(count)})
+    return replace(history, options=options, operations=operations)
+
+
 def with_odd_floats(seed: int, history: History) -> History:
     """Return the history with NaN, infinities and zeros of both signs among its FLOAT and DOUBLE values."""
     random = Random(f"floats {seed}")

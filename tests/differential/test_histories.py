@@ -20,6 +20,7 @@ from tests.differential.generate import (
     with_dynamic_buckets,
     with_expiry,
     with_odd_floats,
+    with_postponed_buckets,
 )
 from tests.differential.shrink import shrunk
 from tests.oracle.history import History, Replay, Trace
@@ -136,6 +137,21 @@ def test_keys_of_dynamic_buckets_stay_where_they_are_whoever_staged_first(share:
             assert found is None, found
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("share", shares(16))
+def test_rows_that_wait_for_their_buckets_are_merged_as_one_write_by_the_next_compaction(share: int) -> None:
+    """Whoever staged first: rows and changes are those of the model, which moves them in the order of the commits."""
+    for seed, plain in of_share(120_000_000, share, SHARE // 4):
+        history = with_postponed_buckets(seed, plain)
+        for name, ours in (
+            ("ours, postponed", OursInMemory()),
+            ("ours staged ahead, postponed", OvertakingInMemory(seed)),
+        ):
+            found = failure(name, lambda other, ours=ours: against_model(ours, other), seed, history)
+
+            assert found is None, found
+
+
 @pytest.mark.parametrize("case", sorted(CASES.glob("*.json")), ids=lambda case: case.stem)
 def test_a_history_that_once_failed_fails_no_more(case: Path) -> None:
     assert against_model(OursInMemory(), History.of(json.loads(case.read_text()))) == []
@@ -222,6 +238,23 @@ def test_a_key_in_two_dynamic_buckets_and_one_that_moved_are_told() -> None:
     assert "is in the indexes of buckets" in Replay(history).differences(replace(trace, indexes=doubled))[0]
     with pytest.raises(AssertionError, match="flushed, in the model"):
         Replay(history).differences(replace(trace, indexes=swapped))
+
+
+def test_a_row_that_waits_and_is_lost_or_told_twice_is_told() -> None:
+    history = with_postponed_buckets(3, first_told(**{"changelog-producer": "input"})[0])
+    trace = OursInMemory().run(history, "")
+    assert Replay(history).differences(trace) == []
+    (place, moved) = next(
+        ((number, at), step)
+        for number, steps in enumerate(trace.operations)
+        for at, step in enumerate(steps)
+        if step.kind == "COMPACT" and step.rows and step.changes
+    )
+
+    for name, spoiled in (("rows", moved.rows[1:]), ("changes", [*moved.changes, *moved.changes])):
+        operations = [list(steps) for steps in trace.operations]
+        operations[place[0]][place[1]] = replace(moved, **{name: spoiled})
+        assert any(name in text for text in Replay(history).differences(replace(trace, operations=operations)))
 
 
 @pytest.mark.parametrize("what", ["rows", "changes", "tagged"])

@@ -6,7 +6,13 @@ import pytest
 
 from tests.differential.compare import against_model, against_reader, failure, in_turns
 from tests.differential.executors import InTurns, Java, Ours
-from tests.differential.generate import histories, with_dynamic_buckets, with_expiry, with_odd_floats
+from tests.differential.generate import (
+    histories,
+    with_dynamic_buckets,
+    with_expiry,
+    with_odd_floats,
+    with_postponed_buckets,
+)
 from tests.interop.judge import VERSIONS, Judge
 from tests.oracle.history import History
 
@@ -94,13 +100,22 @@ def test_java_and_we_read_the_dynamic_buckets_of_the_other(java: Java, share: in
 
 
 @pytest.mark.parametrize("share", range(SHARES))
+def test_java_and_we_move_the_waiting_rows_of_the_other(java: Java, share: int) -> None:
+    for seed, plain in histories(500 + share * 100_000, SHARE // 4):
+        check_both_ways(java, seed, with_postponed_buckets(seed, plain), kind=", postponed")
+
+
+@pytest.mark.parametrize("share", range(SHARES))
 def test_java_and_we_write_one_table_in_turns(newest: Java, share: int) -> None:
-    """With fixed buckets and with dynamic ones: each goes on where the other stopped, and keeps the bucket of a key."""
+    """With fixed, dynamic and postponed buckets: each goes on where the other stopped, keeps the bucket of a key, and
+    moves the rows that wait.
+    """
     ours = Ours()
     for seed, plain in histories(400 + share * 100_000, SHARE // 4):
         for name, history in (
             (f"Java {newest.version} and we in turns", plain),
             (f"Java {newest.version} and we in turns, dynamic", with_dynamic_buckets(seed, plain)),
+            (f"Java {newest.version} and we in turns, postponed", with_postponed_buckets(seed, plain)),
         ):
             found = failure(
                 name,

@@ -9,22 +9,13 @@ from typing import Any
 import pytest
 
 import lakehouse_core as lc
-from tests.execution.write.moving_keys import COLUMNS, ENGINES, PARTITIONS, bare, rows_of
+from tests.execution.write.moving_keys import PARTITIONS, bare, rows_of
 from tests.interop.engines import Java
 from tests.interop.judge import Judge
+from tests.interop.moving_turns import KINDS, create, seen, write_in_turns
 from tests.oracle.moving_keys import MovingKeys
 
 pytestmark = pytest.mark.interop
-
-KINDS = [
-    ("deduplicate", {}),
-    ("deduplicate", {"changelog-producer": "lookup"}),
-    ("deduplicate", {"deletion-vectors.enabled": "true", "changelog-producer": "input"}),
-    ("partial-update", {}),
-    ("partial-update", {"changelog-producer": "full-compaction"}),
-    ("aggregation", {"file.format": "orc"}),
-    ("first-row", {"changelog-producer": "lookup"}),
-]
 
 
 @pytest.fixture(scope="module", params=["2.0.0", "1.4.2"])
@@ -33,64 +24,12 @@ def judge(request: pytest.FixtureRequest) -> Iterator[Judge]:
         yield java
 
 
-def create(java: Java, engine: str, options: dict[str, str]) -> str:
-    fields = [{"name": name, "type": kind} for name, kind in COLUMNS.items()]
-    merging = {"merge-engine": engine, "dynamic-bucket.target-row-num": "3", **ENGINES[engine], **options}
-    mode: str = java("create", fields=fields, primaryKeys=["k"], partitionKeys=["p"], options=merging)["bucketMode"]
-    return mode
-
-
-def seen(rows: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
-    return sorted(((row["k"], row["p"], row["a"], row["b"]) for row in rows), key=lambda row: row[0])
-
-
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize(("engine", "options"), KINDS)
 def test_both_write_one_table_in_turn_and_no_key_is_twice(
     java: Java, tmp_path: Path, engine: str, options: dict[str, str], seed: int
 ) -> None:
-    assert create(java, engine, options) in ("CROSS_PARTITION", "KEY_DYNAMIC")
-    table, random, model = lc.connect(tmp_path).table("db.t"), Random(f"{seed} {engine}"), MovingKeys(engine)
-    # A delete of a key that is elsewhere keeps its kind here, where Java combines it as a row.
-    kinds = ["+I", "+I", "-D"] if engine == "deduplicate" else ["+I"]
-    for _ in range(9):
-        rows = [
-            {
-                "k": random.randrange(9),
-                "p": random.choice(PARTITIONS),
-                "a": random.randrange(9),
-                "b": random.choice([None, "s", "t"]),
-                "_kind": random.choice(kinds),
-            }
-            for _ in range(random.randint(1, 6))
-        ]
-        verbs = ["java writes", "we write", "java compacts", "we compact", "we rescale", "we replace"]
-        match random.choice([*verbs, *verbs[:2]]):
-            case "java writes":
-                java("write", rows=rows, commitUser="job", compact=random.choice(["none", "full"]))
-            case "we write":
-                table.write(rows, rowkind_column="_kind")
-            case "java compacts":
-                java("compact", strategy="full")
-                rows = []
-            case "we compact":
-                table.compact(full=True)
-                rows = []
-            case "we rescale":
-                table.rescale()
-                rows = []
-            case "we replace":
-                # Keys of other partitions come over, or stay there with their new rows.
-                rows = [{**row, "p": "y", "_kind": "+I"} for row in rows]
-                table.overwrite(bare(rows), where="p = 'y'")
-                model.drop({"y"})
-        model.write({**row, "kind": row["_kind"]} for row in rows)
-        if table.schema.table_options.skips_level_0:
-            table.compact()
-        assert rows_of(table) == model.sorted()
-        assert seen(java("read")["rows"]) == model.sorted()
-    assert table.verify(data=True).findings == ()
-    assert java("files")["missing"] == []
+    write_in_turns(java, tmp_path, engine, options, seed)
 
 
 @pytest.mark.parametrize("seed", range(3))

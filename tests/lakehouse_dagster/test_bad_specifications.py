@@ -87,7 +87,10 @@ def test_a_specification_that_cannot_work_is_refused_with_file_and_line(
     assert re.fullmatch(rf"orders\.yaml:{line}: {told}", str(refused.value)), refused.value
 
 
-@pytest.mark.parametrize("text", [BASE, KEYED, by_time(), by_time(every="month"), by_time(timezone="Europe/Berlin")])
+@pytest.mark.parametrize(
+    "text",
+    [BASE, KEYED, KEYED + "partition_by: [dt]\n", by_time(), by_time(every="month"), by_time(timezone="Europe/Berlin")],
+)
 def test_a_specification_that_fits_is_taken(tmp_path: Path, text: str) -> None:
     (tmp_path / "orders.yaml").write_text(text)
 

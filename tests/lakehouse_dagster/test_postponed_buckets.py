@@ -28,9 +28,20 @@ def requested(ready: ReadyLake) -> dg.RunRequest:
     return request
 
 
+def waiting(ready: ReadyLake) -> tuple[bool, str]:
+    """What the page of the table says of rows that wait, or of none."""
+    key = ready.lake.table_key(ready.lake.table(TABLE))
+    found = latest_checks(ready.instance, key, ["waiting_rows"])["waiting_rows"].evaluation
+    assert found.severity == dg.AssetCheckSeverity.WARN
+    assert ready.checks(TABLE)["sorted_runs"]
+    return found.passed, str(found.description).rpartition("; ")[2]
+
+
 def test_a_row_that_waits_is_moved_and_nothing_else_is_rewritten(ready: ReadyLake) -> None:
     ready.ingest("2013-01-01", "2013-01-03")
+    assert waiting(ready) == (False, "6 rows wait in bucket-postpone, and compact makes them readable")
     assert ready.maintain().success
+    assert waiting(ready) == (True, "0, at most 0")
     there = {file.file_name for file in ready.table(TABLE).files()}
     ready.ingest("2013-01-04")
     request = requested(ready)

@@ -22,6 +22,8 @@ from tests.oracle.roots import ROOT_VERBS, Roots
 from tests.oracle.table import Pick, Place, Row, Snapshot, Table
 
 Json = dict[str, Any]
+# The bucket of the rows that wait for theirs.
+WAITING = -2
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,7 @@ class Step:
     """One snapshot: the files that came (with their level) and went, what a read of it shows, and its changelog.
 
     Rows are in the judge's JSON; `rows` is None where the read was refused. `has_expired`: neither rows nor changes
-    could be read at the end.
+    could be read at the end. `as_written`: those of the files that came which no compaction made.
     """
 
     snapshot_id: int
@@ -67,6 +69,7 @@ class Step:
     rows: Sequence[Json] | None = None
     changes: Sequence[Json] = ()
     has_expired: bool = False
+    as_written: frozenset[File] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -153,7 +156,7 @@ class Replay:
             self.table.alter(self._altered(self.table.schema, operation["changes"]))
             return
         if operation["verb"] == "write":
-            made = self.table.append(self._rows(operation["rows"]))
+            made = self._written(operation)
             appended = [step for step in steps if step.kind == "APPEND"]
             for step in appended:
                 assert {place for place, _ in step.added} == set(made), f"flushed, in the model {set(made)}: {step}"
@@ -165,20 +168,46 @@ class Replay:
         for step in (step for step in steps if step.kind == "COMPACT"):
             self._compacted(step)
 
+    @property
+    def _postpones(self) -> bool:
+        return int(self.history.options.get("bucket", "-1")) == WAITING
+
+    def _written(self, operation: Json) -> Mapping[Place, int]:
+        """Write the rows of an operation in the model; return the places that get files, with the names of runs."""
+        rows = self._rows(operation["rows"])
+        if not self._postpones:
+            return self.table.append(rows)
+        # The files of rows that wait are no runs.
+        return {(partition, WAITING): 0 for partition in self.table.wait(rows)}
+
     def _compacted(self, step: Step) -> None:
         picks: list[tuple[Place, Pick]] = []
         outputs: list[File | None] = []
-        for place in sorted({place for place, _ in (*step.removed, *step.added)}):
+        moved_rows = self.table.move({partition for (partition, bucket), _ in step.removed if bucket == WAITING})
+        changed = {place for place, _ in (*step.removed, *step.added) if place[1] != WAITING}
+        for place in sorted(changed | moved_rows.keys()):
             removed = {file for file in step.removed if file[0] == place}
             added = {file: level for file, level in step.added.items() if file[0] == place}
+            fresh: frozenset[int] = frozenset()
+            if place in moved_rows:
+                # A run of moved rows is a file, at level 0 or higher, or within what the compaction made of it.
+                files = {file for file in added if file in step.as_written and file not in removed}
+                assert len(files) <= 1, f"moved rows of one bucket in several runs: {step}"
+                self._runs |= dict.fromkeys(files, moved_rows[place])
+                removed |= {file for file in files if added[file] > 0}
+                added = {file: level for file, level in added.items() if level > 0 or file not in files}
+                fresh = frozenset() if files else frozenset({moved_rows[place]})
             # A commit may show two compactions of one bucket: the one that moved a file came last.
             moved = {file for file in added if file in removed} if len(set(added.values())) > 1 else set()
             units = [(removed - moved, [file for file in added if file not in moved]), *(({f}, [f]) for f in moved)]
             for files, made in units:
                 assert len(made) <= 1, f"one compaction, several new runs: {step}"
-                unit = frozenset(self._runs[file] for file in files)
+                unit = frozenset(self._runs[file] for file in files) | fresh
+                fresh = frozenset()
+                if not unit:
+                    continue
                 level = added[made[0]] if made else self._unseen_level(place, unit)
-                picks.append((place, Pick(unit, level, moves=set(made) == set(files))))
+                picks.append((place, Pick(unit, level, moves=bool(made) and set(made) == set(files))))
                 outputs.append(made[0] if made else None)
         for output, run in zip(outputs, self.table.compact(picks), strict=True):
             assert (output is None) == (run is None), f"left by a compaction: {output}, in the model {run}: {step}"
@@ -187,15 +216,16 @@ class Replay:
 
     def _unseen_level(self, place: Place, unit: frozenset[int]) -> int:
         """Return the output level of a compaction that left nothing: as high as the runs that it did not take allow."""
-        others = [run.level for run in self.table.snapshots[-1].buckets[place] if run.name not in unit]
+        others = [run.level for run in self.table.buckets[place] if run.name not in unit]
         return min((level for level in others if level > 0), default=self.table.max_level + 1) - 1
 
     def _reason_to_refuse(self, operation: Json) -> str | None:
         """Return why an operation that left no trace is refused: in its flush, or in what it may have compacted."""
         try:
             if operation["verb"] == "write":
-                self.table.append(self._rows(operation["rows"]))
-            state = self.table.snapshots[-1].buckets if self.table.snapshots else {}
+                self._written(operation)
+            self.table.move(self.table.waiting_partitions)
+            state = self.table.buckets
             for place, runs in state.items():
                 fresh = frozenset(run.name for run in runs if run.level == 0)
                 for unit in filter(None, (fresh, frozenset(run.name for run in runs))):
@@ -307,7 +337,7 @@ class Replay:
         keys = [name for name in schema.primary_keys if name not in schema.partition_keys]
         given = schema.options.get("bucket-key")
         columns = [name.strip() for name in given.split(",")] if given else keys
-        count = int(schema.options.get("bucket", "-1"))
+        count = int(schema.options.get("postpone.default-bucket-num" if self._postpones else "bucket", "-1"))
         values = [to_internal(row[name], types[name]) for name in columns]
         of_columns = [types[name] for name in columns]
         partition = tuple(str(java_value(row[name], types[name])) for name in schema.partition_keys)

@@ -9,7 +9,7 @@ docs/semantics/deletion-vectors.md#key-tables.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cmp_to_key
 from itertools import groupby
@@ -73,7 +73,15 @@ class Table:
         self._place = place
         self._quirks = frozenset(quirks)
         self._buckets: dict[Place, tuple[Run, ...]] = {}
+        # Rows that wait for their buckets, with the schema of their write, by the place to which they will come.
+        self._waiting: dict[Place, list[tuple[Schema, Record]]] = {}
+        # What the next compaction tells of the rows that it has moved.
+        self._moved: list[Changes] = []
         self._number = self._run = 0
+
+    @property
+    def buckets(self) -> dict[Place, tuple[Run, ...]]:
+        return dict(self._buckets)
 
     def alter(self, schema: Schema) -> None:
         self.schema = schema
@@ -108,10 +116,49 @@ class Table:
     def append(self, rows: Iterable[tuple[str, Row]]) -> dict[Place, int]:
         """Write rows: one flush per bucket. Return the names of the new runs."""
         arrived: dict[Place, list[Record]] = {}
+        for place, record in self._arrived(rows):
+            arrived.setdefault(place, []).append(record)
+        made, changes = self._flushed(arrived)
+        self.snapshots.append(Snapshot(self.schema, dict(self._buckets), tuple(changes)))
+        return made
+
+    def wait(self, rows: Iterable[tuple[str, Row]]) -> set[Any]:
+        """Write rows that wait for their buckets. Return the partitions in which they do."""
+        arrived = list(self._arrived(rows))
+        for place, record in arrived:
+            self._waiting.setdefault(place, []).append((self.schema, record))
+        told = arrived and self._producer == "none"
+        changes = [Changes(self.schema, tuple(record for _, record in arrived))] if told else []
+        self.snapshots.append(Snapshot(self.schema, dict(self._buckets), tuple(changes)))
+        return {partition for (partition, _), _ in arrived}
+
+    @property
+    def waiting_partitions(self) -> set[Any]:
+        return {partition for partition, _ in self._waiting}
+
+    def move(self, partitions: Iterable[Any]) -> dict[Place, int]:
+        """Bring all rows that wait in these partitions into their buckets, within the compaction that comes next: one
+        flush per bucket. Return the names of the new runs.
+        """
+        places = [place for place in self._waiting if place[0] in partitions]
+        arrived = {
+            place: [_converted(record, schema, self.schema) for schema, record in self._waiting.pop(place)]
+            for place in places
+        }
+        made, changes = self._flushed(arrived)
+        # Without a changelog the write has told of them.
+        self._moved = changes if self._producer == "input" else []
+        return made
+
+    def _arrived(self, rows: Iterable[tuple[str, Row]]) -> Iterator[tuple[Any, Record]]:
+        """Yield the rows that are taken, in their order, each with its place."""
         for kind, row in rows:
             self._number += 1
             if (record := self._accepted(kind, row)) is not None:
-                arrived.setdefault(self._place(row), []).append(record)
+                yield self._place(row), record
+
+    def _flushed(self, arrived: Mapping[Place, list[Record]]) -> tuple[dict[Place, int], list[Changes]]:
+        """Make a run of level 0 of the rows of each bucket; return their names, and what is told of the rows."""
         made, changes, buckets = {}, [], dict(self._buckets)
         for place, records in arrived.items():
             raw = sorted(records, key=cmp_to_key(lambda a, b: self._compare(self.schema, a, b, flush=True)))
@@ -125,8 +172,7 @@ class Table:
                 made[place] = self._named()
                 buckets[place] = (*buckets.get(place, ()), Run(made[place], 0, self.schema, kept))
         self._buckets = buckets
-        self.snapshots.append(Snapshot(self.schema, dict(buckets), tuple(changes)))
-        return made
+        return made, changes
 
     def compact(self, picks: Sequence[tuple[Place, Pick]]) -> list[int | None]:
         """Carry out compactions, in this order, that one commit makes visible.
@@ -134,7 +180,7 @@ class Table:
         Return the names of the new runs, None where nothing was left.
         """
         made: list[int | None] = []
-        changes, buckets = [], dict(self._buckets)
+        changes, buckets, self._moved = self._moved, dict(self._buckets), []
         for place, pick in picks:
             runs = buckets[place]
             unit = [run for run in runs if run.name in pick.runs]

@@ -57,6 +57,8 @@ def test_every_table_has_its_five_assets_one_pool_and_its_checks():
             "snapshot_count",
             # A whole load does not tell what is new.
             *(["inputs_current"] if spec.changes_of or spec.is_batched else []),
+            # Its rows are read once a compaction has moved them.
+            *(["waiting_rows"] if spec.name == "plane_first_seen" else []),
         }
 
 

@@ -1,4 +1,6 @@
-"""Random histories whose tasks run on Spark: the model shows the same rows, files and changes."""
+"""Random histories whose tasks run on Spark, of fixed, dynamic and postponed buckets: the model shows the same rows,
+files and changes.
+"""
 
 from __future__ import annotations
 
@@ -12,15 +14,18 @@ from lakehouse_core.execution.engines.spark.types import spark_schema
 from lakehouse_core.format.data_types import field_from_arrow
 from tests.differential.compare import against_model, failure
 from tests.differential.executors import Ours
-from tests.differential.generate import histories
+from tests.differential.generate import histories, with_dynamic_buckets, with_postponed_buckets
 
 pytestmark = pytest.mark.spark
 
-HISTORIES = 2
+KINDS = {"fixed": lambda _, history: history, "dynamic": with_dynamic_buckets, "postponed": with_postponed_buckets}
+# Each share has so many histories of each kind.
+HISTORIES = {"fixed": 2, "dynamic": 1, "postponed": 1}
 
 
-@pytest.mark.parametrize("share", [0, *(pytest.param(share, marks=pytest.mark.long) for share in range(1, 6))])
-def test_histories_on_spark_show_what_the_model_shows(spark: Any, share: int) -> None:
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("share", [0, *(pytest.param(share, marks=pytest.mark.long) for share in range(1, 13))])
+def test_histories_on_spark_show_what_the_model_shows(spark: Any, share: int, kind: str) -> None:
     def frame(rows: pa.Table) -> Any:
         # The model knows in which order the rows come: of several partitions only the tasks would.
         schema = spark_schema(map(field_from_arrow, rows.schema))
@@ -28,7 +33,8 @@ def test_histories_on_spark_show_what_the_model_shows(spark: Any, share: int) ->
 
     ours = Ours(lambda warehouse: lc.connect(warehouse, spark=spark), given=frame)
 
-    for seed, history in histories(7_000_000 + share * 100_000, HISTORIES):
-        found = failure("ours on Spark", lambda history: against_model(ours, history), seed, history)
+    for seed, plain in histories(7_000_000 + share * 100_000, HISTORIES[kind]):
+        history = KINDS[kind](seed, plain)
+        found = failure(f"ours on Spark, {kind}", lambda history: against_model(ours, history), seed, history)
 
         assert found is None, found

@@ -22,6 +22,7 @@ from tests.assets.flights.tables import OPEN_KEY, SPECS, Warehouse, days, rows_b
 START, CLOSED = date(2013, 2, 1), date(2013, 2, 15)
 FED = [name for name, spec in SPECS.items() if spec.is_batched]
 STATUS, OPEN, CARRIER_DAY = "ops.flight_status", "serving.open_flights", "ops.carrier_day"
+BOARD, SEEN, OPERATORS = "ops.flight_board", "ops.plane_first_seen", "ops.plane_operator"
 
 
 class Killed(BaseException):
@@ -40,12 +41,14 @@ def warehouse(feed: FlightsFeed, tmp_path: Path) -> Warehouse:
 
 @pytest.fixture(scope="module")
 def closed(feed: FlightsFeed, tmp_path_factory: pytest.TempPathFactory) -> Warehouse:
-    """All tables with all 16 batches."""
+    """All tables with all 16 batches, and the rows that wait for a compaction brought to where they are read."""
     whole = Warehouse(folder=tmp_path_factory.mktemp("closed"), feed=feed)
     for name in FED:
         whole.load(name, days(16))
     whole.stage_open_flights()
     whole.commit_open_flights()
+    assert whole.table(SEEN).scan().count() == 0
+    whole.table(SEEN).compact()
     return whole
 
 
@@ -81,7 +84,7 @@ def test_the_closed_figures_of_two_weeks(closed: Warehouse):
         "arrived": 11_123,
     }
     assert (pc.sum(counted["arr_delay"]).as_py(), pc.sum(counted["dep_delay"]).as_py()) == (68_620, 115_591)
-    assert closed.table("ops.plane_first_seen").scan().count() == 2_544
+    assert closed.table(SEEN).scan().count() == 2_544
     assert closed.table(OPEN).scan().count() == 15
 
 
@@ -103,17 +106,40 @@ def test_the_lookup_changelog_inserts_each_flight_once_and_repeats_what_was_ther
 
 @pytest.mark.slow
 def test_an_aircraft_stays_where_it_was_seen_first(closed: Warehouse, answers: Answers):
-    seen = rows_by_key(closed.table("ops.plane_first_seen"))
+    seen = rows_by_key(closed.table(SEEN))
 
     assert {tailnum: row["first_seen"] for (tailnum,), row in seen.items()} == answers.first_seen
 
 
 @pytest.mark.slow
 def test_ingest_compacts_only_what_its_readers_need(closed: Warehouse):
-    kinds = {name: {str(snapshot.commit_kind) for snapshot in closed.table(name).snapshots()} for name in (*FED, OPEN)}
+    kinds = {
+        name: {str(each.commit_kind) for each in closed.table(name).snapshots() if "compaction" not in each.commit_user}
+        for name in (*FED, OPEN)
+    }
 
-    assert {name for name, found in kinds.items() if "COMPACT" in found} == {STATUS, "ops.plane_first_seen"}
+    assert {name for name, found in kinds.items() if "COMPACT" in found} == {STATUS}
     assert all("APPEND" in found for found in kinds.values())
+
+
+@pytest.mark.slow
+def test_a_flight_is_in_the_partition_of_its_status_alone_and_leaves_the_board_when_it_is_over(closed: Warehouse):
+    board = closed.table(BOARD)
+
+    that_night = board.scan(at=lc.AtTag("batch-2013-02-08")).to_arrow()
+    assert set(that_night["status"].to_pylist()) == {"scheduled", "departed"}
+    assert {row["status"] for row in rows_by_key(board).values()} == {"departed"}
+    assert {file.partition["status"] for file in board.files()} == {"scheduled", "departed"}
+    assert board.verify(data=True).findings == ()
+
+
+@pytest.mark.slow
+def test_an_aircraft_has_its_changes_in_as_many_buckets_as_they_need(closed: Warehouse):
+    history = closed.table(OPERATORS)
+
+    assert history.scan().count() == 2_544
+    assert {file.bucket for file in history.files()} == {0, 1, 2}
+    assert history.verify(data=True).findings == ()
 
 
 # The order of delivery.
@@ -237,11 +263,10 @@ def test_a_batch_that_is_counted_twice_would_show(warehouse: Warehouse, answers:
 def test_a_killed_first_row_load_keeps_the_first_sightings(
     warehouse: Warehouse, two_weeks: FlightsSource, monkeypatch: pytest.MonkeyPatch, after: bool
 ):
-    name = "ops.plane_first_seen"
+    twice(monkeypatch, lambda: warehouse.load(SEEN, days(4)), 2, after=after)
 
-    twice(monkeypatch, lambda: warehouse.load(name, days(4)), 2, after=after)
-
-    seen = rows_by_key(warehouse.table(name))
+    warehouse.table(SEEN).compact()
+    seen = rows_by_key(warehouse.table(SEEN))
     known = answers_at(two_weeks, start=START, through=days(4)[-1])
     assert {tailnum: row["first_seen"] for (tailnum,), row in seen.items()} == known.first_seen
 

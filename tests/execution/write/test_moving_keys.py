@@ -562,6 +562,47 @@ def test_a_write_behind_one_that_others_overtook_puts_keys_where_the_table_has_t
     assert table.verify(data=True).findings == ()
 
 
+@pytest.mark.parametrize("how", ["each", "together"])
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_key_that_moves_on_with_each_of_many_staged_writes_is_in_one_place(
+    tmp_path: Path, engine: str, how: str
+) -> None:
+    table = made(tmp_path, engine)
+    table.write([row(1, "x", 1)])
+    staged: list[lc.StagedCommit] = []
+    places = ["y", "z", "x", None, "y"]
+    for number, place in enumerate(places):
+        rows = [row(1, place, 1), row(2, place, 1)]
+        staged.append(table.stage(rows, commit_user="u", commit_identifier=number, behind=staged))
+
+    if how == "together":
+        table.commit_together(staged, commit_user="all", commit_identifier=1)
+    for each in staged if how == "each" else []:
+        table.commit(each)
+
+    table.compact()
+    wanted = {"deduplicate": ("y", "y", 1, 1), "aggregation": ("x", "y", 6, 5)}.get(engine, ("x", "y", 1, 1))
+    assert short(table) == [(1, wanted[0], wanted[2]), (2, wanted[1], wanted[3])]
+    assert table.verify(data=True).findings == ()
+
+
+def test_a_delete_behind_writes_that_move_its_key_is_committed_after_them_and_not_without_them(tmp_path: Path) -> None:
+    table = made(tmp_path)
+    one = table.stage([row(1, "x")], commit_user="u", commit_identifier=1)
+    two = table.stage([row(1, "y")], commit_user="u", commit_identifier=2, behind=[one])
+    gone = [{**row(1, "z"), "kind": "-D"}]
+    three = table.stage(gone, commit_user="u", commit_identifier=3, behind=[one, two], rowkind_column="kind")
+    table.commit(one)
+
+    with pytest.raises(CommitConflict, match="another commit put 1 of the keys there"):
+        table.commit(three)
+    table.commit(two)
+    table.commit(three)
+
+    assert short(table) == []
+    assert table.verify(data=True).findings == ()
+
+
 @pytest.mark.parametrize("at_once", [1, 2])
 def test_a_dynamic_overwrite_replaces_each_partition_that_a_row_names_however_they_come(
     tmp_path: Path, at_once: int

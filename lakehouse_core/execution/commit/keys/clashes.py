@@ -127,8 +127,8 @@ class KeyClashes:
         return {place: count} if count else {}
 
     def _arrived(self, after: Seen, latest: Snapshot, schema: TableSchema) -> Iterator[tuple[int, Digests]]:
-        """Yield the keys that other commits brought since then. Raises SnapshotExpired if that is not known, and
-        _KeysMayReturn.
+        """Yield the keys that other commits brought since then, and that no later one of them took away again. Raises
+        SnapshotExpired if that is not known, and _KeysMayReturn.
         """
         if not is_part(self._table.snapshots, after, latest):
             raise SnapshotExpired(f"Snapshot {after.id} is not in the history of snapshot {latest.id}.")
@@ -146,25 +146,44 @@ class KeyClashes:
         types = [field.type for field in schema.key_fields]
         own = keyed_files((file for part in self._parts for each in part.messages for file in each.new_files), types)
         lowest, highest = min(file.min_key for file in own), max(file.max_key for file in own)
-        new = [
-            PlacedFiles(
-                partition=entry.partition,
-                bucket=entry.bucket,
-                folder=folders.bucket(entry.partition, entry.bucket),
-                files=(entry.file,),
-            )
+        commits = [
+            [
+                PlacedFiles(
+                    partition=entry.partition,
+                    bucket=entry.bucket,
+                    folder=folders.bucket(entry.partition, entry.bucket),
+                    files=(entry.file,),
+                )
+                for entry in entries
+                if entry.kind is EntryKind.ADD
+                for file in keyed_files([entry.file], types)
+                if file.min_key <= highest and lowest <= file.max_key
+            ]
             for _, entries in deltas
-            for entry in entries
-            if entry.kind is EntryKind.ADD
-            for file in keyed_files([entry.file], types)
-            if file.min_key <= highest and lowest <= file.max_key
         ]
         try:
-            yield from ((place, keys) for place, keys, is_end in self._stored(new, schema) if is_end)
+            yield from self._not_taken_away(commits, schema)
         except (CorruptTable, NotFound) as error:
             if self._table.snapshots.boundary.first_id() <= after.id + 1:
                 raise
             raise SnapshotExpired(f"Snapshot {after.id + 1} expired while it was read.") from error
+
+    def _not_taken_away(
+        self, commits: Sequence[Sequence[PlacedFiles]], schema: TableSchema
+    ) -> Iterator[tuple[int, Digests]]:
+        """Yield the keys of commits by place, without those that a later commit deletes there. The oldest comes first
+        in `commits`.
+        """
+        taken: dict[int, KeyRun] = {}
+        for files in reversed(commits):
+            deleted: dict[int, list[Digests]] = defaultdict(list)
+            for place, keys, is_end in self._stored(files, schema):
+                if not is_end:
+                    deleted[place].append(keys)
+                else:
+                    yield place, keys.take(~taken[place].has(keys)) if place in taken else keys
+            for place, found in deleted.items():
+                taken[place] = _run(joined_digests([*found, taken[place].keys] if place in taken else found))
 
     def _read(self, parts: Iterable[StagedCommit], schema: TableSchema) -> tuple[KeyRun, KeyRun, KeyRun]:
         """Return the keys of parts, their pairs with places, and the last place of each key."""
