@@ -8,9 +8,8 @@ BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest -q
 # Tests without a Spark session share the cores.
 PARALLEL := -n auto --dist worksteal
-# One worker runs the tests with Dagster and Spark, one the other tests with Spark, each with one session; all workers
-# run the rest, in the order of `tests/conftest.py`. They wait for other processes half of their time: two workers more
-# than there are cores.
+# One worker runs the tests with Spark, in one session; all workers run the rest, in the order of `tests/conftest.py`.
+# They wait for other processes half of their time: two workers more than there are cores.
 GROUPS := --dist loadgroup --no-loadscope-reorder
 BESIDE_SPARK := -n $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN) + 2 ))) $(GROUPS)
 STAMP := .venv/.complete

@@ -51,16 +51,16 @@ def pytest_collection() -> Generator[None, object, object]:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)  # the workers read the groups in a hook of their own
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Iterator[None]:
-    """Let one worker run all tests with Spark and one those with Dagster and Spark: each has one session for them all.
+    """Let one worker run all tests with Spark, in one session.
 
-    Those of the two workers come first, for they take most of the time; then those that start Spark in processes of
-    their own: at the end the others would wait for them. The fast ones come last, and fill what is left of each
-    worker's time. `--no-loadscope-reorder` keeps this order.
+    They come first, for they take most of the time; then those that start Spark in processes of their own: at the end
+    the others would wait for them. The fast ones come last, and fill what is left of each worker's time.
+    `--no-loadscope-reorder` keeps this order.
     Of the tests that are left by their marks, keep those of `--part`.
     """
     for item in items:
         if item.get_closest_marker("spark") and not item.get_closest_marker("own_session"):
-            item.add_marker(pytest.mark.xdist_group("dagster" if item.get_closest_marker("dagster") else "spark"))
+            item.add_marker(pytest.mark.xdist_group("spark"))
     items.sort(key=_turn)
     yield
     kept = of_part(items, config.getoption("part"))

@@ -33,6 +33,7 @@ def test_rows_go_from_one_table_to_another_through_a_pipe(shell, orders, form):
     assert shell("read", "sales.copies", "--json").out == shell("read", orders, "--json").out
 
 
+@pytest.mark.long
 def test_packed_text_and_arrow_files_come_through_a_pipe_too(shell, orders, home):
     packed = gzip.compress(b"dt;id;status\n2013-02-01;7;NA\n")
     assert (

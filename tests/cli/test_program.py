@@ -220,7 +220,7 @@ def test_a_reader_that_has_seen_enough_is_no_failure(many, words):
         "--help",
         pytest.param("tables", marks=pytest.mark.long),
         pytest.param("verify sales.orders", marks=pytest.mark.long),
-        "snapshots sales.orders --json",
+        pytest.param("snapshots sales.orders --json", marks=pytest.mark.long),
     ],
 )
 def test_a_pipe_that_nobody_reads_is_no_failure(orders, verb):
@@ -232,7 +232,7 @@ def test_a_pipe_that_nobody_reads_is_no_failure(orders, verb):
 @pytest.mark.parametrize(
     "verb",
     [
-        "tables",
+        pytest.param("tables", marks=pytest.mark.long),
         pytest.param("snapshots sales.orders", marks=pytest.mark.long),
         pytest.param("read sales.orders --json", marks=pytest.mark.long),
         "read sales.orders",

@@ -32,6 +32,7 @@ from tests.lakehouse_dagster.many_batches import (
     run,
 )
 from tests.lakehouse_dagster.plane import CHECKOUT
+from tests.pairs import in_turn
 
 pytestmark = pytest.mark.dagster
 PARTITION = "dagster/partition"
@@ -494,7 +495,7 @@ def test_the_sensor_says_which_staged_batch_cannot_be_committed(tmp_path: Path, 
 
 @pytest.mark.spark
 @pytest.mark.usefixtures("spark")
-@pytest.mark.parametrize("spec", [orders, keyed_orders])
+@pytest.mark.parametrize("spec", in_turn(2, [orders, keyed_orders], first=1))
 def test_batches_that_spark_staged_are_committed_together(
     tmp_path: Path, instance: dg.DagsterInstance, spec: Callable[..., TableSpec]
 ) -> None:

@@ -396,7 +396,7 @@ FAULTS = [
     pytest.param(FaultKind.DIE_AFTER, marks=pytest.mark.long),
     pytest.param(FaultKind.FAIL_BEFORE, marks=pytest.mark.long),
     pytest.param(FaultKind.FAIL_AFTER, marks=pytest.mark.long),
-    FaultKind.LOST_BEFORE,
+    pytest.param(FaultKind.LOST_BEFORE, marks=pytest.mark.long),
     pytest.param(FaultKind.ENOSPC, marks=pytest.mark.long),
 ]
 
@@ -452,7 +452,7 @@ def test_the_same_while_readers_are_waited_for(kind):
 
 
 # One of them for each call, in turn; `make test-long` takes all.
-@pytest.mark.parametrize("step", [3, pytest.param(1, marks=pytest.mark.long)])
+@pytest.mark.parametrize("step", [6, pytest.param(1, marks=pytest.mark.long)])
 def test_a_bit_that_flips_while_an_expiry_reads_loses_nothing(step):
     original = eventful_table()
     counting = FaultyStore(original.copy().store)

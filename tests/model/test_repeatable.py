@@ -151,7 +151,7 @@ def test_the_same_seed_writes_the_same_bytes_and_tells_the_same(name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", in_turn(2, TABLES))
+@pytest.mark.parametrize("name", in_turn(3, TABLES))
 def test_another_seed_changes_uuids_alone(name):
     first, second = (dict(without_uuids(life)) for life in (first_life(name), live(name, 1)))
 

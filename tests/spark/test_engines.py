@@ -18,6 +18,7 @@ from lakehouse_core.execution.engines.spark import SparkEngine, spark_schema
 from lakehouse_core.storage import open_store
 from lakehouse_core.tasks.runtime import TaskRuntime
 from tests.limits import HANGS_AFTER_SECONDS
+from tests.pairs import in_turn
 
 pytestmark = pytest.mark.spark
 
@@ -212,7 +213,7 @@ TYPES = {
 }
 
 
-@pytest.mark.parametrize("primary_keys", [[], ["id"]])
+@pytest.mark.parametrize("primary_keys", in_turn(2, [[], ["id"]]))
 def test_every_type_comes_back_as_it_was_written(engine, tmp_path, primary_keys):
     catalog = engine.catalog(tmp_path)
     columns = {name: sql for name, (sql, _, _) in TYPES.items()}

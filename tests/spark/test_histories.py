@@ -15,6 +15,7 @@ from lakehouse_core.format.data_types import field_from_arrow
 from tests.differential.compare import against_model, failure
 from tests.differential.executors import Ours
 from tests.differential.generate import histories, with_dynamic_buckets, with_postponed_buckets
+from tests.pairs import in_turn
 
 pytestmark = pytest.mark.spark
 
@@ -24,7 +25,7 @@ HISTORIES = {"fixed": 2, "dynamic": 1, "postponed": 1}
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("share", [0, *(pytest.param(share, marks=pytest.mark.long) for share in range(1, 13))])
+@pytest.mark.parametrize("share", in_turn(13, range(13)))
 def test_histories_on_spark_show_what_the_model_shows(spark: Any, share: int, kind: str) -> None:
     def frame(rows: pa.Table) -> Any:
         # The model knows in which order the rows come: of several partitions only the tasks would.

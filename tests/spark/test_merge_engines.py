@@ -76,6 +76,7 @@ def changes_of(table: lc.Table) -> list[list[tuple[Any, ...]]]:
     return [sorted((tuple(row.values()) for row in rows), key=lambda change: change[1]) for rows in found]
 
 
+@pytest.mark.long
 def test_both_engines_copy_the_small_files_of_a_bucket_into_one(spark: Any, tmp_path: Path) -> None:
     options = {"bucket": "1", "bucket-key": "k", "compaction.min.file-num": "3"}
     found = []

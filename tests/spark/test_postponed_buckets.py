@@ -22,6 +22,7 @@ def table_of(folder: Path, spark: Any, **options: str) -> lc.Table:
     )
 
 
+@pytest.mark.long
 def test_lookups_counts_and_changes_tell_of_moved_rows_as_in_process(spark: Any, tmp_path: Path) -> None:
     table = table_of(tmp_path, spark, **{"changelog-producer": "lookup"})
     local = lc.connect(str(tmp_path)).table("db.t")
@@ -45,7 +46,7 @@ def test_lookups_counts_and_changes_tell_of_moved_rows_as_in_process(spark: Any,
     assert table.scan().to_spark(spark).where("v >= 100").count() == 4
 
 
-@pytest.mark.parametrize("compacts_on_spark", [True, False])
+@pytest.mark.parametrize("compacts_on_spark", [True, pytest.param(False, marks=pytest.mark.long)])
 def test_rows_of_both_engines_wait_and_are_moved_by_either(spark: Any, tmp_path: Path, compacts_on_spark: bool) -> None:
     table = table_of(tmp_path, spark, **{"changelog-producer": "input"})
     local = lc.connect(str(tmp_path)).table("db.t")
@@ -88,7 +89,7 @@ def test_waiting_rows_are_merged_on_spark_as_in_process(spark: Any, tmp_path: Pa
     assert len(table.system("binlog").to_spark(spark).collect()) == 50
 
 
-@pytest.mark.parametrize("sees_waiting", [True, False])
+@pytest.mark.parametrize("sees_waiting", [True, pytest.param(False, marks=pytest.mark.long)])
 def test_row_changes_leave_the_same_rows_as_in_process(spark: Any, tmp_path: Path, sees_waiting: bool) -> None:
     options = {"postpone.merge-on-read": "true"} if sees_waiting else {}
     catalog = lc.connect(str(tmp_path), spark=spark)

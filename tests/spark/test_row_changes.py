@@ -9,7 +9,7 @@ import lakehouse_core as lc
 from lakehouse_core.execution.engines.spark.sql import merge
 from tests.catalog.statements.test_row_changes import CASES, REPLACEMENTS, catalogs_in, check, check_merges
 from tests.execution.row_changes.layouts import BATCHES, COLUMNS, LAYOUTS, in_order
-from tests.pairs import each_with_one
+from tests.pairs import each_with_one, in_turn
 
 pytestmark = pytest.mark.spark
 KINDS = ("append, partitions", "append, vectors", "deduplicate", "deduplicate, dynamic", "first-row")
@@ -80,7 +80,7 @@ def merged(folder, session, layout):
 
 
 @pytest.mark.parametrize(
-    ("name", "change"), [*each_with_one(KINDS[:4], [merged, changed], step=2), (KINDS[4], changed)]
+    ("name", "change"), [*each_with_one(KINDS[:4], [merged, changed], step=3), (KINDS[4], changed)]
 )
 def test_rows_changed_or_merged_on_spark_are_those_of_this_process(spark, tmp_path, name, change):
     here = change(tmp_path / "here", None, LAYOUTS[name])
@@ -94,7 +94,7 @@ def test_a_merge_of_sql_leaves_the_same_rows_on_spark(spark, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("layout", "on"), [("deduplicate", "t.k = s.k"), ("append, vectors", "t.v = s.v AND s.k = t.k")]
+    ("layout", "on"), in_turn(2, [("deduplicate", "t.k = s.k"), ("append, vectors", "t.v = s.v AND s.k = t.k")])
 )
 def test_a_merge_on_spark_leaves_the_same_rows_wherever_they_are_read_and_joined(
     spark, tmp_path, monkeypatch, layout, on

@@ -9,7 +9,7 @@ from tests.catalog.statements.samples import TABLE, expressions, failures, files
 pytestmark = pytest.mark.spark
 # Columns of one query, and every so many expressions; `make test-long` runs the others.
 TOGETHER = 40
-STEP = 4
+STEP = 8
 
 
 @pytest.fixture(scope="module")

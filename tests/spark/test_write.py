@@ -325,10 +325,12 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     return done.stdout.splitlines()
 
 
+@pytest.mark.long
 def test_workers_without_our_packages_are_named_as_the_reason(told: list[str]):
     assert f"Set PYSPARK_PYTHON to {sys.executable} before the session is made" in told[0]
     assert told[1] == "0 snapshots, 0 files"
 
 
+@pytest.mark.long
 def test_a_stopped_session_is_named_as_the_reason(told: list[str]):
     assert len([line for line in told if "the Spark session is stopped. Connect again" in line]) == 3, told

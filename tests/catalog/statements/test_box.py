@@ -11,6 +11,7 @@ import pytest
 import lakehouse_core as lc
 from lakehouse_core.execution.engines.duckdb.box import boxed_connection
 from tests.limits import HANGS_AFTER_SECONDS
+from tests.pairs import in_turn
 
 
 @pytest.mark.parametrize(
@@ -83,7 +84,7 @@ for _ in range(2):
     assert (done.returncode, done.stderr) == (0, "")
 
 
-@pytest.mark.parametrize("child", ["next(answer)", "answer.close()", "ask().close()", "sys.exit(7)"])
+@pytest.mark.parametrize("child", in_turn(2, ["next(answer)", "answer.close()", "ask().close()", "sys.exit(7)"]))
 def test_a_child_of_a_process_that_reads_an_answer_does_not_wait(tmp_path, child):
     script = f"""
 import os, sys

@@ -634,7 +634,7 @@ def overtaken() -> Lines:
     return place
 
 
-GOING = [(delete_branch, forward), (rename_branch, write_main)]
+GOING = [(delete_branch, forward)]
 
 
 @pytest.mark.parametrize(

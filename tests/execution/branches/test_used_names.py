@@ -85,7 +85,9 @@ QUICK = [("expire", deleted), ("create a tag", renamed), ("alter", deleted)]
         for event in (deleted, renamed)
     ],
 )
-@pytest.mark.parametrize("dies", [False, True], ids=["ends", "dies"])
+@pytest.mark.parametrize(
+    "dies", [pytest.param(False, id="ends"), pytest.param(True, id="dies", marks=pytest.mark.long)]
+)
 def test_what_works_on_a_former_branch_harms_no_other_one(verb: str, event: Event, dies: bool) -> None:
     counting = table_with_branch()
     faulty = FaultyStore(counting.store)

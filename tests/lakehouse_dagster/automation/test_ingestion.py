@@ -25,6 +25,7 @@ from tests.lakehouse_dagster.page_location import FEED, DailyFeed
 from tests.lakehouse_dagster.page_location import LAKE as DELIVERED
 from tests.lakehouse_dagster.shop import ShopFeed, orders, shop_lake, shop_resources
 from tests.lakehouse_dagster.stored_instance import stored_instance
+from tests.pairs import in_turn
 
 pytestmark = pytest.mark.dagster
 ORDERS, OPEN = "sales.orders", "sales.open_orders"
@@ -575,7 +576,8 @@ class NoLine(ShopFeed):
 
 # The feed of the shop → the days that are due after the first two.
 @pytest.mark.parametrize(
-    ("shop", "due"), [(ShopFeed(), [["03", "10"]]), (ShopFeed(release="v2"), [["01", "10"]]), (NoLine(), [])]
+    ("shop", "due"),
+    in_turn(2, [(ShopFeed(), [["03", "10"]]), (ShopFeed(release="v2"), [["01", "10"]]), (NoLine(), [])]),
 )
 def test_a_schedule_loads_all_that_a_table_lacks_of_the_present_version_of_a_feed(
     tmp_path: Path, shop: ShopFeed, due: list[list[str]]
