@@ -55,7 +55,7 @@ def stage(
     spec, source = assets.spec, assets.source
     table = create_table(assets.catalog(context), spec, assets.lakehouse(context).table_defaults)
     for difference in differences(table, spec):
-        context.log.warning(f"{spec.identifier}: {difference}. Alter the table, or the specification.")
+        context.log.warning(f"{spec.identifier}: {difference}")
     before = table.snapshot()
     delivery = source.delivery(context, in_spark=assets.in_spark, inputs=inputs)
     lineage.reads(lambda: assets.source_dataset(context, delivery))

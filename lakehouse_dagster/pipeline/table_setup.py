@@ -13,6 +13,7 @@ from lakehouse_dagster.specs import DYNAMIC_TOGETHER, TableSpec
 PIPELINE_DEFAULTS: Mapping[str, str] = {"write-only": "true"}
 # After this time a dropped table no longer keeps the changes that it followed.
 CHANGELOG_DEFAULTS: Mapping[str, str] = {"consumer.expiration-time": "7 d"}
+_ALTER = "Alter the table, or the specification."
 
 
 def create_table(catalog: lc.Catalog, spec: TableSpec, defaults: Mapping[str, str]) -> lc.Table:
@@ -38,15 +39,15 @@ def refuse_dynamic_together(table: lc.Table) -> None:
 
 
 def differences(table: lc.Table, spec: TableSpec) -> list[str]:
-    """Return the differences between the specification and the table, as text."""
+    """Return the differences between the specification and the table, as sentences that say what to do."""
     schema = table.schema
     found = [
-        f"the specification has a column {name!r}, which the table lacks"
+        f"the specification has a column {name!r}, which the table lacks. {_ALTER}"
         for name in spec.columns
         if not schema.has_field(name)
     ]
     found += [
-        f"option {key} is {value} in the specification and {schema.options.get(key, 'not set')} in the table"
+        f"option {key} is {value} in the specification and {schema.options.get(key, 'not set')} in the table. {_ALTER}"
         for key, value in spec.options.items()
         if schema.options.get(key) != value
     ]
@@ -55,7 +56,8 @@ def differences(table: lc.Table, spec: TableSpec) -> list[str]:
         ("partition", spec.partition_by, schema.partition_keys),
     )
     found += [
-        f"its {what} is {', '.join(wanted) or 'none'} in the specification and {', '.join(has) or 'none'} in the table"
+        f"its {what} is {', '.join(wanted) or 'none'} in the specification and {', '.join(has) or 'none'} in the "
+        "table, where it stays as it is. Change the specification, or drop the table and load it anew."
         for what, wanted, has in keys
         if tuple(wanted) != tuple(has)
     ]
