@@ -57,10 +57,11 @@ def outdated_consumers(
 def set_consumer(store: ObjectStore, layout: TableLayout, name: str, next_snapshot_id: int) -> None:
     """Write the position of a consumer, in place of an earlier one. Raises InvalidRequest, WriteOutcomeUnknown."""
     check_name_for_file("Consumer", name)
-    if isinstance(next_snapshot_id, bool) or not isinstance(next_snapshot_id, int) or next_snapshot_id < 1:
+    is_number = isinstance(next_snapshot_id, int) and not isinstance(next_snapshot_id, bool)
+    if not is_number or not 1 <= next_snapshot_id < 1 << 63:
         raise InvalidRequest(
             f"Consumer {shown(name)}: its next snapshot is {shown(next_snapshot_id)}, expected the id of a snapshot, "
-            "from 1 on. Give the first snapshot that it has yet to read."
+            "from 1 on and of 64 bits. Give the first snapshot that it has yet to read."
         )
     store.write(layout.consumer(name), serialize_consumer(next_snapshot_id))
 

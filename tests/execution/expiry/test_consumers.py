@@ -95,6 +95,7 @@ def test_the_position_of_a_consumer_is_set_moved_listed_and_deleted(orders: lc.T
     ("name", "next_id", "told"),
     [
         ("mart", 0, "its next snapshot is 0, expected the id of a snapshot, from 1 on"),
+        ("mart", 1 << 63, "its next snapshot is 9223372036854775808, expected the id of a snapshot, from 1 on"),
         ("mart", "3", "its next snapshot is '3', expected the id"),
         (" ", 1, "it is blank"),
         ("a/b", 1, "it contains a slash"),
