@@ -57,6 +57,12 @@ class SnapshotLog:
         """Pickle the address without the cache; another process reads again."""
         return SnapshotLog, (self._store, self._layout, self._arbiter)
 
+    def over(self, store: ObjectStore) -> "SnapshotLog":
+        """Return the log over another store of the same table. Files of equal bytes are parsed once for both."""
+        log = SnapshotLog(store, self._layout, self._arbiter)
+        log._parsed, log._newest = self._parsed, self._newest
+        return log
+
     @property
     def layout(self) -> TableLayout:
         """The keys of the branch's files."""

@@ -100,6 +100,10 @@ class TableState:
 
 def read_state(table: lc.Table, *, recent: int = 5) -> TableState:
     """Read the table's metadata once. At most `recent` snapshots are listed, newest first."""
+    return table.at_one_moment(lambda seen: _state(seen, recent))
+
+
+def _state(table: lc.Table, recent: int) -> TableState:
     snapshots = table.snapshots()
     buckets = table.buckets()
     latest = snapshots[-1] if snapshots else None
