@@ -22,7 +22,7 @@ from lakehouse_dagster.page import (
     state_checks,
     verify_check,
 )
-from lakehouse_dagster.pipeline import logged_progress, read_state
+from lakehouse_dagster.pipeline import TableState, logged_progress, read_state
 from lakehouse_dagster.resources import LakehouseResource
 from lakehouse_dagster.sources import SourceCheck, row_source
 from lakehouse_dagster.specs import TableSpec
@@ -74,12 +74,18 @@ def table_checks(lake: Lake, table: TableSpec) -> dg.AssetChecksDefinition:
             # First: it has findings where the state of a damaged table cannot be read.
             if VERIFY in wanted:
                 yield verify_check(key, opened, logged_progress(context.log.info))
-            state = read_state(opened)
-            if ROW_COUNT in wanted:
-                expected, through = source.expected_rows(opened, context.resources)
+
+            def counted(seen: lc.Table) -> tuple[TableState, list[dg.AssetCheckResult]]:
+                state = read_state(seen)
+                if ROW_COUNT not in wanted:
+                    return state, []
+                expected, through = source.expected_rows(seen, context.resources)
                 unread = state.waiting_rows and not state.reads_waiting
-                waiting = _Waiting.of(opened) if unread else _Waiting()
-                yield _source_row_count(opened, key, expected, through, waiting)
+                waiting = _Waiting.of(seen) if unread else _Waiting()
+                return state, [_source_row_count(seen, key, expected, through, waiting)]
+
+            state, found = opened.at_one_moment(counted)
+            yield from found
             if INPUTS_CURRENT in wanted:
                 behind = ask_source(source, key, opened, context.resources, context.instance)
                 yield inputs_check(key, table, behind, now=datetime.now(UTC))

@@ -536,8 +536,10 @@ class Table:
         """
         return table_writes.why_not_committed(self._context, staged)
 
-    def forget_pending(self, staged: StagedCommit | records.PendingRecord) -> None:
-        """Remove a stored staged commit after its commit, or one that cannot be committed, whose rows are lost then."""
+    def forget_pending(self, *staged: StagedCommit | records.PendingRecord) -> None:
+        """Remove stored staged commits after their commits, or such that cannot be committed, whose rows are lost
+        then.
+        """
         table_writes.forget_pending(self._context, staged)
 
     def alter(self, *changes: SchemaChange) -> reports.SchemaReport:

@@ -71,7 +71,7 @@ class TableContext:
         return replace(
             self,
             store=seen,
-            engine=_no_engine,
+            engine=_engine_of_no_moment,
             schemas=self.schemas.over(seen),
             snapshots=snapshots,
             tags=TagLog(seen, layout),
@@ -110,6 +110,12 @@ def reading_context(name: str, store: ObjectStore, clock: Clock) -> TableContext
 
 def _no_engine() -> Engine:
     raise InvalidRequest("A scan that was pickled reads only. Open the table again with lc.connect to write to it.")
+
+
+def _engine_of_no_moment() -> Engine:
+    raise InvalidRequest(
+        "This handle shows one moment of the table and reads only, in this process. Use the handle that it was made of."
+    )
 
 
 def table_context(

@@ -104,6 +104,17 @@ def test_a_moment_that_an_expiry_tears_is_read_again(opened: Callable[[MemorySto
     assert attempts == [3, 4]
 
 
+def test_rows_are_read_and_counted_at_a_moment(opened: Callable[[MemoryStore], lc.Table]) -> None:
+    store = MemoryStore(clock=VirtualClock())
+    other = made(store)
+    other.write([{"k": 2, "v": "x"}])
+
+    def read(seen: lc.Table) -> tuple[int, list[dict[str, object]]]:
+        return seen.scan().count(), seen.scan(where="k = 1").to_arrow().to_pylist()
+
+    assert opened(store).at_one_moment(read) == (2, [{"k": 1, "v": "2"}])
+
+
 def test_a_handle_of_a_moment_writes_nothing(opened: Callable[[MemoryStore], lc.Table]) -> None:
     store = MemoryStore(clock=VirtualClock())
     made(store)
