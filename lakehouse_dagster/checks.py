@@ -22,7 +22,7 @@ from lakehouse_dagster.page import (
     state_checks,
     verify_check,
 )
-from lakehouse_dagster.pipeline import TableState, logged_progress, read_state
+from lakehouse_dagster.pipeline import TableState, logged_progress, read_state, table_of_run
 from lakehouse_dagster.resources import LakehouseResource
 from lakehouse_dagster.sources import SourceCheck, row_source
 from lakehouse_dagster.specs import TableSpec
@@ -70,7 +70,12 @@ def table_checks(lake: Lake, table: TableSpec) -> dg.AssetChecksDefinition:
         lakehouse: LakehouseResource = getattr(context.resources, lake.resource)
         wanted = {check.name for check in context.selected_asset_check_keys}
         with retry_transient(table.identifier, "check", retry_number=context.retry_number):
-            opened = lakehouse.local_catalog().table(table.identifier)
+            opened = table_of_run(
+                context.run.run_id,
+                (lakehouse.uri, lakehouse.metastore, False),
+                table.identifier,
+                lambda: lakehouse.local_catalog().table(table.identifier),
+            )
             # First: it has findings where the state of a damaged table cannot be read.
             if VERIFY in wanted:
                 yield verify_check(key, opened, logged_progress(context.log.info))

@@ -21,7 +21,7 @@ from lakehouse_dagster.lake import Lake
 from lakehouse_dagster.lateness import freshness_policy
 from lakehouse_dagster.lineage import Dataset, StepLineage, attempt_in, emitted_lineage, table_dataset
 from lakehouse_dagster.metadata import batch_metadata, input_snapshots
-from lakehouse_dagster.pipeline import CommittedBatch, Staged, TableState
+from lakehouse_dagster.pipeline import CommittedBatch, Staged, TableState, table_of_run
 from lakehouse_dagster.resources import LakehouseResource, spark_job
 from lakehouse_dagster.run_tags import table_tags
 from lakehouse_dagster.sources import Delivery, RowSource, row_source
@@ -109,6 +109,20 @@ class TableAssets:
     def catalog(self, context: dg.AssetExecutionContext) -> lc.Catalog:
         lakehouse = self.lakehouse(context)
         return lakehouse.catalog() if self.in_spark else lakehouse.local_catalog()
+
+    def table(
+        self, context: dg.AssetExecutionContext, opened: Callable[[lc.Catalog, TableSpec], lc.Table] | None = None
+    ) -> lc.Table:
+        """Return the table of a step, as an earlier step of the run has opened it, if one has. `opened`: opens it where
+        it need not exist.
+        """
+
+        def of_catalog() -> lc.Table:
+            catalog, spec = self.catalog(context), self.spec
+            return catalog.table(spec.identifier) if opened is None else opened(catalog, spec)
+
+        place = self.lakehouse(context).uri, self.lakehouse(context).metastore, self.in_spark
+        return table_of_run(context.run.run_id, place, self.spec.identifier, of_catalog)
 
     def partition_of(self, batch: Batch) -> str | None:
         """Return the Dagster partition of a batch, None for assets without partitions."""

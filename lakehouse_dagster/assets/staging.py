@@ -4,6 +4,7 @@ alone.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import dagster as dg
@@ -53,7 +54,8 @@ def stage(
 ) -> StagedStep:
     """Create the table if it does not exist, and stage the batches of a run. `inputs` are those of the ingest."""
     spec, source = assets.spec, assets.source
-    table = create_table(assets.catalog(context), spec, assets.lakehouse(context).table_defaults)
+    defaults = assets.lakehouse(context).table_defaults
+    table = assets.table(context, partial(create_table, defaults=defaults))
     for difference in differences(table, spec):
         context.log.warning(f"{spec.identifier}: {difference}")
     before = table.snapshot()

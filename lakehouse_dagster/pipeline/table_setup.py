@@ -3,7 +3,9 @@
 Rule: an existing table is never altered.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Hashable, Mapping
+from functools import lru_cache
+from typing import Final
 
 import lakehouse_core as lc
 from lakehouse_dagster.specs import DYNAMIC_TOGETHER, TableSpec
@@ -14,6 +16,9 @@ PIPELINE_DEFAULTS: Mapping[str, str] = {"write-only": "true"}
 # After this time a dropped table no longer keeps the changes that it followed.
 CHANGELOG_DEFAULTS: Mapping[str, str] = {"consumer.expiration-time": "7 d"}
 _ALTER = "Alter the table, or the specification."
+
+# A handle of a table with thousands of small manifests remembers some 20 MB, most often some 100 KB.
+_KEPT: Final = 32
 
 
 def create_table(catalog: lc.Catalog, spec: TableSpec, defaults: Mapping[str, str]) -> lc.Table:
@@ -70,3 +75,28 @@ def open_table(catalog: lc.Catalog, name: str) -> lc.Table | None:
         return catalog.table(name)
     except lc.NotFound:
         return None
+
+
+def table_of_run(run_id: str, place: Hashable, name: str, opened: Callable[[], lc.Table]) -> lc.Table:
+    """Return the table as an earlier step of a run in this process opened it, which knows the metadata that it read;
+    one that no step has opened, or that is another table now, is `opened`. `place`: what tells the warehouse and the
+    engine.
+    """
+    kept = _opened_of_run(run_id, place, name)
+    if not (kept and _is_same(kept[0])):
+        kept[:] = [opened()]
+    return kept[0]
+
+
+@lru_cache(maxsize=_KEPT)
+def _opened_of_run(run_id: str, place: Hashable, name: str) -> list[lc.Table]:
+    """Return the place for the handle of a table. The longest unused ones are forgotten."""
+    return []
+
+
+def _is_same(table: lc.Table) -> bool:
+    """Return whether a table was neither dropped nor created again since it was opened."""
+    try:
+        return bool(table.schema)
+    except (lc.NotFound, lc.InvalidRequest, lc.CorruptTable):
+        return False

@@ -35,7 +35,7 @@ from lakehouse_core.planning.findings import (
 )
 from lakehouse_core.progress import NOBODY, Watch
 from lakehouse_core.retry import LISTING
-from lakehouse_core.storage.object_store import StoreReader
+from lakehouse_core.storage.object_store import ObjectStore, StoreReader
 from lakehouse_core.table.boundary import NO_MARK
 from lakehouse_core.table.checksums import CHECKSUMS_PROPERTY
 from lakehouse_core.table.layout import (
@@ -78,7 +78,7 @@ class _Verification:
     def __init__(self, table: TableContext, *, reads_data: bool, watch: Watch) -> None:
         # What a branch and the main line need is checked together, because they share files.
         self._table = table if table.layout.branch is None else table.on_branch(None)
-        self._store: StoreReader = table.store
+        self._store = table.store
         self._watch = watch
         self._roots_read = 0
         self._inspection = Inspection(table.store, reads_data=reads_data, watch=watch)
@@ -199,7 +199,7 @@ class _Verification:
         self._see(layout)
         boundary, unlinking = self._boundary(seen, layout), self._plans(seen, layout.prefix)
         self._consumers(layout)
-        read = self._schemas(table.schemas.over(seen), layout)
+        read = self._schemas(seen, layout)
         schema = read.get(max(read, default=0))
         if schema is None:
             self._inspection.report([no_schema(layout)] if not read else [])
@@ -242,15 +242,18 @@ class _Verification:
         listed = self._inspection.listed_below(table.layout.schema_folder)
         if listed <= set(map(table.layout.schema, branch.schemas)):
             return branch
-        later = self._schemas(table.schemas, table.layout, but=branch.schemas)
+        later = self._schemas(self._store, table.layout, but=branch.schemas)
         found = {id: one for id, one in later.items() if one is not None}
         return replace(branch, schemas={**branch.schemas, **found})
 
     def _schemas(
-        self, schemas: SchemaLog, layout: TableLayout, *, but: Container[int] = ()
+        self, store: ObjectStore, layout: TableLayout, *, but: Container[int] = ()
     ) -> dict[int, TableSchema | None]:
-        """Return the schemas of a branch by their ids, None for those that cannot be read; without those in `but`."""
-        read, promise = self._inspection.read, Invariant.READABLE_SCHEMAS
+        """Return the schemas of a branch by their ids, None for those that cannot be read; without those in `but`.
+
+        Schemas that a handle knows may differ from the files as they are now.
+        """
+        schemas, read, promise = SchemaLog(store, layout), self._inspection.read, Invariant.READABLE_SCHEMAS
         ids = [id for id in schemas.ids() if id not in but]
         return {id: read(promise, layout.schema(id), partial(schemas.schema, id)) for id in ids}
 
