@@ -4,6 +4,7 @@ Rule: they read metadata and one count, without a Spark session.
 """
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -70,11 +71,12 @@ def table_checks(lake: Lake, table: TableSpec) -> dg.AssetChecksDefinition:
         lakehouse: LakehouseResource = getattr(context.resources, lake.resource)
         wanted = {check.name for check in context.selected_asset_check_keys}
         with retry_transient(table.identifier, "check", retry_number=context.retry_number):
-            opened = table_of_run(
+            opened, _ = table_of_run(
                 context.run.run_id,
                 (lakehouse.uri, lakehouse.metastore, False),
                 table.identifier,
                 lambda: lakehouse.local_catalog().table(table.identifier),
+                _look,
             )
             # First: it has findings where the state of a damaged table cannot be read.
             if VERIFY in wanted:
@@ -102,6 +104,12 @@ def table_checks(lake: Lake, table: TableSpec) -> dg.AssetChecksDefinition:
             yield from (result for result in state_checks(key, state, table) if result.check_name in wanted)
 
     return checks
+
+
+def _look(table: lc.Table) -> None:
+    """Read what tells whether the table is still the one that was opened; what is damaged, the check tells."""
+    with suppress(lc.CorruptTable):
+        table.schema  # noqa: B018  # asks the store
 
 
 @dataclass(frozen=True, slots=True)

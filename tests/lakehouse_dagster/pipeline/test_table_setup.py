@@ -24,7 +24,7 @@ def made(catalog: lc.Catalog) -> lc.Table:
 
 
 def of_run(catalog: lc.Catalog, run_id: str) -> lc.Table:
-    return table_of_run(run_id, catalog.uri, "ops.orders", lambda: catalog.table("ops.orders"))
+    return table_of_run(run_id, catalog.uri, "ops.orders", lambda: catalog.table("ops.orders"), read_state)[0]
 
 
 def test_the_steps_of_a_run_share_a_handle_and_other_runs_have_their_own(catalog: lc.Catalog) -> None:
