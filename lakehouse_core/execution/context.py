@@ -66,7 +66,8 @@ class TableContext:
         snapshots = self.snapshots.over(seen)
         if seen.requests_at_once > 1:
             folders = (layout.snapshot_folder, layout.schema_folder, layout.tag_folder, layout.changelog_folder)
-            seen.see(snapshots.asked(), folders=(*folders, layout.consumer_folder))
+            # Not the next snapshot: a list without it was taken before it.
+            seen.see((snapshots.boundary.key, layout.latest_hint), folders=(*folders, layout.consumer_folder))
             seen.see(self._small_objects(seen))
         return replace(
             self,

@@ -142,13 +142,6 @@ def parse_pending(data: bytes, where: str) -> StagedCommit:
         ) from error
 
 
-def forget_pending(store: ObjectStore, layout: TableLayout, commit_user: str, commit_identifier: int) -> None:
-    """Delete the kept commit, if there is one, after its commit. Raises StorageUnavailable if it could not be
-    deleted.
-    """
-    remove(store, [layout.staged_commit(commit_user, commit_identifier)])
-
-
 def remove(store: ObjectStore, keys: Sequence[str]) -> None:
     """Delete the objects of kept commits, those that are there. Raises StorageUnavailable if one could not be
     deleted.

@@ -3,13 +3,14 @@
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
 import lakehouse_core as lc
 from lakehouse_core.catalog.catalog import Catalog
 from lakehouse_core.clock import VirtualClock
-from lakehouse_core.storage import MemoryStore
+from lakehouse_core.storage import Children, MemoryStore
 from tests.round_trips.meter import MeteredStore, metered
 
 COLUMNS = {"k": "BIGINT NOT NULL", "v": "STRING"}
@@ -35,12 +36,15 @@ def newest(table: lc.Table) -> tuple[int, int, int]:
 @pytest.fixture(params=["in one place", "far away"])
 def opened(request: pytest.FixtureRequest) -> Callable[[MemoryStore], lc.Table]:
     def of(store: MemoryStore) -> lc.Table:
-        if request.param == "in one place":
-            return Catalog(store, clock=VirtualClock()).table("db.t")
-        with metered() as meter:
-            return Catalog(MeteredStore(store, meter), clock=VirtualClock()).table("db.t")
+        here = Catalog(store, clock=VirtualClock()).table("db.t")
+        return here if request.param == "in one place" else far_away(store)
 
     return of
+
+
+def far_away(store: MemoryStore) -> lc.Table:
+    with metered() as meter:
+        return Catalog(MeteredStore(store, meter), clock=VirtualClock()).table("db.t")
 
 
 def test_all_verbs_of_a_moment_agree_while_others_commit(opened: Callable[[MemoryStore], lc.Table]) -> None:
@@ -54,6 +58,32 @@ def test_all_verbs_of_a_moment_agree_while_others_commit(opened: Callable[[Memor
 
     assert table.at_one_moment(read) == [(3, 3, 3)] * 2
     assert table.at_one_moment(newest) == (4, 4, 4)
+
+
+@pytest.mark.parametrize("is_warm", [False, True])
+def test_a_commit_that_the_hint_shows_and_the_list_beside_it_does_not_is_in_no_answer(is_warm: bool) -> None:
+    store = MemoryStore(clock=VirtualClock())
+    other, table = made(store), far_away(store)
+    if is_warm:
+        table.snapshot()
+
+    listed = store.children("db.db/t/snapshot")
+    other.write([{"k": 1, "v": "later"}])
+    with mock.patch.object(MemoryStore, "children", older("db.db/t/snapshot", listed)):
+        assert table.at_one_moment(newest) == (3, 3, 3)
+
+    assert table.at_one_moment(newest) == (4, 4, 4)
+
+
+def older(folder: str, listed: Children) -> Callable[[MemoryStore, str], Children]:
+    """Return a listing that shows an earlier state of one folder."""
+    children = MemoryStore.children
+
+    def shown(store: MemoryStore, prefix: str) -> Children:
+        is_it = store.uri(prefix).rstrip("/").endswith(folder)
+        return listed if is_it else children(store, prefix)
+
+    return shown
 
 
 def test_the_next_moment_has_the_file_of_an_id_that_was_used_again(

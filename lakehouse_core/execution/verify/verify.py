@@ -197,7 +197,9 @@ class _Verification:
         """Return the roots of the branch of `table`."""
         store, seen, layout = self._store, self._seen, table.layout
         self._see(layout)
-        boundary, unlinking = self._boundary(seen, layout), self._plans(seen, layout.prefix)
+        # The list of all plans is as old as that of the main line.
+        plans = seen if layout.branch is None else store
+        boundary, unlinking = self._boundary(seen, layout), self._plans(plans, layout.prefix)
         self._consumers(layout)
         read = self._schemas(seen, layout)
         schema = read.get(max(read, default=0))
