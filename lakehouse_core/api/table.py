@@ -29,7 +29,7 @@ from lakehouse_core.api.lookups import Lookups
 from lakehouse_core.api.scan import ChangesScan, Scan
 from lakehouse_core.api.system.tables import SystemTable
 from lakehouse_core.clock import Clock
-from lakehouse_core.errors import CorruptTable, NotFound, StorageUnavailable, shown
+from lakehouse_core.errors import CorruptTable, InvalidRequest, NotFound, StorageUnavailable, shown
 from lakehouse_core.execution.context import TableContext, table_context
 from lakehouse_core.execution.engine import Engine
 from lakehouse_core.execution.lookup.local_files import LookupCache
@@ -101,6 +101,8 @@ class Table:
         `read` is called again with this handle itself if an expiry, a rollback or a drop came in between. Not for
         `verify`, which looks twice. Raises as `read` does; InvalidRequest if it writes.
         """
+        if not callable(read):
+            raise InvalidRequest(f"at_one_moment: found {shown(read)}, expected a function that takes a table.")
         context = self._context.at_one_moment()
         try:
             return read(_of_context(context))
