@@ -4,6 +4,7 @@ Rule: they read metadata and one count, without a Spark session.
 """
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -22,7 +23,7 @@ from lakehouse_dagster.page import (
     state_checks,
     verify_check,
 )
-from lakehouse_dagster.pipeline import logged_progress, read_state
+from lakehouse_dagster.pipeline import TableState, logged_progress, read_state, table_of_run
 from lakehouse_dagster.resources import LakehouseResource
 from lakehouse_dagster.sources import SourceCheck, row_source
 from lakehouse_dagster.specs import TableSpec
@@ -70,16 +71,28 @@ def table_checks(lake: Lake, table: TableSpec) -> dg.AssetChecksDefinition:
         lakehouse: LakehouseResource = getattr(context.resources, lake.resource)
         wanted = {check.name for check in context.selected_asset_check_keys}
         with retry_transient(table.identifier, "check", retry_number=context.retry_number):
-            opened = lakehouse.local_catalog().table(table.identifier)
+            opened, _ = table_of_run(
+                context.run.run_id,
+                (lakehouse.uri, lakehouse.metastore, False),
+                table.identifier,
+                lambda: lakehouse.local_catalog().table(table.identifier),
+                _look,
+            )
             # First: it has findings where the state of a damaged table cannot be read.
             if VERIFY in wanted:
                 yield verify_check(key, opened, logged_progress(context.log.info))
-            state = read_state(opened)
-            if ROW_COUNT in wanted:
-                expected, through = source.expected_rows(opened, context.resources)
+
+            def counted(seen: lc.Table) -> tuple[TableState, list[dg.AssetCheckResult]]:
+                state = read_state(seen)
+                if ROW_COUNT not in wanted:
+                    return state, []
+                expected, through = source.expected_rows(seen, context.resources)
                 unread = state.waiting_rows and not state.reads_waiting
-                waiting = _Waiting.of(opened) if unread else _Waiting()
-                yield _source_row_count(opened, key, expected, through, waiting)
+                waiting = _Waiting.of(seen) if unread else _Waiting()
+                return state, [_source_row_count(seen, key, expected, through, waiting)]
+
+            state, found = opened.at_one_moment(counted)
+            yield from found
             if INPUTS_CURRENT in wanted:
                 behind = ask_source(source, key, opened, context.resources, context.instance)
                 yield inputs_check(key, table, behind, now=datetime.now(UTC))
@@ -91,6 +104,12 @@ def table_checks(lake: Lake, table: TableSpec) -> dg.AssetChecksDefinition:
             yield from (result for result in state_checks(key, state, table) if result.check_name in wanted)
 
     return checks
+
+
+def _look(table: lc.Table) -> None:
+    """Read what tells whether the table is still the one that was opened; what is damaged, the check tells."""
+    with suppress(lc.CorruptTable):
+        table.schema  # noqa: B018  # asks the store
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from pathlib import PurePath
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
@@ -29,8 +29,8 @@ from lakehouse_core.api.lookups import Lookups
 from lakehouse_core.api.scan import ChangesScan, Scan
 from lakehouse_core.api.system.tables import SystemTable
 from lakehouse_core.clock import Clock
-from lakehouse_core.errors import shown
-from lakehouse_core.execution.context import table_context
+from lakehouse_core.errors import CorruptTable, InvalidRequest, NotFound, StorageUnavailable, shown
+from lakehouse_core.execution.context import TableContext, table_context
 from lakehouse_core.execution.engine import Engine
 from lakehouse_core.execution.lookup.local_files import LookupCache
 from lakehouse_core.execution.row_changes.change_base import SourceRows
@@ -46,6 +46,8 @@ from lakehouse_core.table.commit_message import Append, Missing, WriteMode
 from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.snapshot import Snapshot
 from lakehouse_core.table.staged_commit import StagedCommit
+
+R = TypeVar("R")
 
 
 @checks_flags
@@ -91,6 +93,21 @@ class Table:
     def schema(self) -> TableSchema:
         """The newest schema: columns, keys, options."""
         return table_records.schema(self._context)
+
+    def at_one_moment(self, read: Callable[["Table"], R]) -> R:
+        """Return `read` of a handle that only reads, and whose verbs all see the metadata of one moment: in an object
+        store, what several of them ask for is asked for once, and together.
+
+        `read` is called again with this handle itself if an expiry, a rollback or a drop came in between. Not for
+        `verify`, which looks twice. Raises as `read` does; InvalidRequest if it writes.
+        """
+        if not callable(read):
+            raise InvalidRequest(f"at_one_moment: found {shown(read)}, expected a function that takes a table.")
+        context = self._context.at_one_moment()
+        try:
+            return read(_of_context(context))
+        except (CorruptTable, NotFound, StorageUnavailable):
+            return read(self)
 
     def snapshots(self) -> records.Records[Snapshot]:
         """Return the existing snapshots, oldest first; times are milliseconds since 1970. Raises CorruptTable."""
@@ -521,8 +538,10 @@ class Table:
         """
         return table_writes.why_not_committed(self._context, staged)
 
-    def forget_pending(self, staged: StagedCommit | records.PendingRecord) -> None:
-        """Remove a stored staged commit after its commit, or one that cannot be committed, whose rows are lost then."""
+    def forget_pending(self, *staged: StagedCommit | records.PendingRecord) -> None:
+        """Remove stored staged commits after their commits, or such that cannot be committed, whose rows are lost
+        then.
+        """
         table_writes.forget_pending(self._context, staged)
 
     def alter(self, *changes: SchemaChange) -> reports.SchemaReport:
@@ -752,6 +771,12 @@ class Table:
         stay undetected. Writes nothing. Raises NotFound, StorageUnavailable.
         """
         return table_maintenance.verify(self._context, CallOptions(progress=progress), data=data)
+
+
+def _of_context(context: TableContext) -> Table:
+    table = Table.__new__(Table)
+    table.name, table._context, table._lookup_caches = context.name, context, {}
+    return table
 
 
 def _in_this_process(name: str, store: ObjectStore, clock: Clock, arbiter: Arbiter) -> Table:

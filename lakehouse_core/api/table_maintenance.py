@@ -4,6 +4,7 @@ Rule: a wrong argument is refused before the verb does anything.
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -48,6 +49,7 @@ from lakehouse_core.execution.read.state import state_at
 from lakehouse_core.execution.rescale import rescale as rescale_partitions
 from lakehouse_core.execution.rollback import roll_back
 from lakehouse_core.metadata import consumers
+from lakehouse_core.metadata.read_ahead import both
 from lakehouse_core.planning.partitions import partition_condition, partition_values
 from lakehouse_core.planning.read.read_point import AtSnapshot, AtTag, Latest, ReadPoint, checked_point
 
@@ -238,10 +240,15 @@ def verify(table: TableContext, call: CallOptions, *, data: bool) -> VerifyRepor
     # Programs that verify nothing need not load what does.
     from lakehouse_core.execution.verify.verify import verify as verify_table  # noqa: PLC0415
 
-    findings = verify_table(table, reads_data=data, watch=call.watch("verify", table.name))
-    try:
-        latest_id = table.snapshots.latest_id()
-    except CorruptTable:
-        # The findings report this, with every other fault.
-        latest_id = None
+    def newest() -> int | None:
+        # The findings report damage, with every other fault.
+        with suppress(CorruptTable):
+            return table.snapshots.latest_id()
+        return None
+
+    findings, latest_id = both(
+        lambda: verify_table(table, reads_data=data, watch=call.watch("verify", table.name)),
+        newest,
+        at_once=table.store.requests_at_once,
+    )
     return VerifyReport(table=table.name, snapshot_id_before=latest_id, findings=findings)

@@ -37,7 +37,6 @@ from lakehouse_core.execution.write.compact_after_commit import compact_written
 from lakehouse_core.execution.write.stage import OpenStage, close_append_stage
 from lakehouse_core.execution.write.stage import open_stage as open_staged
 from lakehouse_core.execution.write.stage import stage as stage_files
-from lakehouse_core.metadata.staged_commits import forget_pending as remove_pending
 from lakehouse_core.metadata.staged_commits import keep_pending as write_pending
 from lakehouse_core.metadata.staged_commits import load_all_pending, load_pending
 from lakehouse_core.metadata.staged_commits import remove as remove_kept
@@ -202,12 +201,19 @@ def why_not_committed(table: TableContext, staged: Sequence[StagedCommit]) -> li
 
 
 @names_table
-def forget_pending(table: TableContext, staged: StagedCommit | PendingRecord) -> None:
-    if isinstance(staged, PendingRecord):
-        remove_kept(table.store, staged.key)
-        return
-    check_staged_commit("forget_pending", staged)
-    remove_pending(table.store, table.layout, staged.commit_user, staged.commit_identifier)
+def forget_pending(table: TableContext, staged: Sequence[StagedCommit | PendingRecord]) -> None:
+    for each in staged:
+        if not isinstance(each, PendingRecord):
+            check_staged_commit("forget_pending", each)
+    remove_kept(
+        table.store,
+        [
+            each.key
+            if isinstance(each, PendingRecord)
+            else table.layout.staged_commit(each.commit_user, each.commit_identifier)
+            for each in staged
+        ],
+    )
 
 
 @reported

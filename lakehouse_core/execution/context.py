@@ -3,8 +3,9 @@
 Rule: a verb takes the context as its first argument; a helper takes the one member that it needs.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from itertools import islice, zip_longest
 from typing import Any
 
 from lakehouse_core.clock import Clock
@@ -13,11 +14,13 @@ from lakehouse_core.execution.engine import Engine
 from lakehouse_core.metadata.added_files import AddedFiles
 from lakehouse_core.metadata.arbiter import CREATE_IF_ABSENT, Arbiter
 from lakehouse_core.metadata.changelog_log import ChangelogLog
+from lakehouse_core.metadata.ids import changelog_ids, snapshot_ids
 from lakehouse_core.metadata.look import Look
 from lakehouse_core.metadata.manifest_reader import ManifestReader
 from lakehouse_core.metadata.schema_log import SchemaLog
+from lakehouse_core.metadata.seen import SeenStore
 from lakehouse_core.metadata.snapshot_log import SnapshotLog
-from lakehouse_core.metadata.tag_log import TagLog
+from lakehouse_core.metadata.tag_log import TagLog, tag_names
 from lakehouse_core.storage.object_store import ObjectStore
 from lakehouse_core.table.layout import TableLayout, branch_in, branch_table_name
 from lakehouse_core.tasks.keys.compared import ComparedKeys
@@ -52,6 +55,45 @@ class TableContext:
         """
         return Look(self.store, [*self.snapshots.asked(after), *self.schemas.asked(), *more])
 
+    def at_one_moment(self) -> "TableContext":
+        """Return a context for a few verbs that only read, in which all see the metadata of one moment: each listing
+        and each small object is asked for once. Data files, manifests and their errors are as always.
+
+        What an expiry, a rollback or a drop in the middle of these reads leaves may contradict itself: read again with
+        the context itself then.
+        """
+        seen, layout = SeenStore(self.store), self.layout
+        snapshots = self.snapshots.over(seen)
+        if seen.requests_at_once > 1:
+            folders = (layout.snapshot_folder, layout.schema_folder, layout.tag_folder, layout.changelog_folder)
+            # Not the next snapshot: a list without it was taken before it.
+            seen.see((snapshots.boundary.key, layout.latest_hint), folders=(*folders, layout.consumer_folder))
+            seen.see(self._small_objects(seen))
+        return replace(
+            self,
+            store=seen,
+            engine=_engine_of_no_moment,
+            schemas=self.schemas.over(seen),
+            snapshots=snapshots,
+            tags=TagLog(seen, layout),
+            changelogs=ChangelogLog(seen, layout),
+            added=AddedFiles(snapshots, self.manifests),
+        )
+
+    def _small_objects(self, seen: SeenStore) -> Iterator[str]:
+        """Yield the keys of the newest objects of the folders that were listed: as many as two round trips take."""
+        layout, most = self.layout, seen.requests_at_once
+        yield layout.schema(0)
+        newest = [
+            list(map(layout.schema, reversed(self.schemas.over(seen).ids()))),
+            list(map(layout.snapshot, reversed(snapshot_ids(seen, layout)))),
+            list(map(layout.tag, tag_names(seen, layout))),
+            list(map(layout.changelog, reversed(changelog_ids(seen, layout)))),
+            [f"{layout.consumer_folder}/{name}" for name in seen.children(layout.consumer_folder).files],
+        ]
+        # In turns: a table with a thousand snapshots has few tags.
+        yield from islice((key for keys in zip_longest(*newest) for key in keys if key is not None), 2 * most - 1)
+
     def on_branch(self, name: str | None) -> "TableContext":
         """Return the context of the branch `name`, None for the main branch, without reading."""
         full_name = branch_table_name(self.name, name)
@@ -69,6 +111,12 @@ def reading_context(name: str, store: ObjectStore, clock: Clock) -> TableContext
 
 def _no_engine() -> Engine:
     raise InvalidRequest("A scan that was pickled reads only. Open the table again with lc.connect to write to it.")
+
+
+def _engine_of_no_moment() -> Engine:
+    raise InvalidRequest(
+        "This handle shows one moment of the table and reads only, in this process. Use the handle that it was made of."
+    )
 
 
 def table_context(

@@ -35,6 +35,12 @@ class SchemaLog:
         """Pickle the address without the cache; another process reads again."""
         return SchemaLog, (self._store, self._layout, self._arbiter)
 
+    def over(self, store: ObjectStore) -> "SchemaLog":
+        """Return the log over another store of the same table; it knows the schemas that this one knows."""
+        log = SchemaLog(store, self._layout, self._arbiter)
+        log._known, log._listed = self._known, self._listed
+        return log
+
     @property
     def store(self) -> ObjectStore:
         return self._store

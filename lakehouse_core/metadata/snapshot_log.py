@@ -57,6 +57,12 @@ class SnapshotLog:
         """Pickle the address without the cache; another process reads again."""
         return SnapshotLog, (self._store, self._layout, self._arbiter)
 
+    def over(self, store: ObjectStore) -> "SnapshotLog":
+        """Return the log over another store of the same table. Files of equal bytes are parsed once for both."""
+        log = SnapshotLog(store, self._layout, self._arbiter)
+        log._parsed, log._newest = self._parsed, self._newest
+        return log
+
     @property
     def layout(self) -> TableLayout:
         """The keys of the branch's files."""
@@ -169,12 +175,15 @@ class SnapshotLog:
         look.ask(map(self._layout.snapshot, range(max(first_id, 1), last_id + 1)))
         return look
 
-    def snapshot(self, snapshot_id: int) -> Snapshot:
-        """Return one snapshot. Raises SnapshotExpired naming the earliest, NotFound, InvalidRequest, CorruptTable."""
+    def snapshot(self, snapshot_id: int, look: Look | None = None) -> Snapshot:
+        """Return one snapshot. Raises SnapshotExpired naming the earliest, NotFound, InvalidRequest, CorruptTable.
+
+        `look`: a look that has the file, or reads it now.
+        """
         if snapshot_id < 1:
             raise InvalidRequest(f"Snapshot {snapshot_id}: ids start at 1. Ask for one that `snapshots` lists.")
         # The file is read before the boundary; in the other order an expiry in between would go unnoticed.
-        found = self._load(snapshot_id)
+        found = self._load(snapshot_id, look)
         if found is not None and snapshot_id >= self._boundary.first_id():
             return found
         earliest, latest = self.earliest_id(), self.latest_id()

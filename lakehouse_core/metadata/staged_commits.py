@@ -7,6 +7,7 @@ CRC-32. It is not a part of the table's history.
 
 import re
 import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import Final
@@ -141,17 +142,12 @@ def parse_pending(data: bytes, where: str) -> StagedCommit:
         ) from error
 
 
-def forget_pending(store: ObjectStore, layout: TableLayout, commit_user: str, commit_identifier: int) -> None:
-    """Delete the kept commit, if there is one, after its commit. Raises StorageUnavailable if it could not be
+def remove(store: ObjectStore, keys: Sequence[str]) -> None:
+    """Delete the objects of kept commits, those that are there. Raises StorageUnavailable if one could not be
     deleted.
     """
-    remove(store, layout.staged_commit(commit_user, commit_identifier))
-
-
-def remove(store: ObjectStore, key: str) -> None:
-    """Delete the object of a kept commit, if it is there. Raises StorageUnavailable if it could not be deleted."""
-    if store.delete([key]):
-        raise StorageUnavailable(f"{store.uri(key)}: the kept commit could not be deleted. Call again.")
+    if left := store.delete(keys):
+        raise StorageUnavailable(f"{store.uri(left[0])}: the kept commit could not be deleted. Call again.")
 
 
 def _sealed(staged: StagedCommit) -> bytes:

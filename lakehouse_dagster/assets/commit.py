@@ -166,7 +166,7 @@ def _committed(context: dg.AssetExecutionContext, assets: TableAssets, lineage: 
     """Stage the batches where the step does that itself, and commit what is staged."""
     staged = stage(context, assets, lineage, {}) if stages_itself(context, assets) else None
     if staged is None:
-        table = assets.catalog(context).table(assets.spec.identifier)
+        table, _ = assets.table(context, lambda kept: kept.schema)
         delivery = assets.source.delivery(context, in_spark=assets.in_spark, inputs={})
         lineage.reads(lambda: assets.source_dataset(context, delivery))
         staged = stage(context, assets, lineage, {}) if rereads(assets, table, delivery) else None

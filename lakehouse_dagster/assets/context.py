@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from inspect import signature
-from typing import Any
+from typing import Any, TypeVar
 
 import dagster as dg
 
@@ -21,11 +21,13 @@ from lakehouse_dagster.lake import Lake
 from lakehouse_dagster.lateness import freshness_policy
 from lakehouse_dagster.lineage import Dataset, StepLineage, attempt_in, emitted_lineage, table_dataset
 from lakehouse_dagster.metadata import batch_metadata, input_snapshots
-from lakehouse_dagster.pipeline import CommittedBatch, Staged, TableState
+from lakehouse_dagster.pipeline import CommittedBatch, Staged, TableState, table_of_run
 from lakehouse_dagster.resources import LakehouseResource, spark_job
 from lakehouse_dagster.run_tags import table_tags
 from lakehouse_dagster.sources import Delivery, RowSource, row_source
 from lakehouse_dagster.specs import TableSpec
+
+R = TypeVar("R")
 
 # Part of the code version of each asset: raise it when the assets do something else than before.
 FACTORY_VERSION = 1
@@ -109,6 +111,23 @@ class TableAssets:
     def catalog(self, context: dg.AssetExecutionContext) -> lc.Catalog:
         lakehouse = self.lakehouse(context)
         return lakehouse.catalog() if self.in_spark else lakehouse.local_catalog()
+
+    def table(
+        self,
+        context: dg.AssetExecutionContext,
+        read: Callable[[lc.Table], R],
+        opened: Callable[[lc.Catalog, TableSpec], lc.Table] | None = None,
+    ) -> tuple[lc.Table, R]:
+        """Return the table of a step, as an earlier step of the run has opened it, if one has, and what `read` returns
+        for it, which reads the schema at least. `opened`: opens a table that need not exist.
+        """
+
+        def of_catalog() -> lc.Table:
+            catalog, spec = self.catalog(context), self.spec
+            return catalog.table(spec.identifier) if opened is None else opened(catalog, spec)
+
+        place = self.lakehouse(context).uri, self.lakehouse(context).metastore, self.in_spark
+        return table_of_run(context.run.run_id, place, self.spec.identifier, of_catalog, read)
 
     def partition_of(self, batch: Batch) -> str | None:
         """Return the Dagster partition of a batch, None for assets without partitions."""

@@ -53,8 +53,7 @@ def maintain(
     """Run one maintenance verb, and show its outcome on its own page and on the page of the table."""
     spec = assets.spec
     with assets.step(context, operation) as lineage:
-        table = assets.catalog(context).table(spec.identifier)
-        before = read_state(table)
+        table, before = assets.table(context, read_state)
         lineage.reads(lambda: assets.dataset(context, table, before))
         report = verb(table)
         if report.dry_run:

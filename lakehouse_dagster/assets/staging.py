@@ -4,6 +4,7 @@ alone.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import dagster as dg
@@ -53,10 +54,12 @@ def stage(
 ) -> StagedStep:
     """Create the table if it does not exist, and stage the batches of a run. `inputs` are those of the ingest."""
     spec, source = assets.spec, assets.source
-    table = create_table(assets.catalog(context), spec, assets.lakehouse(context).table_defaults)
-    for difference in differences(table, spec):
+    made = partial(create_table, defaults=assets.lakehouse(context).table_defaults)
+    table, (found, before) = assets.table(
+        context, lambda table: table.at_one_moment(lambda seen: (differences(seen, spec), seen.snapshot())), made
+    )
+    for difference in found:
         context.log.warning(f"{spec.identifier}: {difference}")
-    before = table.snapshot()
     delivery = source.delivery(context, in_spark=assets.in_spark, inputs=inputs)
     lineage.reads(lambda: assets.source_dataset(context, delivery))
     groups = None

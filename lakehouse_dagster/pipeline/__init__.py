@@ -43,7 +43,13 @@ from lakehouse_dagster.pipeline.staging import (
     stage_mode,
     without_gap,
 )
-from lakehouse_dagster.pipeline.table_setup import create_table, differences, open_table, refuse_dynamic_together
+from lakehouse_dagster.pipeline.table_setup import (
+    create_table,
+    differences,
+    open_table,
+    refuse_dynamic_together,
+    table_of_run,
+)
 from lakehouse_dagster.pipeline.table_state import (
     AFTER,
     RUN_ID,
@@ -118,6 +124,7 @@ __all__ = [
     "stage_batches",
     "stage_mode",
     "staged_deliveries",
+    "table_of_run",
     "unfinished_deliveries",
     "without_gap",
 ]

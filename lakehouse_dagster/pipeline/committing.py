@@ -14,6 +14,7 @@ from lakehouse_dagster.pipeline.table_state import (
     TableState,
     committed_identifier,
     committed_snapshots,
+    pending_batches,
 )
 
 
@@ -78,8 +79,9 @@ def commit_batches(
     done = committed_identifier(table, commit_user)
     earlier: dict[int, SnapshotFacts] | None = None
     finished = []
+    pending = pending_batches(table, commit_user)
     for batch in batches:
-        staged = table.pending(commit_user, batch.identifier)
+        staged = pending(batch.identifier)
         if staged is None and done is not None and batch.identifier <= done:
             earlier = committed_snapshots(table, commit_user) if earlier is None else earlier
             yield CommittedBatch(batch=batch, report=None, original=earlier.get(batch.identifier))
@@ -100,8 +102,8 @@ def commit_batches(
             tag_batch(table, batch.key, report.snapshot_ids[-1])
         finished.append(staged)
         yield CommittedBatch(batch=batch, report=report, original=original_of(table, report))
-    for staged in finished:
-        table.forget_pending(staged)
+    if finished:
+        table.forget_pending(*finished)
 
 
 def partition_versions(state: TableState, committed: Mapping[str, CommittedBatch]) -> dict[str, str]:
@@ -137,9 +139,12 @@ def commit_staged(
 def tag_batch(table: lc.Table, key: str, snapshot_id: int) -> None:
     """Tag the snapshot after a batch. A batch that is delivered again moves its tag."""
     name = f"batch-{key}"
-    existing = {tag.name: tag.snapshot_id for tag in table.tags()}.get(name)
-    if existing == snapshot_id:
-        return
-    if existing is not None:
-        table.delete_tag(name)
-    table.create_tag(name, at=snapshot_id)
+    try:
+        table.create_tag(name, at=snapshot_id)
+    except lc.InvalidRequest:
+        existing = {tag.name: tag.snapshot_id for tag in table.tags()}.get(name)
+        if existing is None:
+            raise
+        if existing != snapshot_id:
+            table.delete_tag(name)
+            table.create_tag(name, at=snapshot_id)

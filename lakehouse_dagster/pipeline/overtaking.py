@@ -7,7 +7,12 @@ from collections.abc import Iterable, Mapping
 
 import lakehouse_core as lc
 from lakehouse_dagster.feed import RUN_USERS, Batch
-from lakehouse_dagster.pipeline.table_state import BATCH, batch_keys, committed_identifier
+from lakehouse_dagster.pipeline.table_state import (
+    BATCH,
+    batch_keys,
+    committed_identifier,
+    pending_batches,
+)
 
 # A property of staged commits, not of snapshots: the latest snapshot before the rows were read, 0 if there was none.
 READ_AFTER = "lakehouse.read_after"
@@ -46,6 +51,7 @@ def overtaken(table: lc.Table, batches: Iterable[Batch], *, commit_user: str) ->
     """
     done = committed_identifier(table, commit_user)
     left = (batch for batch in batches if done is None or batch.identifier > done)
-    staged = {batch: table.pending(commit_user, batch.identifier) for batch in left}
+    pending = pending_batches(table, commit_user)
+    staged = {batch: pending(batch.identifier) for batch in left}
     found = {batch: overtaken_by(table, each) for batch, each in staged.items() if each is not None}
     return {batch: why for batch, why in found.items() if why is not None}

@@ -11,7 +11,12 @@ import lakehouse_core as lc
 from lakehouse_dagster.feed import Batch, Feed
 from lakehouse_dagster.pipeline.groups import Groups, group_user, late_reason
 from lakehouse_dagster.pipeline.overtaking import overtaken_by, read_after
-from lakehouse_dagster.pipeline.table_state import BATCH, committed_identifier
+from lakehouse_dagster.pipeline.table_state import (
+    BATCH,
+    committed_identifier,
+    committed_identifiers,
+    pending_batches,
+)
 from lakehouse_dagster.specs import TableSpec
 
 # How the files of a batch change the table.
@@ -53,13 +58,14 @@ def refuse_gap(
     """
     if not batches or batches[0].key is None:
         return
-    refuse_other_version(table, commit_user=commit_user)
-    if committed_identifier(table, group_user(commit_user)) is not None:
+    known = committed_identifiers(table)
+    _refuse_other_version(table, known, commit_user)
+    if group_user(commit_user) in known:
         raise lc.InvalidRequest(
             f"{table.name}: found batches that were committed together, which are not known one by one. Write 'commit: "
             "together' in its specification again."
         )
-    done = committed_identifier(table, commit_user)
+    done = known.get(commit_user)
     last = None if done is None else feed.batch_key(done)
     new = [batch for batch in batches if done is None or batch.identifier > done]
     ready = without_gap(new, last, is_gap)
@@ -94,8 +100,12 @@ def gap_reason(batch: Batch, last: str | None, *, is_committed: bool = True) -> 
 
 def refuse_other_version(table: lc.Table, *, commit_user: str) -> None:
     """Raise InvalidRequest for an append table that has batches of another version of the feed."""
+    _refuse_other_version(table, committed_identifiers(table), commit_user)
+
+
+def _refuse_other_version(table: lc.Table, known: Iterable[str], commit_user: str) -> None:
     same_feed = commit_user.partition("@")[0] + "@"
-    earlier = [c.commit_user for c in table.committers() if c.commit_user.startswith(same_feed)]
+    earlier = [user for user in known if user.startswith(same_feed)]
     if earlier and not table.schema.primary_keys and not {commit_user, group_user(commit_user)} & {*earlier}:
         raise lc.InvalidRequest(
             f"{table.name}: found batches of {commit_user} for an append table that took them from {earlier[-1]}, "
@@ -137,11 +147,12 @@ def stage_batches(
     done = committed_identifier(table, commit_user)
     # Without them a batch would number its rows as if those before it did not exist, and not win over them.
     uncommitted: list[lc.StagedCommit] = []
+    pending = pending_batches(table, commit_user)
     for batch in batches:
         if groups.is_committed(batch.identifier) if groups else done is not None and batch.identifier <= done:
             yield Staged(batch=batch, is_committed=True)
             continue
-        staged = _usable(table, commit_user, batch.identifier)
+        staged = _usable(table, pending, batch.identifier)
         if by_run and staged is not None and overtaken_by(table, staged) is not None:
             staged = None
         if staged is None:
@@ -170,12 +181,14 @@ def stage_batches(
         )
 
 
-def _usable(table: lc.Table, commit_user: str, commit_identifier: int) -> lc.StagedCommit | None:
+def _usable(
+    table: lc.Table, pending: Callable[[int], lc.StagedCommit | None], commit_identifier: int
+) -> lc.StagedCommit | None:
     """Return what an earlier attempt has staged, if it can be committed: its object may be damaged, its files may be
     gone, or the table may have another bucket count now.
     """
     try:
-        staged = table.pending(commit_user, commit_identifier)
+        staged = pending(commit_identifier)
     except lc.CorruptTable:
         return None
     return None if staged is None or table.why_not_committed([staged]) != [None] else staged

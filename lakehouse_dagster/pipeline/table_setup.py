@@ -3,7 +3,9 @@
 Rule: an existing table is never altered.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Hashable, Mapping
+from functools import lru_cache
+from typing import Final, TypeVar
 
 import lakehouse_core as lc
 from lakehouse_dagster.specs import DYNAMIC_TOGETHER, TableSpec
@@ -14,6 +16,11 @@ PIPELINE_DEFAULTS: Mapping[str, str] = {"write-only": "true"}
 # After this time a dropped table no longer keeps the changes that it followed.
 CHANGELOG_DEFAULTS: Mapping[str, str] = {"consumer.expiration-time": "7 d"}
 _ALTER = "Alter the table, or the specification."
+
+R = TypeVar("R")
+
+# A handle of a table with thousands of small manifests remembers some 20 MB, most often some 100 KB.
+_KEPT: Final = 32
 
 
 def create_table(catalog: lc.Catalog, spec: TableSpec, defaults: Mapping[str, str]) -> lc.Table:
@@ -70,3 +77,29 @@ def open_table(catalog: lc.Catalog, name: str) -> lc.Table | None:
         return catalog.table(name)
     except lc.NotFound:
         return None
+
+
+def table_of_run(
+    run_id: str, place: Hashable, name: str, opened: Callable[[], lc.Table], read: Callable[[lc.Table], R]
+) -> tuple[lc.Table, R]:
+    """Return the table as an earlier step of a run in this process opened it, which knows the metadata that it read,
+    and what `read` returns for it.
+
+    `read` asks for the schema at least, and so finds a table that was dropped or made again: that one is `opened`, as
+    is a table that no step has opened. `place`: what tells the warehouse and the engine.
+    """
+    kept = _opened_of_run(run_id, place, name)
+    if kept:
+        try:
+            return kept[0], read(kept[0])
+        except (lc.NotFound, lc.InvalidRequest, lc.CorruptTable):
+            kept.clear()
+    table = opened()
+    kept[:] = [table]
+    return table, read(table)
+
+
+@lru_cache(maxsize=_KEPT)
+def _opened_of_run(run_id: str, place: Hashable, name: str) -> list[lc.Table]:
+    """Return the place for the handle of a table. The longest unused ones are forgotten."""
+    return []

@@ -1,9 +1,10 @@
 """Table state for assets, checks and the sensor: metadata only, no rows, no Spark."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -100,6 +101,10 @@ class TableState:
 
 def read_state(table: lc.Table, *, recent: int = 5) -> TableState:
     """Read the table's metadata once. At most `recent` snapshots are listed, newest first."""
+    return table.at_one_moment(lambda seen: _state(seen, recent))
+
+
+def _state(table: lc.Table, recent: int) -> TableState:
     snapshots = table.snapshots()
     buckets = table.buckets()
     latest = snapshots[-1] if snapshots else None
@@ -170,7 +175,25 @@ def committed_snapshots(table: lc.Table, commit_user: str) -> dict[int, Snapshot
 
 def committed_identifier(table: lc.Table, commit_user: str) -> int | None:
     """Return the highest identifier that `commit_user` has committed, None when it has committed nothing."""
-    return next((c.commit_identifier for c in table.committers() if c.commit_user == commit_user), None)
+    return committed_identifiers(table).get(commit_user)
+
+
+def committed_identifiers(table: lc.Table) -> Mapping[str, int]:
+    """Return the highest identifier that each user has committed, in the order of the table's committers."""
+    return {each.commit_user: each.commit_identifier for each in table.committers()}
+
+
+def pending_batches(table: lc.Table, commit_user: str) -> Callable[[int], lc.StagedCommit | None]:
+    """Return what tells the staged commit of an identifier, None if there is none.
+
+    Those that are kept now are read together. If one of them cannot be read, each is read when it is asked for, and
+    raises then.
+    """
+    try:
+        kept = {each.commit_identifier: each for each in table.all_pending(commit_user)}
+    except (lc.CorruptTable, lc.UnsupportedFeature):
+        return partial(table.pending, commit_user)
+    return kept.get
 
 
 def last_identifier(table: lc.Table, asset: str) -> int | None:

@@ -219,8 +219,8 @@ class Committer:
 
 def forget_committed(table: lc.Table, joint: JointCommit) -> None:
     """Remove the staged commits of the batches that are committed."""
-    for staged in joint.staged:
-        table.forget_pending(staged)
+    if joint.staged:
+        table.forget_pending(*joint.staged)
 
 
 def batch_of(staged: lc.StagedCommit) -> Batch:

@@ -112,11 +112,13 @@ def _what_it_did(followed: lc.Table, snapshot: lc.Snapshot) -> str:
 
 
 def _newest_first(followed: lc.Table, latest_id: int, after_id: int) -> Iterable[lc.Snapshot]:
-    """Return the existing snapshots (after_id, latest_id]. A few are read one by one, many with all before them."""
+    """Return the existing snapshots (after_id, latest_id]. A few are read alone, many with all before them."""
+
+    def few(seen: lc.Table) -> list[lc.Snapshot]:
+        found = (seen.snapshot(one) for one in range(latest_id, after_id, -1))
+        return [each for each in found if each is not None]
+
     if latest_id - after_id <= _FEW_SNAPSHOTS:
-        try:
-            found = (followed.snapshot(one) for one in range(latest_id, after_id, -1))
-            return [each for each in found if each is not None]
-        except lc.SnapshotExpired:
-            pass
+        with suppress(lc.SnapshotExpired):
+            return followed.at_one_moment(few)
     return [each for each in reversed(followed.snapshots()) if each.id > after_id]

@@ -77,7 +77,7 @@ def test_the_main_job_in_an_object_store_answers_as_on_a_disk_and_stores_no_key(
         requests = ticks(stub)
         assert max(requests.values()) * 0.02 < 20, requests
         before = len(stub.requests)
-        assert all_checks() == {"verify", "inputs_current", "sorted_runs", "snapshot_count"}
+        assert all_checks() == {"verify", "inputs_current", "sorted_runs", "snapshot_count", "waiting_rows"}
         assert (len(stub.requests) - before) / len(LAKE.tables) * 0.02 < 20
 
 

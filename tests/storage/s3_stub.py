@@ -6,6 +6,7 @@ its address and ends with its standard input. The bucket is `lake`. It keeps eve
 
 import argparse
 import hashlib
+import os
 import re
 import socket
 import sys
@@ -107,6 +108,8 @@ class S3Stub:
         self.buckets = {"lake": Bucket()}
         self.uploads: dict[str, dict[int, bytes]] = {}
         self.requests: list[Request] = []
+        # Told of each request when it is answered, with the times at which it came and left.
+        self.answered: Callable[[Request, float, float], object] = lambda request, came, left: None
         self._counts: Counter[tuple[str, str]] = Counter()
         self._lock = threading.Lock()
         self._ended = threading.Event()
@@ -177,10 +180,16 @@ class S3Stub:
 
     def _answer(self, message: Message) -> Answer | None:
         """Carry out the request; None: the answer is lost."""
-        verb = _verb(message)
+        came, verb = time.time(), _verb(message)
         request = self._counted(verb, message)
         if self.delay_seconds:
             time.sleep(self.delay_seconds)
+        try:
+            return self._carried_out(verb, message, request)
+        finally:
+            self.answered(request, came, time.time())
+
+    def _carried_out(self, verb: str, message: Message, request: Request) -> Answer | None:
         told = self.plan(request)
         match told:
             case Answer():
@@ -384,10 +393,15 @@ def main(stdin: IO[str] = sys.stdin) -> None:
     options = argparse.ArgumentParser(description="A strict S3 server for tests, on 127.0.0.1, in memory.")
     options.add_argument("--port", type=int, default=0)
     options.add_argument("--delay", type=float, default=0, help="seconds that each answer takes")
+    options.add_argument("--log", help="a file that gets a line for each request: its times, verb and key")
     options.add_argument("--lose", type=float, default=0, help="the share of writes whose answer is lost, 0 to 1")
     given = options.parse_args()
     random = Random(0)
-    with S3Stub(port=given.port, delay_seconds=given.delay) as stub:
+    with (
+        open(given.log or os.devnull, "a", buffering=1) as log,
+        S3Stub(port=given.port, delay_seconds=given.delay) as stub,
+    ):
+        stub.answered = lambda request, came, left: print(came, left, request.verb, request.key, sep="\t", file=log)
         stub.plan = lambda request: Fault.LOST if request.verb == "put" and random.random() < given.lose else None
         print(stub.endpoint, flush=True)
         stdin.read()

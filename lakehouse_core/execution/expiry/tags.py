@@ -22,6 +22,7 @@ from lakehouse_core.execution.expiry.unlinking import deleting, unlink
 from lakehouse_core.format.stored import check_name_for_file
 from lakehouse_core.format.strict_json import json_with_checksum, strict_json
 from lakehouse_core.metadata.deletion_plans import begin, skip_wait
+from lakehouse_core.metadata.look import Look
 from lakehouse_core.metadata.read_ahead import both
 from lakehouse_core.metadata.tag_log import read_tag
 from lakehouse_core.options import TagOptions
@@ -183,13 +184,11 @@ def tag_source(table: TableContext, snapshot_id: int | None) -> tuple[str, bytes
         snapshot_id = latest
     key = table.layout.snapshot(snapshot_id)
     try:
-        table.snapshots.snapshot(snapshot_id)
-        try:
-            return key, table.store.read(key)
-        except NotFound:
-            # The snapshot expired between the two reads: the second one raises the right error.
-            table.snapshots.snapshot(snapshot_id)
-            raise
+        # The content of the file that was found before the boundary was read.
+        look = Look(table.store)
+        table.snapshots.snapshot(snapshot_id, look)
+        data = look.get(key)
+        return key, table.store.read(key) if data is None else data
     except SnapshotExpired:
         holders = [name for name, tag in table.tags.all().items() if tag.snapshot.id == snapshot_id]
         if not holders:
@@ -226,7 +225,13 @@ def is_held(table: TableContext, source_key: str, snapshot: Snapshot) -> bool:
     """Return whether the source of a root that was just made still holds `snapshot`, and so its files are there."""
     try:
         if source_key == table.layout.snapshot(snapshot.id):
-            return is_taken(table, source_key) and snapshot.id >= table.snapshots.boundary.first_id()
+            # Together: an expiry raises the boundary before it unlinks the file, and reads the tags after that.
+            is_there, first_id = both(
+                lambda: is_taken(table, source_key),
+                table.snapshots.boundary.first_id,
+                at_once=table.store.requests_at_once,
+            )
+            return is_there and snapshot.id >= first_id
         # Another call may have let the tag name another state.
         return read_tag(table.store, source_key).snapshot == snapshot
     except NotFound:

@@ -114,6 +114,10 @@ class Inspection:
         self._files = {info.key: info.size for info in infos}
         self.modified_millis = {info.key: info.modified_millis for info in infos if "/snapshot-" in f"/{info.key}"}
 
+    def listed_below(self, folder: str) -> set[str]:
+        """Return the keys of the listed files below a folder."""
+        return {key for key in self._files if key.startswith(f"{folder}/")}
+
     def begin(self) -> None:
         """Count the next root as progress; when data is read, files count instead."""
         if not self.reads_data:

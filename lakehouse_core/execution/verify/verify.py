@@ -3,7 +3,7 @@
 Data files are listed with their sizes, and read on demand. Files that an expiry deletes meanwhile are not reported.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -15,10 +15,12 @@ from lakehouse_core.execution.context import TableContext
 from lakehouse_core.execution.verify.branch import Branch, check_branch
 from lakehouse_core.execution.verify.inspection import Inspection, Rooted
 from lakehouse_core.metadata.boundary import boundary_mark
-from lakehouse_core.metadata.deletion_plans import load_plans
+from lakehouse_core.metadata.deletion_plans import load_plans, plan_keys
 from lakehouse_core.metadata.ids import changelog_ids, snapshot_ids
 from lakehouse_core.metadata.look import Look
 from lakehouse_core.metadata.roots import branch_names, is_begun
+from lakehouse_core.metadata.schema_log import SchemaLog
+from lakehouse_core.metadata.seen import SeenStore
 from lakehouse_core.metadata.staged_commits import pending_commits
 from lakehouse_core.metadata.tag_log import tag_in, tag_names
 from lakehouse_core.options import ChangelogProducer
@@ -33,10 +35,17 @@ from lakehouse_core.planning.findings import (
 )
 from lakehouse_core.progress import NOBODY, Watch
 from lakehouse_core.retry import LISTING
-from lakehouse_core.storage.object_store import StoreReader
-from lakehouse_core.table.boundary import NO_MARK, BoundaryMark
+from lakehouse_core.storage.object_store import ObjectStore, StoreReader
+from lakehouse_core.table.boundary import NO_MARK
 from lakehouse_core.table.checksums import CHECKSUMS_PROPERTY
-from lakehouse_core.table.layout import CONSUMER_PREFIX, OWN_FOLDER, PENDING_FOLDER, TableLayout
+from lakehouse_core.table.layout import (
+    BRANCH_FOLDER,
+    CONSUMER_PREFIX,
+    OWN_FOLDER,
+    PENDING_FOLDER,
+    PINS_FOLDER,
+    TableLayout,
+)
 from lakehouse_core.table.root import RootKind, needed, root_of
 from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.snapshot import Snapshot, parse_consumer, parse_snapshot
@@ -53,10 +62,11 @@ def verify(table: TableContext, *, reads_data: bool = False, watch: Watch = NOBO
     With `reads_data`, every data file that a root names and its indexes are decoded as well, and checksums compared.
     Raises NotFound when there is no table, StorageUnavailable when the store does not answer.
     """
-    if not table.schemas.ids():
-        raise NotFound(f"{table.store.uri('')}: there is no table: expected a schema, found none. Check the name.")
-    for _ in LISTING.attempts():
-        found, is_whole = _Verification(table, reads_data=reads_data, watch=watch).run()
+    for attempt in LISTING.attempts():
+        verification = _Verification(table, reads_data=reads_data, watch=watch)
+        if attempt.number == 1 and not verification.has_schema(table.layout):
+            raise NotFound(f"{table.store.uri('')}: there is no table: expected a schema, found none. Check the name.")
+        found, is_whole = verification.run()
         if is_whole:
             break
     return found
@@ -68,12 +78,30 @@ class _Verification:
     def __init__(self, table: TableContext, *, reads_data: bool, watch: Watch) -> None:
         # What a branch and the main line need is checked together, because they share files.
         self._table = table if table.layout.branch is None else table.on_branch(None)
-        self._store: StoreReader = table.store
+        self._store = table.store
         self._watch = watch
         self._roots_read = 0
         self._inspection = Inspection(table.store, reads_data=reads_data, watch=watch)
         self._roots: dict[str, int] = {}
         self._made: frozenset[int] = frozenset()
+        # What of the metadata is read before the roots. Each step may only show what is newer than the one before.
+        self._seen = SeenStore(table.store)
+        self._see(self._table.layout, PENDING_FOLDER, PINS_FOLDER, BRANCH_FOLDER, table.layout.schema_folder)
+
+    def _see(self, layout: TableLayout, *folders: str) -> None:
+        """Read what a branch has beside its roots, and list these folders as well."""
+        seen = self._seen
+        # Hints are read first: the snapshot of a hint is written before the hint.
+        above = (layout.schema_folder, layout.consumer_folder, OWN_FOLDER, *folders)
+        seen.see([layout.boundary, *layout.hints], folders=above)
+        small = (layout.schema_folder, layout.consumer_folder)
+        keys = [f"{folder}/{name}" for folder in small for name in seen.children(folder).files]
+        folders = (layout.snapshot_folder, layout.changelog_folder, layout.tag_folder)
+        seen.see([*keys, *plan_keys(seen.children(OWN_FOLDER))], folders=folders)
+
+    def has_schema(self, layout: TableLayout) -> bool:
+        """Return whether the branch of `layout`, which is the one that was asked for, has a schema."""
+        return bool(self._seen.children(layout.schema_folder).files)
 
     def run(self) -> tuple[tuple[Finding, ...], bool]:
         """Return the findings, and whether they are complete.
@@ -82,14 +110,15 @@ class _Verification:
         the same object.
         """
         self._watch.at("reading the roots", 0, None, "snapshots")
+        names = branch_names(self._seen)
+        branches = [(each, self._branch(each)) for each in (self._table, *self._others(names))]
         self._pending()
-        branches = [self._branch(self._table), *map(self._branch, self._others())]
         # Files are listed after the roots were read: every file that a root names was written before the root.
         self._inspection.list_files(self._roots_read)
-        self._interrupted()
-        for branch in branches:
+        self._interrupted(names)
+        for table, branch in branches:
             if branch is not None:
-                check_branch(self._inspection, branch)
+                check_branch(self._inspection, self._with_later_schemas(table, branch))
         found = self._inspection.end()
         gone = self._gone({root_key for _, root_key in found if root_key is not None})
         left = tuple(finding for finding, root_key in found if root_key not in gone)
@@ -98,8 +127,9 @@ class _Verification:
     def _gone(self, root_keys: Iterable[str]) -> set[str]:
         """Return the keys of roots that were deleted or replaced since they were read."""
         below: set[str] = set()
-        for table in (self._table, *self._others()) if root_keys else ():
-            layout, boundary = table.layout, self._boundary(table)
+        others = self._others(branch_names(self._store)) if root_keys else ()
+        for table in (self._table, *others) if root_keys else ():
+            layout, boundary = table.layout, self._boundary(self._store, table.layout)
             below.update(layout.snapshot(id) for id in snapshot_ids(self._store, layout) if id < boundary)
         return {key for key in root_keys if key in below or not self._is_as_read(key)}
 
@@ -107,10 +137,12 @@ class _Verification:
         content = _content(self._store, root_key)
         return content is not None and hash(content) == self._roots.get(root_key)
 
-    def _others(self) -> list[TableContext]:
-        """Return the branches beside the main one, without those that a verb creates, deletes or renames."""
+    def _others(self, names: Iterable[str]) -> list[TableContext]:
+        """Return these branches, which are beside the main one, without those that a verb creates, deletes or
+        renames.
+        """
         found = []
-        for table in map(self._table.on_branch, branch_names(self._store)):
+        for table in map(self._table.on_branch, names):
             # A boundary that cannot be read is a finding where its branch is read.
             with suppress(CorruptTable):
                 if table.snapshots.boundary.mark().is_closed:
@@ -119,10 +151,10 @@ class _Verification:
                 found.append(table)
         return found
 
-    def _interrupted(self) -> None:
-        """Report the branches on which a verb has worked for long."""
+    def _interrupted(self, names: Iterable[str]) -> None:
+        """Report those of the branches on which a verb has worked for long."""
         now_millis = self._table.clock.now_millis()
-        for layout in map(TableLayout, branch_names(self._store)):
+        for layout in map(TableLayout, names):
             # A boundary that cannot be read is a finding where its branch is read.
             with suppress(CorruptTable):
                 info = self._store.infos([layout.boundary]).get(layout.boundary)
@@ -131,81 +163,101 @@ class _Verification:
                 if mark.work is not None and since_millis > _INTERRUPTED_AFTER_MILLIS:
                     self._inspection.report([interrupted_branch(layout, mark, since_millis=since_millis)])
 
-    def _mark(self, table: TableContext) -> BoundaryMark:
-        read = table.snapshots.boundary.mark
-        return self._inspection.read(Invariant.DENSE_IDS, table.layout.boundary, read) or NO_MARK
+    def _boundary(self, store: StoreReader, layout: TableLayout) -> int:
+        read = partial(boundary_mark, store, layout)
+        mark = self._inspection.read(Invariant.DENSE_IDS, layout.boundary, read) or NO_MARK
+        return mark.first_kept_id
 
-    def _boundary(self, table: TableContext) -> int:
-        return self._mark(table).first_kept_id
-
-    def _plans(self, prefix: str) -> frozenset[int]:
+    def _plans(self, store: StoreReader, prefix: str) -> frozenset[int]:
         """Return the ids of snapshots of a branch that deletions in progress still have to unlink, or are unlinking."""
-        plans = self._inspection.read(Invariant.READABLE_ROOTS, OWN_FOLDER, lambda: _steady(load_plans, self._store))
+        plans = self._inspection.read(Invariant.READABLE_ROOTS, OWN_FOLDER, lambda: self._steady(load_plans, store))
         own = [plan for plan in plans or () if plan.branch_prefix == prefix]
         self._made = frozenset(id for plan in own for id in plan.made_changelog_ids)
         return frozenset(root.snapshot_id for plan in own if plan.kind is RootKind.SNAPSHOT for root in plan.roots)
 
     def _pending(self) -> None:
-        self._inspection.read(Invariant.READABLE_ROOTS, PENDING_FOLDER, lambda: _steady(pending_commits, self._store))
+        read = partial(self._steady, pending_commits, self._seen)
+        self._inspection.read(Invariant.READABLE_ROOTS, PENDING_FOLDER, read)
+
+    def _steady(self, read: Callable[[StoreReader], T], store: StoreReader) -> T:
+        """Return the result of `read`, which reads listed files; read again when another process deletes one in
+        between.
+        """
+        with suppress(NotFound):
+            return read(store)
+        return LISTING.call(lambda: read(self._store), on=(NotFound,))
 
     def _consumers(self, layout: TableLayout) -> None:
-        for name in self._store.children(layout.consumer_folder).files:
+        for name in self._seen.children(layout.consumer_folder).files:
             if name.startswith(CONSUMER_PREFIX):
                 key = layout.consumer(name.removeprefix(CONSUMER_PREFIX))
-                self._inspection.read(Invariant.READABLE_ROOTS, key, partial(_consumer, self._store, key))
+                self._inspection.read(Invariant.READABLE_ROOTS, key, partial(_consumer, self._seen, key))
 
     def _branch(self, table: TableContext) -> Branch | None:
         """Return the roots of the branch of `table`."""
-        store, layout = self._store, table.layout
-        boundary, unlinking = self._boundary(table), self._plans(layout.prefix)
+        store, seen, layout = self._store, self._seen, table.layout
+        self._see(layout)
+        # The list of all plans is as old as that of the main line.
+        plans = seen if layout.branch is None else store
+        boundary, unlinking = self._boundary(seen, layout), self._plans(plans, layout.prefix)
         self._consumers(layout)
-
-        def schemas_of(ids: Iterable[int]) -> dict[int, TableSchema | None]:
-            load, promise = table.schemas.schema, Invariant.READABLE_SCHEMAS
-            return {id: self._inspection.read(promise, layout.schema(id), partial(load, id)) for id in ids}
-
-        read = schemas_of(table.schemas.ids())
+        read = self._schemas(seen, layout)
         schema = read.get(max(read, default=0))
         if schema is None:
             self._inspection.report([no_schema(layout)] if not read else [])
             return None
-        # Hints are read first: the snapshot of a hint is written before the hint.
-        snapshot_hints = _contents(store, layout.earliest_hint, layout.latest_hint)
-        changelog_hints = _contents(store, layout.earliest_changelog_hint, layout.latest_changelog_hint)
-        every_id, every_changelog_id = snapshot_ids(store, layout), changelog_ids(store, layout)
+        every_id, every_changelog_id = snapshot_ids(seen, layout), changelog_ids(seen, layout)
+        snapshot_hints = _contents(seen, layout.earliest_hint, layout.latest_hint)
+        changelog_hints = _contents(seen, layout.earliest_changelog_hint, layout.latest_changelog_hint)
         for hints, ids in ((snapshot_hints, every_id), (changelog_hints, every_changelog_id)):
             for key, content in hints.items():
                 self._inspection.report(hint_findings(key, content, latest_id=ids[-1] if ids else None))
         if list(id_findings(layout, every_id, boundary=boundary, unlinking=unlinking)):
             # A listing during an expiry may contain an older id and lack a newer one: list again.
-            boundary, unlinking = self._boundary(table), self._plans(layout.prefix)
+            boundary, unlinking = self._boundary(store, layout), self._plans(store, layout.prefix)
             every_id, every_changelog_id = snapshot_ids(store, layout), changelog_ids(store, layout)
             self._inspection.report(id_findings(layout, every_id, boundary=boundary, unlinking=unlinking))
         self._inspection.report(changelog_findings(layout, self._made, every_id, every_changelog_id, boundary=boundary))
         producer_is_none = schema.table_options.changelog_producer is ChangelogProducer.NONE
 
-        def rooted(keys: Iterable[str], kind: RootKind) -> list[Rooted]:
-            rest, roots = iter(keys), []
-            while some := list(islice(rest, store.requests_at_once)):
-                look = Look(store, some)
-                roots += [self._rooted(key, kind, layout.prefix, producer_is_none, look) for key in some]
-            return [root for root in roots if root is not None]
-
-        every = [layout.snapshot(id) for id in every_id if id >= boundary]
-        every_changelog = list(map(layout.changelog, every_changelog_id))
-        snapshots = self._first_of_branch(layout, rooted(every, RootKind.SNAPSHOT))
-        tags = rooted(map(layout.tag, tag_names(store, layout)), RootKind.TAG)
-        changelogs = self._first_of_branch(layout, rooted(every_changelog, RootKind.CHANGELOG))
-        # A snapshot may name a schema that was added after the schemas were listed.
-        read |= schemas_of(id for id in table.schemas.ids() if id not in read)
+        kinds = dict.fromkeys((layout.snapshot(id) for id in every_id if id >= boundary), RootKind.SNAPSHOT)
+        kinds |= dict.fromkeys(map(layout.tag, tag_names(seen, layout)), RootKind.TAG)
+        kinds |= dict.fromkeys(map(layout.changelog, every_changelog_id), RootKind.CHANGELOG)
+        roots: dict[RootKind, list[Rooted]] = {kind: [] for kind in RootKind}
+        rest = iter(kinds)
+        while some := list(islice(rest, store.requests_at_once)):
+            look = Look(store, some)
+            for key in some:
+                root = self._rooted(key, kinds[key], layout.prefix, producer_is_none, look)
+                roots[kinds[key]] += [] if root is None else [root]
         return Branch(
             now_millis=table.clock.now_millis(),
             schema=schema,
             schemas={id: one for id, one in read.items() if one is not None},
-            snapshots=snapshots,
-            tags=tags,
-            changelogs=changelogs,
+            snapshots=self._first_of_branch(layout, roots[RootKind.SNAPSHOT]),
+            tags=roots[RootKind.TAG],
+            changelogs=self._first_of_branch(layout, roots[RootKind.CHANGELOG]),
         )
+
+    def _with_later_schemas(self, table: TableContext, branch: Branch) -> Branch:
+        """Return the branch with the schemas that were added after its schemas were listed: roots may name them."""
+        listed = self._inspection.listed_below(table.layout.schema_folder)
+        if listed <= set(map(table.layout.schema, branch.schemas)):
+            return branch
+        later = self._schemas(self._store, table.layout, but=branch.schemas)
+        found = {id: one for id, one in later.items() if one is not None}
+        return replace(branch, schemas={**branch.schemas, **found})
+
+    def _schemas(
+        self, store: ObjectStore, layout: TableLayout, *, but: Container[int] = ()
+    ) -> dict[int, TableSchema | None]:
+        """Return the schemas of a branch by their ids, None for those that cannot be read; without those in `but`.
+
+        Schemas that a handle knows may differ from the files as they are now.
+        """
+        schemas, read, promise = SchemaLog(store, layout), self._inspection.read, Invariant.READABLE_SCHEMAS
+        ids = [id for id in schemas.ids() if id not in but]
+        return {id: read(promise, layout.schema(id), partial(schemas.schema, id)) for id in ids}
 
     def _first_of_branch(self, layout: TableLayout, roots: list[Rooted]) -> list[Rooted]:
         """Return `roots`, oldest first; the first one without a changelog that had expired before its branch began."""
@@ -244,11 +296,6 @@ class _Verification:
         # Not the content, because there may be ten thousand files.
         self._roots[key] = hash(data)
         return tag_in(self._store, key, data).snapshot if kind is RootKind.TAG else parse_snapshot(data, key)
-
-
-def _steady(read: Callable[[StoreReader], T], store: StoreReader) -> T:
-    """Return the result of `read`, which reads listed files; repeat it when another process deletes one in between."""
-    return LISTING.call(lambda: read(store), on=(NotFound,))
 
 
 def _content(store: StoreReader, key: str) -> bytes | None:

@@ -7,7 +7,7 @@ import pytest
 from lakehouse_core.clock import VirtualClock
 from lakehouse_core.errors import CorruptTable, InvalidRequest, SnapshotExpired, StorageUnavailable, UnsupportedFeature
 from lakehouse_core.execution.expiry.expire import expire
-from lakehouse_core.metadata.staged_commits import forget_pending, keep_pending
+from lakehouse_core.metadata.staged_commits import keep_pending, remove
 from lakehouse_core.storage import Fault, FaultKind, FaultyStore, LocalStore, ProcessDied
 from lakehouse_core.table.boundary import serialize_boundary
 from lakehouse_core.table.commit_message import Append, DynamicOverwrite
@@ -615,7 +615,7 @@ def test_a_pending_commit_keeps_its_files_and_the_plan_until_it_is_forgotten():
     assert key in table.objects()
     assert len(result.waiting_plan_ids) == 1
 
-    forget_pending(table.store, MAIN, staged.commit_user, staged.commit_identifier)
+    remove(table.store, [MAIN.staged_commit(staged.commit_user, staged.commit_identifier)])
     table.expire(retain_max=1)
 
     assert key not in table.objects()

@@ -14,7 +14,7 @@ from lakehouse_core.execution.expiry.orphans import OrphanRemoval, remove_orphan
 from lakehouse_core.execution.expiry.tag_changes import rename_tag
 from lakehouse_core.metadata.boundary import Boundaries
 from lakehouse_core.metadata.roots import Roots
-from lakehouse_core.metadata.staged_commits import forget_pending, keep_pending
+from lakehouse_core.metadata.staged_commits import keep_pending, remove
 from lakehouse_core.storage import Fault, FaultKind, FaultyStore, ObjectStore, ProcessDied
 from lakehouse_core.storage.faulty import Call
 from lakehouse_core.table.commit_message import Append
@@ -264,7 +264,7 @@ def test_a_branch_is_asked_for_by_its_table() -> None:
 def commit_what_was_kept(table: SmallTable) -> None:
     staged = pending_of(table)
     commit(table.context, staged)
-    forget_pending(table.store, table.context.layout, staged.commit_user, staged.commit_identifier)
+    remove(table.store, [table.context.layout.staged_commit(staged.commit_user, staged.commit_identifier)])
 
 
 def pending_of(table: SmallTable) -> StagedCommit:

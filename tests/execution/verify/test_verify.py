@@ -392,9 +392,11 @@ def test_every_kind_of_damage_is_named(damage, said):
     table = sound_table()
     damage(table)
 
-    findings = [str(finding) for finding in verify(context_of(table.store, table.clock))]
+    # What a handle has read before hides nothing.
+    for handle in (context_of(table.store, table.clock), table.context):
+        findings = [str(finding) for finding in verify(handle)]
 
-    assert any(said in finding for finding in findings), findings
+        assert any(said in finding for finding in findings), findings
 
 
 @pytest.mark.parametrize(("damage", "said"), DAMAGE.values(), ids=DAMAGE.keys())

@@ -1,0 +1,136 @@
+"""Seen: a store for verbs that only read, in which each listing and each small object is that of the first question.
+
+Rule: what was not there at the first question stays missing, also an object whose folder was listed without it. Such a
+store serves one answer and is dropped then: nothing outlives it, so it hides no later snapshot from anybody.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from functools import partial
+from itertools import islice
+from typing import IO, Final, NoReturn
+
+import pyarrow as pa
+
+from lakehouse_core.errors import InvalidRequest, NotFound
+from lakehouse_core.metadata.read_ahead import in_order
+from lakehouse_core.storage.object_store import Children, ObjectInfo, ObjectStore, StoreSpec
+from lakehouse_core.table.layout import MANIFEST_FOLDER, PENDING_FOLDER
+
+# Objects of any size, which never change or are read by one caller.
+_LARGE: Final = (f"{MANIFEST_FOLDER}/", f"{PENDING_FOLDER}/")
+
+
+class SeenStore:
+    """Answers from memory what was asked before. Manifests, staged commits and data files are not remembered."""
+
+    def __init__(self, store: ObjectStore) -> None:
+        self._store = store
+        self._objects: dict[str, bytes | None] = {}
+        self._children: dict[str, Children] = {}
+
+    def see(self, keys: Iterable[str] = (), *, folders: Iterable[str] = ()) -> None:
+        """Read these objects and list these folders together, in one round trip where the store can."""
+        unlisted = [folder for folder in folders if folder not in self._children]
+        tasks: list[Callable[[], object]] = [partial(self.read_found, keys)]
+        tasks += [partial(self.children, folder) for folder in unlisted]
+        for _ in in_order(lambda task: task(), tasks, at_once=self._store.requests_at_once):
+            pass
+
+    @property
+    def spec(self) -> StoreSpec:
+        return self._store.spec
+
+    @property
+    def folders(self) -> None:
+        return None
+
+    @property
+    def requests_at_once(self) -> int:
+        return self._store.requests_at_once
+
+    @property
+    def sinks_at_once(self) -> int:
+        return self._store.sinks_at_once
+
+    def at(self, prefix: str) -> "SeenStore":
+        return SeenStore(self._store.at(prefix))
+
+    def uri(self, key: str) -> str:
+        return self._store.uri(key)
+
+    def open_read(self, key: str, size: int | None = None) -> pa.NativeFile:
+        return self._store.open_read(key, size)
+
+    def read(self, key: str) -> bytes:
+        data = self.read_found([key]).get(key)
+        return self._missing(key) if data is None else data
+
+    def read_all(self, keys: Iterable[str]) -> Iterator[bytes]:
+        rest = iter(keys)
+        while some := list(islice(rest, self.requests_at_once)):
+            found = self.read_found(some)
+            yield from (found[key] if key in found else self._missing(key) for key in some)
+
+    def read_found(self, keys: Iterable[str]) -> Mapping[str, bytes]:
+        asked = list(dict.fromkeys(keys))
+        unknown = [key for key in asked if key not in self._objects and not self._is_unlisted(key)]
+        found = self._store.read_found(unknown) if unknown else {}
+        self._objects.update((key, found.get(key)) for key in unknown if not key.startswith(_LARGE))
+        data = ((key, found[key] if key in found else self._objects.get(key)) for key in asked)
+        return {key: each for key, each in data if each is not None}
+
+    def read_versioned(self, key: str) -> tuple[bytes, str] | None:
+        return self._store.read_versioned(key)
+
+    def infos(self, keys: Iterable[str]) -> Mapping[str, ObjectInfo]:
+        return self._store.infos(keys)
+
+    def children(self, prefix: str) -> Children:
+        if prefix not in self._children:
+            self._children[prefix] = self._store.children(prefix)
+        return self._children[prefix]
+
+    def list(self, prefix: str) -> Iterator[ObjectInfo]:
+        return self._store.list(prefix)
+
+    def now_millis(self) -> int:
+        return self._store.now_millis()
+
+    def create_new(self, key: str, data: bytes) -> bool:
+        self._refuse(key)
+
+    def write(self, key: str, data: bytes, *, durable: bool = True) -> None:
+        self._refuse(key)
+
+    def write_all(self, objects: Mapping[str, bytes]) -> None:
+        self._refuse(*objects)
+
+    def open_write(self, key: str) -> AbstractContextManager[IO[bytes]]:
+        self._refuse(key)
+
+    def make_last(self, keys: Iterable[str]) -> None:
+        self._refuse(*keys)
+
+    def replace(self, key: str, data: bytes, *, if_version: str | None) -> bool:
+        self._refuse(key)
+
+    def delete(self, keys: Iterable[str]) -> Sequence[str]:
+        self._refuse(*keys)
+
+    def delete_folder(self, prefix: str) -> Sequence[str]:
+        self._refuse(prefix)
+
+    def _is_unlisted(self, key: str) -> bool:
+        folder, _, name = key.rpartition("/")
+        listed = self._children.get(folder)
+        return listed is not None and name not in listed.files
+
+    def _missing(self, key: str) -> NoReturn:
+        raise NotFound(f"{self.uri(key)}: the object does not exist. Check the name.")
+
+    def _refuse(self, *keys: str) -> NoReturn:
+        raise InvalidRequest(
+            f"{self.uri(keys[0] if keys else '')}: this handle shows one moment of the table and reads only. Change "
+            "the table by the handle that it was made of."
+        )
