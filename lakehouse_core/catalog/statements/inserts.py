@@ -16,8 +16,9 @@ from lakehouse_core.api.arguments import CallOptions, Condition, GivenRows, boun
 from lakehouse_core.api.reports import CommitReport
 from lakehouse_core.api.table import Table
 from lakehouse_core.catalog.statements.names import StatementCall
-from lakehouse_core.catalog.statements.queries import PlannedQuery, engine_query, plan_query, read_at, session_of
+from lakehouse_core.catalog.statements.queries import PlannedQuery, engine_query, plan_query, read_at
 from lakehouse_core.catalog.statements.row_changes import condition_of
+from lakehouse_core.catalog.statements.sources import session_of
 from lakehouse_core.display import count_text
 from lakehouse_core.errors import LakehouseError, near_hint, shown
 from lakehouse_core.execution.row_changes.change_base import SourceRows

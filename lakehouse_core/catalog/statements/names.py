@@ -4,7 +4,7 @@ Rule: a name fits without case where exactly one does, as in Spark.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from lakehouse_core.api.system.tables import SystemTable
@@ -58,6 +58,10 @@ class StatementCall:
     tables: Mapping[str, Any] = field(default_factory=dict)
     database: str | None = None
     settings: Mapping[str, str] = field(default_factory=dict)
+
+    def inside(self, sql: SqlText) -> "StatementCall":
+        """Return the call for a part of its text, in whose messages places are those of `sql`."""
+        return replace(self, sql=sql)
 
     def foreign(self, name: Name) -> str | None:
         """Return the key in `tables` that a name of one part means; None if it means none."""

@@ -3,8 +3,7 @@
 Rule: a condition is carried out by the verb if the verb gives it the meaning that it has in Spark's SQL.
 """
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import chain, count
 from typing import Any, Final, assert_never
@@ -25,15 +24,15 @@ from lakehouse_core.catalog.statements.queries import (
     plan_query,
     read_at,
     rows_at_once,
-    session_of,
 )
+from lakehouse_core.catalog.statements.sources import session_of
+from lakehouse_core.catalog.statements.subqueries import check_scalar, has_query, with_queries
 from lakehouse_core.errors import InvalidRequest, LakehouseError
 from lakehouse_core.execution.row_changes.change_base import SourceRows
 from lakehouse_core.planning.row_changes.expression_text import expression_of
 from lakehouse_core.planning.row_changes.expressions import Default, Expression
 from lakehouse_core.planning.row_changes.merge_clauses import (
     Clause,
-    MergeName,
     MergeRequest,
     WhenMatched,
     WhenNotMatched,
@@ -56,8 +55,8 @@ from lakehouse_core.planning.sql.statement import (
 from lakehouse_core.planning.sql.tokens import Name, SqlText
 from lakehouse_core.table.predicate import And, IsNull, Not, Predicate
 
-# The source of a merge that stands for a DELETE or UPDATE, and its column.
-_ONE_ROW: Final = "lakehouse_row"
+# The source of a merge that stands for a DELETE or UPDATE, and its column. No table has such a name.
+_ONE_ROW: Final = "lakehouse row"
 
 
 def change_rows(
@@ -85,7 +84,7 @@ def change_rows(
 def _deleted(call: StatementCall, statement: DeleteRows, table: Table) -> RowChangeReport:
     condition = _condition(call, statement, table, "DELETE")
     if isinstance(condition, Part):
-        return _by_engine(call, statement, table, WhenMatched(delete=True), "DELETE")
+        return _by_engine(call, statement, table, WhenMatched(delete=True), [condition])
     return table.delete(condition)
 
 
@@ -101,26 +100,34 @@ def _updated(call: StatementCall, statement: UpdateRows, table: Table) -> RowCha
     known = {column: value for column, value in values.items() if not isinstance(value, Part)}
     if isinstance(condition, Part) or len(known) < len(values):
         update_method(table.schema, values)
-        return _by_engine(call, statement, table, WhenMatched(update=texts), "UPDATE")
+        parts = [one for one in (condition, *values.values()) if isinstance(one, Part)]
+        return _by_engine(call, statement, table, WhenMatched(update=texts), parts)
     return table.update(known, condition)
 
 
 def _by_engine(
-    call: StatementCall, statement: DeleteRows | UpdateRows, table: Table, clause: Clause, operation: MergeName
+    call: StatementCall,
+    statement: DeleteRows | UpdateRows,
+    table: Table,
+    clause: Clause,
+    parts: Sequence[Part],
 ) -> RowChangeReport:
-    """Carry out a statement whose expressions Spark or DuckDB computes: a merge with one row, which all rows match that
-    satisfy the condition.
+    """Carry out a statement whose expressions Spark or DuckDB computes: a merge without a source, under whose clause
+    all rows fall that satisfy the condition. `parts`: those that only an engine can compute.
     """
+    name = statement.alias or statement.table.parts[-1]
     request = MergeRequest(
         on=statement.condition or Part(SqlText("TRUE"), 0, 4),
         clauses=(clause,),
-        target=statement.alias or statement.table.parts[-1],
+        target=name,
         source=_ONE_ROW,
         parameters=call.parameters,
-        operation=operation,
+        operation="DELETE" if isinstance(statement, DeleteRows) else "UPDATE",
     )
-    read = partial(SourceRows, [{_ONE_ROW: 1}])
-    return table_row_changes.merge(call.context(table.name), read, request, CallOptions(), isolation="snapshot")
+    read = partial(with_queries, call, table, name, parts, [{_ONE_ROW: 1}])
+    return table_row_changes.merge(
+        call.context(table.name), _after_first(read), request, CallOptions(), isolation="snapshot"
+    )
 
 
 def _merged(call: StatementCall, statement: MergeRows, table: Table) -> RowChangeReport:
@@ -137,12 +144,16 @@ def _merged(call: StatementCall, statement: MergeRows, table: Table) -> RowChang
         source=statement.source_alias or named,
         parameters=call.parameters,
     )
-    read = partial(_source, replace(call, sql=text), table)
-    # An unknown table of the source is not an error about this table.
+    read = _after_first(partial(_source, call.inside(text), table))
+    return table_row_changes.merge(call.context(table.name), read, request, CallOptions(), isolation="snapshot")
+
+
+def _after_first(read: Callable[[], SourceRows]) -> Callable[[], SourceRows]:
+    """Read once, and return what gives these rows first, then those that are read anew: what is wrong in the text of a
+    source is not an error about the table that changes.
+    """
     sources = chain([read()], (read() for _ in count()))
-    return table_row_changes.merge(
-        call.context(table.name), lambda: next(sources), request, CallOptions(), isolation="snapshot"
-    )
+    return lambda: next(sources)
 
 
 def _source(call: StatementCall, table: Table) -> SourceRows:
@@ -224,7 +235,7 @@ def condition_of(
     """Return the condition, None if it is TRUE, its text if only an engine can test it. `tables`: by name, their
     columns; `word`: the statement.
     """
-    tree = parse_part(part, tables, call.parameters, statement=word)
+    tree = parse_part(part, tables, call.parameters, statement=word, queries=word != "INSERT")
     while isinstance(tree, exp.Paren):
         tree = tree.this
     match tree:
@@ -255,7 +266,10 @@ def _value(call: StatementCall, statement: UpdateRows, part: Part, table: Table)
     """Return the new value, its text if only an engine can compute it."""
     if part.text.strip().upper() == "DEFAULT":
         return Default()
-    tree = parse_part(part, _tables(statement, table), call.parameters, statement="UPDATE")
+    tree = parse_part(part, _tables(statement, table), call.parameters, statement="UPDATE", queries=True)
+    if has_query(tree):
+        check_scalar(part, tree)
+        return part
     for column in tree.find_all(exp.Column):
         column.set("table", None)
     try:

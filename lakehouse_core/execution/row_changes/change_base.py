@@ -12,6 +12,7 @@ import numpy as np
 
 from lakehouse_core.errors import CommitConflict, CorruptTable, NotFound
 from lakehouse_core.execution.context import TableContext
+from lakehouse_core.execution.sql.relation import Named
 from lakehouse_core.format.avro_columns import Flags
 from lakehouse_core.planning.read.read_point import Latest
 from lakehouse_core.planning.read.scope import ScanScope, merges_waiting
@@ -76,11 +77,13 @@ class FixedAt:
 @dataclass(frozen=True, slots=True)
 class SourceRows:
     """The rows that a caller gives, in a form that an engine takes. `read_at`: the snapshot at which they are read from
-    the table that changes; None: they come from elsewhere, or from a state that the caller named.
+    the table that changes; None: they come from elsewhere, or from a state that the caller named. `named`: what the
+    queries inside the statement read, which counts for `read_at` as well.
     """
 
     rows: object
     read_at: ReadAt | None = None
+    named: Named | None = None
 
 
 def fixed_at(table: TableContext, read_at: ReadAt | None, operation: str) -> FixedAt | None:
