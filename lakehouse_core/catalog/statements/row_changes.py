@@ -29,8 +29,9 @@ from lakehouse_core.catalog.statements.sources import session_of
 from lakehouse_core.catalog.statements.subqueries import check_scalar, has_query, with_queries
 from lakehouse_core.errors import InvalidRequest, LakehouseError
 from lakehouse_core.execution.row_changes.change_base import SourceRows
+from lakehouse_core.format.data_types import DataField
 from lakehouse_core.planning.row_changes.expression_text import expression_of
-from lakehouse_core.planning.row_changes.expressions import Default, Expression
+from lakehouse_core.planning.row_changes.expressions import Default, Expression, Literal
 from lakehouse_core.planning.row_changes.merge_clauses import (
     Clause,
     MergeRequest,
@@ -54,6 +55,7 @@ from lakehouse_core.planning.sql.statement import (
 )
 from lakehouse_core.planning.sql.tokens import Name, SqlText
 from lakehouse_core.table.predicate import And, IsNull, Not, Predicate
+from lakehouse_core.tasks.change_rows.assigned import has_limit, is_floating
 
 # The source of a merge that stands for a DELETE or UPDATE, and its column. No table has such a name.
 _ONE_ROW: Final = "lakehouse row"
@@ -96,7 +98,11 @@ def _updated(call: StatementCall, statement: UpdateRows, table: Table) -> RowCha
         if column in texts:
             raise call.sql.invalid(one.column.start, f"column {column} is given twice. Give it once")
         texts[column] = one.value
-    values = {column: _value(call, statement, part, table) for column, part in texts.items()}
+    values = {
+        column: part if _is_stored_otherwise(value, table.schema.field(column)) else value
+        for column, part in texts.items()
+        for value in [_value(call, statement, part, table)]
+    }
     known = {column: value for column, value in values.items() if not isinstance(value, Part)}
     if isinstance(condition, Part) or len(known) < len(values):
         update_method(table.schema, values)
@@ -122,6 +128,7 @@ def _by_engine(
         target=name,
         source=_ONE_ROW,
         parameters=call.parameters,
+        in_sql=True,
         operation="DELETE" if isinstance(statement, DeleteRows) else "UPDATE",
     )
     read = partial(with_queries, call, table, name, parts, [{_ONE_ROW: 1}])
@@ -143,6 +150,7 @@ def _merged(call: StatementCall, statement: MergeRows, table: Table) -> RowChang
         target=statement.alias or statement.table.parts[-1],
         source=statement.source_alias or named,
         parameters=call.parameters,
+        in_sql=True,
     )
     read = _after_first(partial(_source, call.inside(text), table))
     return table_row_changes.merge(call.context(table.name), read, request, CallOptions(), isolation="snapshot")
@@ -276,6 +284,13 @@ def _value(call: StatementCall, statement: UpdateRows, part: Part, table: Table)
         return expression_of(tree.transform(_joined))
     except InvalidRequest:
         return part
+
+
+def _is_stored_otherwise(value: Expression | Part, field: DataField) -> bool:
+    """Return whether SQL stores a value in another way than the verb: if its length counts, or it is rounded."""
+    if isinstance(value, Part | Default):
+        return False
+    return has_limit(field.type) or (is_floating(field.type) and not isinstance(value, Literal))
 
 
 def _joined(node: Any) -> Any:

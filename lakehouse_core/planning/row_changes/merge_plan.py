@@ -100,6 +100,7 @@ class MergePlan:
     checks_matches: bool
     keys_are_new: bool
     plain: PlainJoin | None = None
+    in_sql: bool = False
 
     @property
     def inserts(self) -> bool:
@@ -183,6 +184,7 @@ class _Planner:
             checks_matches=matches,
             keys_are_new=not rest and self._inserts_keys_of(equated, request.clauses),
             plain=self._plain() if equated and not rest and is_pruned else None,
+            in_sql=request.in_sql,
         )
 
     def _plain(self) -> PlainJoin | None:
