@@ -4,7 +4,7 @@ Rule: columns are matched by position, as in Spark, or by name where the stateme
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import chain, count
 from typing import Any
 
@@ -16,8 +16,8 @@ from lakehouse_core.api.arguments import CallOptions, Condition, GivenRows, boun
 from lakehouse_core.api.reports import CommitReport
 from lakehouse_core.api.table import Table
 from lakehouse_core.catalog.statements.names import StatementCall
+from lakehouse_core.catalog.statements.planned_changes import condition_of
 from lakehouse_core.catalog.statements.queries import PlannedQuery, engine_query, plan_query, read_at
-from lakehouse_core.catalog.statements.row_changes import condition_of
 from lakehouse_core.catalog.statements.sources import session_of
 from lakehouse_core.display import count_text
 from lakehouse_core.errors import LakehouseError, near_hint, shown
@@ -36,8 +36,35 @@ from lakehouse_core.tasks.change_rows.new_values import default_values
 _MODE = "spark.sql.sources.partitionOverwriteMode"
 
 
-def insert(call: StatementCall, statement: Insert) -> Answer:
-    """Write the rows of the query. Raises the errors of `Table.write` and `Table.overwrite`."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedInsert:
+    """An INSERT of which no row is read yet. `call` has the values of DEFAULT as parameters. `found`: the query as its
+    engine has accepted it. `targets`: the column that each column of the query is written to. `fixed`: the values of
+    PARTITION (…).
+    """
+
+    call: StatementCall
+    statement: Insert
+    table: Table
+    query: PlannedQuery
+    found: Any
+    targets: Sequence[DataField]
+    fixed: Mapping[str, Any]
+
+    @property
+    def effect(self) -> str:
+        """What becomes of the rows, for people."""
+        if self.statement.replaced is not None:
+            return f"replace those where {self.statement.replaced.text.strip()}"
+        if not self.statement.overwrites:
+            return "added"
+        if _is_dynamic(self.call):
+            return "replace the partitions that they are in"
+        return "replace the partition" if self.fixed else "replace all rows"
+
+
+def planned_insert(call: StatementCall, statement: Insert) -> PlannedInsert:
+    """Resolve an INSERT. Raises NotFound, InvalidRequest, UnsupportedFeature with the place of what is wrong."""
     full = call.table(statement.table)
     try:
         table = call.catalog.table(full)
@@ -53,22 +80,37 @@ def insert(call: StatementCall, statement: Insert) -> Answer:
     planned = plan_query(call, statement.query)
     found = engine_query(planned, call)
     targets = _targets(call, statement, table, found.schema.names, fixed)
+    if statement.replaced is not None:
+        _condition(call, statement, table)
+    return PlannedInsert(
+        call=call, statement=statement, table=table, query=planned, found=found, targets=targets, fixed=fixed
+    )
+
+
+def insert(call: StatementCall, statement: Insert) -> Answer:
+    """Write the rows of the query. Raises the errors of `Table.write` and `Table.overwrite`."""
+    found = planned_insert(call, statement)
+    return answer_of(call.sql.text, pa.table({}), [_inserted(found)])
+
+
+def _inserted(found: PlannedInsert) -> CommitReport:
+    call, statement, table, planned = found.call, found.statement, found.table, found.query
+    full, fixed = table.name, found.fixed
     constants = {table.schema.field(name): value for name, value in fixed.items()}
 
     def rows(query: Any) -> Any:
-        return renamed_rows(call, query, targets, constants)
+        return renamed_rows(call, query, found.targets, constants)
 
     if statement.replaced is not None:
         condition = bound_condition(_condition(call, statement, table))
-        report = _replaced(call, statement, planned, rows, condition)
-    elif statement.overwrites and _is_dynamic(call):
-        report = _of_named_partitions(call, full, GivenRows(rows(found), read_at=read_at(planned, full)))
-    elif statement.overwrites and read_at(planned, full) is not None:
+        return _replaced(call, statement, planned, rows, condition)
+    if statement.overwrites and _is_dynamic(call):
+        given = GivenRows(rows(found.found), read_at=read_at(planned, full))
+        return _of_named_partitions(call, full, given)
+    if statement.overwrites and read_at(planned, full) is not None:
         # Rows that others add between the read and the commit would be lost.
-        report = _replaced(call, statement, planned, rows, lambda schema: partition_condition(fixed, schema))
-    else:
-        report = _write(statement, table, rows(found), fixed)
-    return answer_of(call.sql.text, pa.table({}), [report])
+        return _replaced(call, statement, planned, rows, lambda schema: partition_condition(fixed, schema))
+    return _write(statement, table, rows(found.found), fixed)
 
 
 def _with_defaults(

@@ -93,6 +93,10 @@ class StatementCall:
             raise self.sql.invalid(name.start, f"{name} has {len(name.parts)} parts, expected the name of a database")
         return _fitting(name.parts[0], self.catalog.databases()) or name.parts[0]
 
+    def is_database(self, name: str) -> bool:
+        """Return whether a database has this name."""
+        return _fitting(name, self.catalog.databases()) is not None
+
     def at(self, name: Name, error: LakehouseError) -> LakehouseError:
         """Return an error about a name with its place."""
         if isinstance(error, NotFound) and not str(error).startswith("SQL,"):

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from lakehouse_core.api.answer import Answer, answer_of
+from lakehouse_core.api.answer import Answer
 from lakehouse_core.catalog.statements.names import StatementCall
 from lakehouse_core.catalog.statements.prepared import PreparedQuery, PreparingQuery
 from lakehouse_core.catalog.statements.sources import Sources, session_of
@@ -53,15 +53,12 @@ def select(call: StatementCall, text: QueryText) -> Answer:
     return Answer(call.sql.text, found.schema, found.batches, frame=getattr(found, "frame", None))
 
 
-def explain(call: StatementCall, text: QueryText) -> Answer:
-    """Return what a query would read, as lines."""
-    planned = plan_query(call, text)
-    found = engine_query(planned, call)
-    lines = [f"engine: {planned.engine}"]
+def query_lines(planned: PlannedQuery, found: EngineQuery) -> Iterator[str]:
+    """Yield what a query that its engine has accepted would read, for people."""
+    yield f"engine: {planned.engine}"
     for start in planned.references:
-        lines += _explained(start, planned, found)
-    lines.append(f"query: {planned.prepared.text}")
-    return answer_of(call.sql.text, pa.table({"plan": pa.array(lines, pa.string())}))
+        yield from _explained(start, planned, found)
+    yield f"query: {planned.prepared.text}"
 
 
 def plan_query(call: StatementCall, text: QueryText) -> PlannedQuery:

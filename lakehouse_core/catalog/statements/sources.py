@@ -80,6 +80,14 @@ class Sources:
         own = (source.read_at() for source in self._by_table.values() if source.title == table)
         return next((one for one in own if one is not None), None)
 
+    def lines(self) -> list[str]:
+        """Return what the names mean, for people."""
+        return [
+            f"table {one.title}: "
+            + ("its rows" if one.pinned is None else f"snapshot {one.pinned.plan(None, None).snapshot_id}")
+            for one in self._by_table.values()
+        ]
+
     def _found(self, call: StatementCall, reference: TableReference) -> QuerySource:
         name = reference.name
         if not reference.options and (key := call.foreign(name)) is not None:

@@ -41,14 +41,22 @@ def check_scalar(part: Part, tree: Any) -> None:
 
 
 def with_queries(call: StatementCall, table: Table, name: str, parts: Sequence[Part], rows: object) -> SourceRows:
-    """Return the rows with what the queries inside the parts read now. `name`: that of the table in the statement.
+    """Return the rows with what the queries inside the parts read now. Takes the other arguments of `queries_inside`,
+    and raises as it does.
+    """
+    sources = queries_inside(call, table, name, parts)
+    return SourceRows(rows, sources.read_at(table.name), lambda reference: sources.of(call, reference))
+
+
+def queries_inside(call: StatementCall, table: Table, name: str, parts: Sequence[Part]) -> Sources:
+    """Return what the queries inside the parts read now. `name`: that of the table in the statement.
 
     Raises NotFound, InvalidRequest and UnsupportedFeature with the place of what is wrong in a query.
     """
     sources = Sources()
     for part in parts:
         _resolve(call, table, name, part, sources)
-    return SourceRows(rows, sources.read_at(table.name), lambda reference: sources.of(call, reference))
+    return sources
 
 
 def _resolve(call: StatementCall, table: Table, name: str, part: Part, sources: Sources) -> None:
