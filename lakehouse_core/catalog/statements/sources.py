@@ -133,14 +133,17 @@ def _system_options(point: ReadPoint | None) -> Mapping[str, str]:
 def _foreign(key: str, data: Any, session: Any) -> QuerySource:
     if type(data).__module__.startswith("pyspark."):
         if session is None:
-            rows: ArrowRows = RowsInMemory(data.toArrow())
-            return QuerySource(title=key, fields=_fields(rows.schema()), rows=rows)
+            return _foreign(key, RowsInMemory(data.toArrow()), session)
         from lakehouse_core.execution.engines.spark.types import fields_from_spark  # noqa: PLC0415
 
         return QuerySource(title=key, fields=fields_from_spark(data.schema), frame=data)
-    if isinstance(data, ArrowRows):
-        return QuerySource(title=key, fields=_fields(data.schema()), rows=data)
-    rows = RowsInMemory(_arrow_table(key, data))
+    rows = data if isinstance(data, ArrowRows) else RowsInMemory(_arrow_table(key, data))
+    for name in rows.schema().names:
+        if "\0" in name:
+            # DuckDB reads a name up to this character.
+            raise InvalidRequest(
+                f"tables={{{key!r}: …}}: column {shown(name)} has the character NUL in its name: rename it."
+            )
     return QuerySource(title=key, fields=_fields(rows.schema()), rows=rows)
 
 
@@ -150,7 +153,8 @@ def _arrow_table(key: str, data: Any) -> pa.Table:
             return pa.Table.from_pylist(data)
         if type(data).__module__.startswith("pandas."):
             return pa.Table.from_pandas(data, preserve_index=False)
-        return pa.table(data)
+        # Arrow's interface of C, by which it takes other objects, ends a name at NUL.
+        return data if isinstance(data, pa.Table) else pa.table(data)
     except (pa.ArrowException, TypeError, ValueError, AttributeError) as error:
         raise InvalidRequest(
             f"tables={{{key!r}: {shown(data)}}}: expected an object with an Arrow stream, a pandas frame, a list of "
