@@ -131,7 +131,8 @@ def _with_defaults(
         field = table.schema.field(names[column]) if column < len(names) else None
         return None if field is None else default_values(field, 1)[0].as_py()
 
-    query, parameters = with_defaults(statement.query, places, value, call.parameters)
+    values = {column: value(column) for column in places.values()}
+    query, parameters = with_defaults(statement.query, places, values, call.parameters)
     return replace(call, parameters=parameters), replace(statement, query=query)
 
 

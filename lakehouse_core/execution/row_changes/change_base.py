@@ -7,12 +7,12 @@ Source: docs/semantics/row-changes.md#base.
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from lakehouse_core.errors import CommitConflict, CorruptTable, NotFound
 from lakehouse_core.execution.context import TableContext
-from lakehouse_core.execution.sql.relation import Named
 from lakehouse_core.format.avro_columns import Flags
 from lakehouse_core.planning.read.read_point import Latest
 from lakehouse_core.planning.read.scope import ScanScope, merges_waiting
@@ -34,6 +34,9 @@ from lakehouse_core.table.predicate import Predicate, without_columns
 from lakehouse_core.table.schema import TableSchema, read_supported, write_supported
 from lakehouse_core.table.snapshot import Snapshot
 from lakehouse_core.table.split import Split
+
+if TYPE_CHECKING:
+    from lakehouse_core.execution.sql.relation import Named
 
 _Place = tuple[bytes, int]
 
@@ -83,7 +86,7 @@ class SourceRows:
 
     rows: object
     read_at: ReadAt | None = None
-    named: Named | None = None
+    named: "Named | None" = None
 
 
 def fixed_at(table: TableContext, read_at: ReadAt | None, operation: str) -> FixedAt | None:

@@ -1,10 +1,9 @@
 """DEFAULT among the values of an INSERT: where it stands, and the query with values in its place.
 
-Rule: only a value that is the word DEFAULT alone means the column's default, as in Spark. A name in backquotes
-does not.
+Rule: only a value that is the word DEFAULT alone means the column's default, as in Spark; a name in backquotes is one.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 from lakehouse_core.planning.sql.statement import QueryText
@@ -33,17 +32,17 @@ def default_places(query: QueryText) -> dict[int, int]:
 
 
 def with_defaults(
-    query: QueryText, places: Mapping[int, int], value: Callable[[int], Any], parameters: Mapping[str, Any]
+    query: QueryText, places: Mapping[int, int], values: Mapping[int, Any], parameters: Mapping[str, Any]
 ) -> tuple[QueryText, dict[str, Any]]:
     """Return the query with a parameter in the place of each DEFAULT, and the parameters with its value. Places in the
-    text stay as they are. `value`: by the number of the column.
+    text stay as they are. `values`: by the number of the column.
     """
     text, found = query.sql.text, dict(parameters)
     numbers = iter(range(10 ** (len(_WORD) - 2)))
     for start, column in places.items():
         # A colon and this name are as long as the word.
         name = next(one for number in numbers if (one := f"d{number:0{len(_WORD) - 2}}") not in found)
-        found[name] = value(column)
+        found[name] = values[column]
         text = f"{text[:start]}:{name}{text[start + len(_WORD) :]}"
     return QueryText(SqlText(text), query.first, query.start), found
 
