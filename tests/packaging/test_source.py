@@ -151,8 +151,8 @@ def test_planning_is_given_values_and_nothing_that_it_could_read_with() -> None:
 SHOWING = {
     "cli/tables",
     "catalog/statements/definitions",
-    "catalog/statements/queries",
     "catalog/statements/shows",
+    "catalog/statements/sources",
 }
 READING = ("options/", "table/", "planning/alter/", "api/system/")
 

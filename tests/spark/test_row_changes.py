@@ -7,7 +7,7 @@ import pytest
 
 import lakehouse_core as lc
 from lakehouse_core.execution.engines.spark.sql import merge
-from tests.catalog.statements.test_row_changes import CASES, REPLACEMENTS, catalogs_in, check, check_merges
+from tests.catalog.statements.test_row_changes import CASES, REPLACEMENTS, SUBQUERIES, catalogs_in, check, check_merges
 from tests.execution.row_changes.layouts import BATCHES, COLUMNS, LAYOUTS, in_order
 from tests.pairs import each_with_one, in_turn
 
@@ -50,6 +50,14 @@ def test_a_statement_of_sql_leaves_the_same_rows_on_spark(spark, tmp_path):
         "key",
         [*(CASES[number] for number in (1, 2, 13, 15, 17)), *REPLACEMENTS[:2]],
     )
+
+
+@pytest.mark.parametrize(
+    ("kind", "first"),
+    [("key", 1), *(pytest.param(*case, marks=pytest.mark.long) for case in (("append", 0), ("vectors", 2)))],
+)
+def test_a_statement_with_queries_inside_leaves_the_same_rows_on_spark(spark, tmp_path, kind, first):
+    check(catalogs_in(tmp_path, spark=spark), kind, SUBQUERIES[first::3])
 
 
 def merged(folder, session, layout):

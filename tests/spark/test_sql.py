@@ -10,6 +10,7 @@ import pytest
 import lakehouse_core as lc
 from tests.catalog.statements.query_tables import make_tables, queries, rows_of
 from tests.catalog.statements.random_queries import make_table, random_query
+from tests.catalog.statements.test_assignment import STORED, TOO_LONG, check_refused, check_stored
 
 pytestmark = pytest.mark.spark
 # Every so many queries; `make test-long` runs the others.
@@ -154,3 +155,11 @@ def test_statements_that_write_go_through_spark(spark, tmp_path):
     assert catalog.sql("SELECT sum(n) AS n FROM s.u").to_arrow().to_pylist() == [{"n": 2}]
     catalog.sql("INSERT OVERWRITE s.t VALUES (9, 9, DATE '2013-01-09')")
     assert rows() == [(9, 9.0, 9)]
+
+
+def test_a_value_is_stored_on_spark_as_in_this_process(spark, tmp_path):
+    check_stored(lc.connect(tmp_path, spark=spark), STORED)
+
+
+def test_a_value_that_is_longer_than_its_column_is_refused_on_spark(spark, tmp_path):
+    check_refused(lc.connect(tmp_path, spark=spark), TOO_LONG)

@@ -1,16 +1,21 @@
 """CREATE, ALTER, DROP: statements about databases and tables, by the verbs of the catalog."""
 
+from typing import TypeAlias
+
 import pyarrow as pa
 
 from lakehouse_core.api.answer import Answer, answer_of
 from lakehouse_core.catalog.statements.inserts import renamed_rows
 from lakehouse_core.catalog.statements.names import StatementCall
 from lakehouse_core.catalog.statements.queries import engine_query, plan_query
+from lakehouse_core.catalog.statements.tags import change_tag
 from lakehouse_core.errors import InvalidRequest, LakehouseError, shown
 from lakehouse_core.format.data_types import field_from_arrow
-from lakehouse_core.planning.alter.schema_change import RemoveOption
+from lakehouse_core.planning.alter.schema_change import RemoveOption, UpdateColumnComment
 from lakehouse_core.planning.sql.statement import (
     AlterTable,
+    ChangeTag,
+    CommentColumn,
     CreateDatabase,
     CreateTable,
     DropDatabase,
@@ -18,6 +23,31 @@ from lakehouse_core.planning.sql.statement import (
     RenameTable,
 )
 from lakehouse_core.planning.sql.tokens import Name
+
+Definition: TypeAlias = (
+    CreateTable | CreateDatabase | DropTable | DropDatabase | AlterTable | RenameTable | CommentColumn | ChangeTag
+)
+
+
+def define(call: StatementCall, statement: Definition) -> Answer:
+    """Carry out a statement about a database, a table, a column or a tag. Raises the errors of its verb."""
+    match statement:
+        case CreateTable():
+            return create_table(call, statement)
+        case CreateDatabase():
+            return create_database(call, statement)
+        case DropTable():
+            return drop_table(call, statement)
+        case DropDatabase():
+            return drop_database(call, statement)
+        case AlterTable():
+            return alter_table(call, statement)
+        case RenameTable():
+            return rename_table(call, statement)
+        case CommentColumn():
+            return comment_column(call, statement)
+        case ChangeTag():
+            return change_tag(call, statement)
 
 
 def create_database(call: StatementCall, statement: CreateDatabase) -> Answer:
@@ -83,6 +113,18 @@ def alter_table(call: StatementCall, statement: AlterTable) -> Answer:
     unset = {one for one in statement.changes if isinstance(one, RemoveOption) and one.key not in table.schema.options}
     changes = [one for one in statement.changes if one not in unset]
     return answer_of(call.sql.text, pa.table({}), [table.alter(*changes)] if changes else ())
+
+
+def comment_column(call: StatementCall, statement: CommentColumn) -> Answer:
+    """Change the comment of a column, or of a field inside it. A first part that is a database is one."""
+    name, parts = statement.name, statement.name.parts
+    has_database = len(parts) > 1 and (call.database is None or (len(parts) > 2 and call.is_database(parts[0])))
+    count = 2 if has_database else 1
+    if len(parts) <= count:
+        raise call.sql.invalid(name.start, f"found {name}, expected table.column, or database.table.column")
+    path = parts[count:]
+    change = UpdateColumnComment(path[0] if len(path) == 1 else path, statement.comment)
+    return alter_table(call, AlterTable(name=Name(parts[:count], name.start, name.end), changes=(change,)))
 
 
 def rename_table(call: StatementCall, statement: RenameTable) -> Answer:

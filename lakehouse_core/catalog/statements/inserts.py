@@ -4,11 +4,11 @@ Rule: columns are matched by position, as in Spark, or by name where the stateme
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import chain, count
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lakehouse_core.api import table_row_changes, table_writes
 from lakehouse_core.api.answer import Answer, answer_of
@@ -16,55 +16,131 @@ from lakehouse_core.api.arguments import CallOptions, Condition, GivenRows, boun
 from lakehouse_core.api.reports import CommitReport
 from lakehouse_core.api.table import Table
 from lakehouse_core.catalog.statements.names import StatementCall
-from lakehouse_core.catalog.statements.queries import PlannedQuery, engine_query, plan_query, read_at, session_of
-from lakehouse_core.catalog.statements.row_changes import condition_of
+from lakehouse_core.catalog.statements.planned_changes import condition_of
+from lakehouse_core.catalog.statements.queries import PlannedQuery, engine_query, plan_query, read_at
+from lakehouse_core.catalog.statements.sources import session_of
 from lakehouse_core.display import count_text
 from lakehouse_core.errors import LakehouseError, near_hint, shown
 from lakehouse_core.execution.row_changes.change_base import SourceRows
-from lakehouse_core.format.data_types import AtomicType, DataField, TypeRoot, arrow_type, to_internal
+from lakehouse_core.format.data_types import AtomicType, DataField, arrow_type, to_internal
 from lakehouse_core.interchange.arrow_rows import ArrowRows
 from lakehouse_core.planning.partitions import partition_condition
+from lakehouse_core.planning.sql.defaults import default_places, with_defaults
 from lakehouse_core.planning.sql.expressions import without_case
 from lakehouse_core.planning.sql.statement import Insert, Part
 from lakehouse_core.table.predicate import Predicate, scalar
 from lakehouse_core.table.schema import TableSchema
+from lakehouse_core.tasks.change_rows.assigned import assigned_column, assigned_type, has_limit
+from lakehouse_core.tasks.change_rows.new_values import default_values
 
 _MODE = "spark.sql.sources.partitionOverwriteMode"
-_FLOATING = (TypeRoot.FLOAT, TypeRoot.DOUBLE)
 
 
-def insert(call: StatementCall, statement: Insert) -> Answer:
-    """Write the rows of the query. Raises the errors of `Table.write` and `Table.overwrite`."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedInsert:
+    """An INSERT of which no row is read yet. `call` has the values of DEFAULT as parameters. `found`: the query as its
+    engine has accepted it. `targets`: the column that each column of the query is written to. `fixed`: the values of
+    PARTITION (…).
+    """
+
+    call: StatementCall
+    statement: Insert
+    table: Table
+    query: PlannedQuery
+    found: Any
+    targets: Sequence[DataField]
+    fixed: Mapping[str, Any]
+
+    @property
+    def effect(self) -> str:
+        """What becomes of the rows, for people."""
+        if self.statement.replaced is not None:
+            return f"replace those where {self.statement.replaced.text.strip()}"
+        if not self.statement.overwrites:
+            return "added"
+        if _is_dynamic(self.call):
+            return "replace the partitions that they are in"
+        return "replace the partition" if self.fixed else "replace all rows"
+
+
+def planned_insert(call: StatementCall, statement: Insert) -> PlannedInsert:
+    """Resolve an INSERT. Raises NotFound, InvalidRequest, UnsupportedFeature with the place of what is wrong."""
     full = call.table(statement.table)
     try:
         table = call.catalog.table(full)
     except LakehouseError as error:
         raise call.at(statement.table, error) from None
-    planned = plan_query(call, statement.query)
-    found = engine_query(planned, call)
     fixed = {_column(call, statement, table, name): value for name, value in statement.partition.items()}
     for name in [*statement.partition, *statement.dynamic]:
         if _column(call, statement, table, name) not in table.schema.partition_keys:
             raise call.sql.invalid(
                 statement.table.start, f"PARTITION names {name}, which is not a partition column of {full}"
             )
+    call, statement = _with_defaults(call, statement, table, fixed)
+    planned = plan_query(call, statement.query)
+    found = engine_query(planned, call)
     targets = _targets(call, statement, table, found.schema.names, fixed)
+    if statement.replaced is not None:
+        _condition(call, statement, table)
+    return PlannedInsert(
+        call=call, statement=statement, table=table, query=planned, found=found, targets=targets, fixed=fixed
+    )
+
+
+def insert(call: StatementCall, statement: Insert) -> Answer:
+    """Write the rows of the query. Raises the errors of `Table.write` and `Table.overwrite`."""
+    found = planned_insert(call, statement)
+    return answer_of(call.sql.text, pa.table({}), [_inserted(found)])
+
+
+def _inserted(found: PlannedInsert) -> CommitReport:
+    call, statement, table, planned = found.call, found.statement, found.table, found.query
+    full, fixed = table.name, found.fixed
     constants = {table.schema.field(name): value for name, value in fixed.items()}
 
     def rows(query: Any) -> Any:
-        return renamed_rows(call, query, targets, constants)
+        return renamed_rows(call, query, found.targets, constants)
 
     if statement.replaced is not None:
         condition = bound_condition(_condition(call, statement, table))
-        report = _replaced(call, statement, planned, rows, condition)
-    elif statement.overwrites and _is_dynamic(call):
-        report = _of_named_partitions(call, full, GivenRows(rows(found), read_at=read_at(planned, full)))
-    elif statement.overwrites and read_at(planned, full) is not None:
+        return _replaced(call, statement, planned, rows, condition)
+    if statement.overwrites and _is_dynamic(call):
+        given = GivenRows(rows(found.found), read_at=read_at(planned, full))
+        return _of_named_partitions(call, full, given)
+    if statement.overwrites and read_at(planned, full) is not None:
         # Rows that others add between the read and the commit would be lost.
-        report = _replaced(call, statement, planned, rows, lambda schema: partition_condition(fixed, schema))
-    else:
-        report = _write(statement, table, rows(found), fixed)
-    return answer_of(call.sql.text, pa.table({}), [report])
+        return _replaced(call, statement, planned, rows, lambda schema: partition_condition(fixed, schema))
+    return _write(statement, table, rows(found.found), fixed)
+
+
+def _with_defaults(
+    call: StatementCall, statement: Insert, table: Table, fixed: Mapping[str, Any]
+) -> tuple[StatementCall, Insert]:
+    """Return the statement with parameters in the place of DEFAULT, and the call with their values."""
+    places = default_places(statement.query)
+    if not places:
+        return call, statement
+    if statement.by_name:
+        raise call.sql.invalid(
+            min(places), "DEFAULT and BY NAME are both given. Leave out the columns that get their default"
+        )
+    names = _named_columns(call, statement, table, fixed)
+
+    def value(column: int) -> Any:
+        # With too many values the number of columns is wrong, which is told later.
+        field = table.schema.field(names[column]) if column < len(names) else None
+        return None if field is None else default_values(field, 1)[0].as_py()
+
+    values = {column: value(column) for column in places.values()}
+    query, parameters = with_defaults(statement.query, places, values, call.parameters)
+    return replace(call, parameters=parameters), replace(statement, query=query)
+
+
+def _named_columns(call: StatementCall, statement: Insert, table: Table, fixed: Mapping[str, Any]) -> list[str]:
+    """Return the columns that the values are for, in order."""
+    if statement.columns is not None:
+        return [_column(call, statement, table, name) for name in statement.columns]
+    return [name for name in table.schema.column_names if name not in fixed]
 
 
 def _condition(call: StatementCall, statement: Insert, table: Table) -> Condition:
@@ -132,11 +208,9 @@ def _targets(
     call: StatementCall, statement: Insert, table: Table, given: Sequence[str], fixed: Mapping[str, Any]
 ) -> list[DataField]:
     """Return the column that each column of the query is written to."""
-    names = [name for name in table.schema.column_names if name not in fixed]
+    names = _named_columns(call, statement, table, fixed)
     if statement.by_name:
         names = [_column(call, statement, table, name) for name in given]
-    elif statement.columns is not None:
-        names = [_column(call, statement, table, name) for name in statement.columns]
     twice = [name for name in dict.fromkeys(names) if names.count(name) > 1 or name in fixed]
     if twice:
         raise call.sql.invalid(statement.table.start, f"column {twice[0]} is given twice. Give each column once")
@@ -158,16 +232,13 @@ def _column(call: StatementCall, statement: Insert, table: Table, name: str) -> 
 
 
 class _Renamed(ArrowRows):
-    """Rows under other names, with constant columns behind them."""
+    """Rows as they are stored under other names, with constant columns behind them."""
 
     def __init__(self, found: Any, fields: Sequence[DataField], constants: Mapping[DataField, Any]) -> None:
         self._found = found
-        self._targets = [arrow_type(field.type) if _is_floating(field) else None for field in fields]
-        self._constants = [scalar_of(field, value) for field, value in constants.items()]
-        kinds = [
-            target if target is not None and _is_exact(source.type) else source.type
-            for target, source in zip(self._targets, found.schema, strict=True)
-        ]
+        self._fields = tuple(fields)
+        self._constants = [_constant(field, value) for field, value in constants.items()]
+        kinds = [assigned_type(source.type, field) for field, source in zip(fields, found.schema, strict=True)]
         columns = [pa.field(field.name, kind) for field, kind in zip(fields, kinds, strict=True)]
         columns += [pa.field(field.name, one.type) for field, one in zip(constants, self._constants, strict=True)]
         self._schema = pa.schema(columns)
@@ -178,12 +249,15 @@ class _Renamed(ArrowRows):
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         for batch in self._found.batches():
             columns = [
-                # As Spark stores a number in a floating-point column.
-                pc.cast(column, field.type) if column.type != field.type else column
-                for column, field in zip(batch.columns, self._schema, strict=False)
+                assigned_column(column, field) for column, field in zip(batch.columns, self._fields, strict=True)
             ]
             columns += [pa.repeat(one, batch.num_rows) for one in self._constants]
             yield pa.RecordBatch.from_arrays(columns, schema=self._schema)
+
+
+def _constant(field: DataField, value: Any) -> pa.Scalar:
+    one = scalar_of(field, value)
+    return assigned_column(pa.array([one.as_py()], one.type), field)[0] if has_limit(field.type) else one
 
 
 def scalar_of(field: DataField, value: Any) -> pa.Scalar:
@@ -191,11 +265,3 @@ def scalar_of(field: DataField, value: Any) -> pa.Scalar:
     if value is None or not isinstance(field.type, AtomicType):
         return pa.scalar(None, arrow_type(field.type))
     return scalar(to_internal(value, field.type), field.type)
-
-
-def _is_floating(field: DataField) -> bool:
-    return isinstance(field.type, AtomicType) and field.type.root in _FLOATING
-
-
-def _is_exact(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_integer(kind) or pa.types.is_decimal(kind))

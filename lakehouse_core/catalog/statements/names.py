@@ -4,7 +4,7 @@ Rule: a name fits without case where exactly one does, as in Spark.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from lakehouse_core.api.system.tables import SystemTable
@@ -59,6 +59,10 @@ class StatementCall:
     database: str | None = None
     settings: Mapping[str, str] = field(default_factory=dict)
 
+    def inside(self, sql: SqlText) -> "StatementCall":
+        """Return the call for a part of its text, in whose messages places are those of `sql`."""
+        return replace(self, sql=sql)
+
     def foreign(self, name: Name) -> str | None:
         """Return the key in `tables` that a name of one part means; None if it means none."""
         return _fitting(name.parts[0], self.tables) if len(name.parts) == 1 else None
@@ -88,6 +92,10 @@ class StatementCall:
         if len(name.parts) > 1:
             raise self.sql.invalid(name.start, f"{name} has {len(name.parts)} parts, expected the name of a database")
         return _fitting(name.parts[0], self.catalog.databases()) or name.parts[0]
+
+    def is_database(self, name: str) -> bool:
+        """Return whether a database has this name."""
+        return _fitting(name, self.catalog.databases()) is not None
 
     def at(self, name: Name, error: LakehouseError) -> LakehouseError:
         """Return an error about a name with its place."""

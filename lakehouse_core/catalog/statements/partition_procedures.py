@@ -11,6 +11,7 @@ import pyarrow as pa
 from lakehouse_core.api.answer import Answer, answer_of
 from lakehouse_core.api.table import Table
 from lakehouse_core.catalog.statements.names import StatementCall
+from lakehouse_core.catalog.statements.partition_arguments import named_partitions
 from lakehouse_core.catalog.statements.procedure_arguments import (
     duration_of,
     partitions_of,
@@ -55,17 +56,17 @@ def _mark_partition_done(call: StatementCall, table: Table, arguments: Mapping[s
 
 
 def _rescale(call: StatementCall, table: Table, arguments: Mapping[str, Any]) -> Answer:
-    refuse("rescale", arguments, ("where",))
     buckets = whole_of("rescale", "bucket_num", arguments, "a number of buckets")
     now = total_buckets(table.schema.bucketing)
-    if "partitions" not in arguments:
+    partitions = named_partitions("rescale", table, arguments)
+    if partitions == [None]:
         reports = [table.rescale(None if buckets == now else buckets)]
     elif buckets in (None, now):
-        reports = [table.rescale(partition=one) for one in partitions_of("rescale", arguments)]
+        reports = [table.rescale(partition=one) for one in partitions]
     else:
         raise UnsupportedFeature(
             f"sys.rescale: bucket_num is {buckets}, and the option bucket is {now}. A partition takes the count of its "
-            "table: leave partitions out, or bucket_num."
+            "table: leave partitions and where out, or bucket_num."
         )
     return answer_of(call.sql.text, DONE, reports)
 

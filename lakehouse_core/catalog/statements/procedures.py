@@ -3,7 +3,6 @@
 Rule: a procedure or an argument that has no counterpart is refused by name, never left out.
 """
 
-from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
@@ -15,11 +14,11 @@ from lakehouse_core.api.table import Table
 from lakehouse_core.catalog.each_table import each_table
 from lakehouse_core.catalog.statements.branch_procedures import BRANCH_PROCEDURES
 from lakehouse_core.catalog.statements.names import StatementCall
+from lakehouse_core.catalog.statements.partition_arguments import named_partitions
 from lakehouse_core.catalog.statements.partition_procedures import PARTITION_PROCEDURES
 from lakehouse_core.catalog.statements.procedure_arguments import (
     duration_of,
     flag_of,
-    partitions_of,
     pattern_of,
     refuse,
     text_of,
@@ -28,11 +27,9 @@ from lakehouse_core.catalog.statements.procedure_arguments import (
 )
 from lakehouse_core.catalog.statements.rollback_procedures import ROLLBACK_PROCEDURES
 from lakehouse_core.catalog.statements.tag_procedures import CONSUMER_PROCEDURES, DONE, TAG_PROCEDURES
-from lakehouse_core.errors import InvalidRequest, LakehouseError, UnsupportedFeature, near_hint, shown
-from lakehouse_core.planning.read.where import parse_where
+from lakehouse_core.errors import InvalidRequest, LakehouseError, near_hint, shown
 from lakehouse_core.planning.sql.statement import CallProcedure
 from lakehouse_core.planning.sql.tokens import Name
-from lakehouse_core.table.predicate import Compare, Comparison, Predicate, bind, conjuncts
 
 # The arguments of each procedure, in Java's order.
 _ARGUMENTS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -175,7 +172,7 @@ def _compact(call: StatementCall, table: Table, arguments: Mapping[str, Any]) ->
     strategy = arguments.get("compact_strategy", "full")
     if strategy not in ("full", "minor"):
         raise InvalidRequest(f"sys.compact: compact_strategy is {shown(strategy)}, expected 'full' or 'minor'.")
-    partitions = _partitions("compact", table, arguments)
+    partitions = named_partitions("compact", table, arguments)
     idle = duration_of("compact", "partition_idle_time", arguments)
     reports = [table.compact(full=strategy == "full", partition=one, partition_idle=idle) for one in partitions]
     return answer_of(call.sql.text, DONE, reports)
@@ -189,13 +186,13 @@ def _materialize_vectors(call: StatementCall, table: Table, arguments: Mapping[s
             f"sys.{procedure}: {table.name} has no deletion vectors: deletion-vectors.enabled is not set. Call "
             "sys.compact to merge its files."
         )
-    partitions = _partitions(procedure, table, arguments)
+    partitions = named_partitions(procedure, table, arguments)
     # A full compaction rewrites each file with marked rows.
     return answer_of(call.sql.text, DONE, [table.compact(full=True, partition=one) for one in partitions])
 
 
 def _rewrite_file_index(call: StatementCall, table: Table, arguments: Mapping[str, Any]) -> Answer:
-    partitions = _partitions("rewrite_file_index", table, arguments)
+    partitions = named_partitions("rewrite_file_index", table, arguments)
     reports = [table.rewrite_file_index(partition=one) for one in partitions]
     counts = {
         "written_partitions": sum(report.partitions_changed for report in reports),
@@ -204,33 +201,6 @@ def _rewrite_file_index(call: StatementCall, table: Table, arguments: Mapping[st
     }
     row = pa.table({name: pa.array([count], pa.int32()) for name, count in counts.items()})
     return answer_of(call.sql.text, row, reports)
-
-
-def _partitions(procedure: str, table: Table, arguments: Mapping[str, Any]) -> list[dict[str, Any] | None]:
-    """Return the partitions that the arguments name, none where `where` is true for none; None stands for all."""
-    if "partitions" in arguments and "where" in arguments:
-        raise InvalidRequest(f"sys.{procedure}: partitions and where are both given. Give one of them.")
-    if "partitions" in arguments:
-        return [*partitions_of(procedure, arguments)]
-    if "where" not in arguments:
-        return [None]
-    return _equalities(procedure, table, text_of(procedure, "where", arguments))
-
-
-def _equalities(procedure: str, table: Table, text: str) -> list[dict[str, Any] | None]:
-    """Return the values that the condition asks for; nothing where it asks for two values of one column."""
-    values: dict[str, Any] = {}
-    bound: dict[str, set[Predicate]] = defaultdict(set)
-    for part in conjuncts(parse_where(text)):
-        match part:
-            case Compare(column, Comparison.EQUAL, value) if column in table.schema.partition_keys:
-                values[column] = value
-                bound[column].add(bind(part, table.schema.fields))
-            case _:
-                raise UnsupportedFeature(
-                    f"sys.{procedure}: where is {shown(text)}, expected partition columns = literals, joined by AND."
-                )
-    return [] if any(len(asked) > 1 for asked in bound.values()) else [values]
 
 
 def _compact_database(call: StatementCall, arguments: Mapping[str, Any]) -> Answer:

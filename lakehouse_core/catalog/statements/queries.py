@@ -6,19 +6,14 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from lakehouse_core.api.answer import Answer, answer_of
-from lakehouse_core.api.scan import Scan
-from lakehouse_core.catalog.names import is_system_name
+from lakehouse_core.api.answer import Answer
 from lakehouse_core.catalog.statements.names import StatementCall
 from lakehouse_core.catalog.statements.prepared import PreparedQuery, PreparingQuery
-from lakehouse_core.errors import InvalidRequest, LakehouseError, shown
+from lakehouse_core.catalog.statements.sources import Sources, session_of
 from lakehouse_core.execution.read.scan import ScanPlan
 from lakehouse_core.execution.row_changes.change_base import ReadAt
-from lakehouse_core.execution.sql.pinning import PinnedTable, pin
-from lakehouse_core.execution.sql.relation import NativeTable, Relation
-from lakehouse_core.format.data_types import DataField, field_from_arrow
+from lakehouse_core.execution.sql.relation import Relation
 from lakehouse_core.interchange.arrow_rows import ArrowRows, RowsInMemory
-from lakehouse_core.planning.read.read_point import AsOf, AtVersion, ReadPoint
 from lakehouse_core.planning.sql.query import TableReference
 from lakehouse_core.planning.sql.statement import QueryText
 
@@ -58,41 +53,32 @@ def select(call: StatementCall, text: QueryText) -> Answer:
     return Answer(call.sql.text, found.schema, found.batches, frame=getattr(found, "frame", None))
 
 
-def explain(call: StatementCall, text: QueryText) -> Answer:
-    """Return what a query would read, as lines."""
-    planned = plan_query(call, text)
-    found = engine_query(planned, call)
-    lines = [f"engine: {planned.engine}"]
+def query_lines(planned: PlannedQuery, found: EngineQuery) -> Iterator[str]:
+    """Yield what a query that its engine has accepted would read, for people."""
+    yield f"engine: {planned.engine}"
     for start in planned.references:
-        lines += _explained(start, planned, found)
-    lines.append(f"query: {planned.prepared.text}")
-    return answer_of(call.sql.text, pa.table({"plan": pa.array(lines, pa.string())}))
+        yield from _explained(start, planned, found)
+    yield f"query: {planned.prepared.text}"
 
 
 def plan_query(call: StatementCall, text: QueryText) -> PlannedQuery:
     """Resolve, analyse and plan a query. Raises NotFound with the place of a name, InvalidRequest, UnsupportedFeature,
     and the errors of scans.
     """
-    session = session_of(call)
+    session, sources = session_of(call), Sources()
     query = PreparingQuery(text, call.parameters, session)
-    sources: dict[tuple[Any, ...], Any] = {}
-    resolved: dict[int, _Source] = {}
-    for start, reference in query.references.items():
-        foreign = None if reference.options else call.foreign(reference.name)
-        key = (foreign,) if foreign else (*reference.name.parts, reference.point, *reference.options.items())
-        if key not in sources:
-            sources[key] = _resolved(call, reference)
-        resolved[start] = sources[key]
+    resolved = {start: sources.of(call, reference) for start, reference in query.references.items()}
     prepared = query.prepared(
         {start: source.fields for start, source in resolved.items()},
-        {start: source.pinned is not None for start, source in resolved.items()},
+        {start: source.prunes for start, source in resolved.items()},
     )
-    return PlannedQuery(
-        prepared=prepared,
-        references=query.references,
-        relations={start: _relation(source, prepared, start) for start, source in resolved.items()},
-        session=session,
-    )
+    relations = {
+        start: source.relation(
+            prepared.views[start], prepared.pushed.get(start), takes_first_rows=prepared.takes_first_rows
+        )
+        for start, source in resolved.items()
+    }
+    return PlannedQuery(prepared=prepared, references=query.references, relations=relations, session=session)
 
 
 def engine_query(planned: PlannedQuery, call: StatementCall) -> Any:
@@ -127,98 +113,6 @@ def rows_at_once(planned: PlannedQuery) -> ArrowRows:
 
     prepared = planned.prepared
     return RowsInMemory(read_at_once(prepared.text, list(planned.relations.values()), prepared.names))
-
-
-def session_of(call: StatementCall) -> Any:
-    """Return the Spark session of the catalog, None for a catalog whose tasks run in this process."""
-    engine: Any = call.engine()
-    return engine.session if engine.is_remote else None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Source:
-    """What a reference means: a pinned table, or rows, or a frame of Spark."""
-
-    title: str
-    fields: tuple[DataField, ...]
-    pinned: PinnedTable | None = None
-    rows: ArrowRows | None = None
-    frame: Any = None
-
-
-def _resolved(call: StatementCall, reference: TableReference) -> _Source:
-    name = reference.name
-    if not reference.options and (key := call.foreign(name)) is not None:
-        if reference.point is not None:
-            raise call.sql.invalid(
-                name.start, f"time travel needs a table of the catalog, and {key} is data of the call"
-            )
-        return _foreign(key, call.tables[key], session_of(call))
-    try:
-        full = call.table(name)
-        if is_system_name(full):
-            system = call.catalog.system_table(full, options=_system_options(reference.point))
-            return _Source(title=full, fields=_fields(system.schema()), rows=system)
-        context = call.opened(full)
-        pinned = pin(context, reference.point, reference.options)
-        return _Source(title=full, fields=pinned.schema.fields, pinned=pinned)
-    except LakehouseError as error:
-        raise call.at(name, error) from None
-
-
-def _system_options(point: ReadPoint | None) -> dict[str, str]:
-    match point:
-        case AtVersion(version):
-            return {"scan.version": version}
-        case AsOf():
-            return {"scan.timestamp-millis": str(point.time_millis)}
-    return {}
-
-
-def _foreign(key: str, data: Any, session: Any) -> _Source:
-    if type(data).__module__.startswith("pyspark."):
-        if session is None:
-            rows: ArrowRows = RowsInMemory(data.toArrow())
-            return _Source(title=key, fields=_fields(rows.schema()), rows=rows)
-        from lakehouse_core.execution.engines.spark.types import fields_from_spark  # noqa: PLC0415
-
-        return _Source(title=key, fields=fields_from_spark(data.schema), frame=data)
-    if isinstance(data, ArrowRows):
-        return _Source(title=key, fields=_fields(data.schema()), rows=data)
-    rows = RowsInMemory(_arrow_table(key, data))
-    return _Source(title=key, fields=_fields(rows.schema()), rows=rows)
-
-
-def _arrow_table(key: str, data: Any) -> pa.Table:
-    try:
-        if isinstance(data, list):
-            return pa.Table.from_pylist(data)
-        if type(data).__module__.startswith("pandas."):
-            return pa.Table.from_pandas(data, preserve_index=False)
-        return pa.table(data)
-    except (pa.ArrowException, TypeError, ValueError, AttributeError) as error:
-        raise InvalidRequest(
-            f"tables={{{key!r}: {shown(data)}}}: expected an object with an Arrow stream, a pandas frame, a list of "
-            f"dicts, or a Spark frame ({error})."
-        ) from error
-
-
-def _fields(schema: pa.Schema) -> tuple[DataField, ...]:
-    return tuple(field_from_arrow(each) for each in schema)
-
-
-def _relation(source: _Source, prepared: PreparedQuery, start: int) -> Relation:
-    view = prepared.views[start]
-    if source.pinned is None:
-        return Relation(view=view, title=source.title, rows=source.rows, frame=source.frame)
-    pushed = prepared.pushed[start]
-    plan, context = source.pinned.plan(pushed.columns, pushed.condition), source.pinned.context
-
-    def rows(part: ScanPlan) -> Scan:
-        return Scan(lambda: part, context)
-
-    native = None if prepared.takes_first_rows else NativeTable(plan=plan, table=context, rows=rows)
-    return Relation(view=view, title=source.title, rows=rows(plan), plan=plan, native=native)
 
 
 def _explained(start: int, planned: PlannedQuery, found: EngineQuery) -> Iterator[str]:

@@ -5,18 +5,12 @@ from typing import Any, Final, assert_never
 
 from lakehouse_core.api.answer import Answer
 from lakehouse_core.api.arguments import mapping_of, texts_of
-from lakehouse_core.catalog.statements.definitions import (
-    alter_table,
-    create_database,
-    create_table,
-    drop_database,
-    drop_table,
-    rename_table,
-)
+from lakehouse_core.catalog.statements.definitions import define
+from lakehouse_core.catalog.statements.explain import explain
 from lakehouse_core.catalog.statements.inserts import insert
 from lakehouse_core.catalog.statements.names import StatementCall, Verbs
 from lakehouse_core.catalog.statements.procedures import call_procedure
-from lakehouse_core.catalog.statements.queries import explain, select
+from lakehouse_core.catalog.statements.queries import select
 from lakehouse_core.catalog.statements.row_changes import change_rows
 from lakehouse_core.catalog.statements.shows import describe, show
 from lakehouse_core.errors import InvalidRequest, shown
@@ -27,6 +21,8 @@ from lakehouse_core.planning.sql.parse import parse_statement
 from lakehouse_core.planning.sql.statement import (
     AlterTable,
     CallProcedure,
+    ChangeTag,
+    CommentColumn,
     CreateDatabase,
     CreateTable,
     DeleteRows,
@@ -93,8 +89,8 @@ def _run(call: StatementCall, statement: Statement) -> Answer:
     match statement:
         case Select(query):
             return select(call, query)
-        case Explain(query):
-            return explain(call, query)
+        case Explain():
+            return explain(call, statement)
         case Insert():
             return insert(call, statement)
         case DeleteRows() | UpdateRows() | MergeRows() | Truncate() | DropPartitions():
@@ -105,18 +101,17 @@ def _run(call: StatementCall, statement: Statement) -> Answer:
             return describe(call, statement)
         case CallProcedure():
             return call_procedure(call, statement)
-        case CreateTable():
-            return create_table(call, statement)
-        case CreateDatabase():
-            return create_database(call, statement)
-        case DropTable():
-            return drop_table(call, statement)
-        case DropDatabase():
-            return drop_database(call, statement)
-        case AlterTable():
-            return alter_table(call, statement)
-        case RenameTable():
-            return rename_table(call, statement)
+        case (
+            CreateTable()
+            | CreateDatabase()
+            | DropTable()
+            | DropDatabase()
+            | AlterTable()
+            | RenameTable()
+            | CommentColumn()
+            | ChangeTag()
+        ):
+            return define(call, statement)
         case _:
             assert_never(statement)
 

@@ -40,6 +40,8 @@ def show(call: StatementCall, statement: Show) -> Answer:
             return _rows(call, {"createtab_stmt": [create_text(table)]})
         case "columns":
             return _rows(call, {"col_name": list(table.schema.column_names)})
+        case "tags":
+            return _rows(call, {"tag": [tag.name for tag in table.tags()]})
     if not table.schema.partition_keys:
         raise InvalidRequest(f"{table.name}: the table is not partitioned.")
     return _rows(call, {"partition": [_partition(one.partition) for one in table.partitions()]})

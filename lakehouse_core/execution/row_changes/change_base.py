@@ -7,6 +7,7 @@ Source: docs/semantics/row-changes.md#base.
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -33,6 +34,9 @@ from lakehouse_core.table.predicate import Predicate, without_columns
 from lakehouse_core.table.schema import TableSchema, read_supported, write_supported
 from lakehouse_core.table.snapshot import Snapshot
 from lakehouse_core.table.split import Split
+
+if TYPE_CHECKING:
+    from lakehouse_core.execution.sql.relation import Named
 
 _Place = tuple[bytes, int]
 
@@ -76,11 +80,13 @@ class FixedAt:
 @dataclass(frozen=True, slots=True)
 class SourceRows:
     """The rows that a caller gives, in a form that an engine takes. `read_at`: the snapshot at which they are read from
-    the table that changes; None: they come from elsewhere, or from a state that the caller named.
+    the table that changes; None: they come from elsewhere, or from a state that the caller named. `named`: what the
+    queries inside the statement read, which counts for `read_at` as well.
     """
 
     rows: object
     read_at: ReadAt | None = None
+    named: "Named | None" = None
 
 
 def fixed_at(table: TableContext, read_at: ReadAt | None, operation: str) -> FixedAt | None:

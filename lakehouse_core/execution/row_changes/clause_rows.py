@@ -15,6 +15,7 @@ from lakehouse_core.format.data_types import DataField, arrow_type
 from lakehouse_core.planning.row_changes.expressions import Default
 from lakehouse_core.planning.row_changes.merge_plan import ACTION, ADDRESS, MergePlan, PlannedClause
 from lakehouse_core.table.schema import TableSchema
+from lakehouse_core.tasks.change_rows.assigned import assigned_column
 from lakehouse_core.tasks.change_rows.effects import check_effect
 from lakehouse_core.tasks.change_rows.new_values import default_values
 from lakehouse_core.tasks.write.input import input_batches
@@ -52,7 +53,7 @@ def _rows_of(clause: PlannedClause, plan: MergePlan, schema: TableSchema, rows: 
     old = {name: rows.column(alias) for name, alias in plan.kept.items()}
     if clause.action == "delete":
         return _fitting(old, schema.fields)
-    new = {name: _value(value, schema.field(name), rows) for name, value in clause.values.items()}
+    new = {name: _value(value, schema.field(name), rows, plan) for name, value in clause.values.items()}
     if clause.action == "insert":
         return _fitting(new, schema.fields)
     made = _fitting({**old, **new}, schema.fields)
@@ -62,10 +63,10 @@ def _rows_of(clause: PlannedClause, plan: MergePlan, schema: TableSchema, rows: 
     return made
 
 
-def _value(value: "str | Default", field: DataField, rows: pa.Table) -> pa.ChunkedArray:
+def _value(value: "str | Default", field: DataField, rows: pa.Table, plan: MergePlan) -> pa.ChunkedArray:
     if isinstance(value, Default):
         return pa.chunked_array([default_values(field, rows.num_rows)])
-    return rows.column(value)
+    return assigned_column(rows.column(value), field) if plan.in_sql else rows.column(value)
 
 
 def _fitting(columns: Mapping[str, pa.ChunkedArray], fields: Sequence[DataField]) -> pa.Table:

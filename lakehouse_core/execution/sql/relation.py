@@ -1,12 +1,16 @@
 """Relations: the tables of a query as an engine takes them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.execution.read.scan import ScanPlan
+from lakehouse_core.format.data_types import DataField
 from lakehouse_core.interchange.arrow_rows import ArrowRows
+from lakehouse_core.planning.sql.joining import JoinQuery, NamedColumns, parse_join, query_over
+from lakehouse_core.planning.sql.pushing import Pushed
+from lakehouse_core.planning.sql.query import TableReference
 
 # Named for the reader: this module must not know Spark.
 DataFrame: TypeAlias = Any
@@ -33,3 +37,35 @@ class Relation:
     plan: ScanPlan | None = None
     native: NativeTable | None = None
     frame: DataFrame | None = field(default=None)
+
+
+class NamedRows(NamedColumns, Protocol):
+    """What a name of a statement means, at the point in time that all references of the statement read."""
+
+    def relation(self, view: str, pushed: Pushed | None) -> Relation:
+        """Return the rows under a name. `pushed`: what is read of them, None if all is."""
+        ...
+
+
+# What the names in the queries inside a statement mean.
+Named: TypeAlias = Callable[[TableReference], NamedRows]
+
+
+def joined_relations(
+    text: str,
+    relations: Mapping[str, Sequence[DataField]],
+    parameters: Mapping[str, Any],
+    named: Named | None,
+    *,
+    in_utc: bool,
+) -> tuple[JoinQuery, list[Relation]]:
+    """Return the query of a text over relations with these columns, and what else it reads. `named`: what other names
+    in the text mean.
+    """
+    query = parse_join(text, parameters)
+    references = {start: one for start, one in query.references.items() if str(one.name) not in relations}
+    assert named is not None or not references
+    others = {start: named(one) for start, one in references.items()} if named is not None else {}
+    join = query_over(query, relations, others, in_utc=in_utc)
+    pushed = join.analysed.pushed
+    return join, [one.relation(join.tables[start].view, pushed.get(start)) for start, one in others.items()]

@@ -53,7 +53,7 @@ Clause: TypeAlias = WhenMatched | WhenNotMatched | WhenNotMatchedBySource
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeRequest:
     """A MERGE as the caller gave it. `target` and `source` are the names of both in its texts. `operation`: the
-    statement that it carries out.
+    statement that it carries out; `in_sql`: its values are stored as a statement of SQL stores them.
     """
 
     on: Any
@@ -62,3 +62,4 @@ class MergeRequest:
     source: str = "s"
     parameters: Mapping[str, Any] = field(default_factory=dict)
     operation: MergeName = "MERGE"
+    in_sql: bool = False

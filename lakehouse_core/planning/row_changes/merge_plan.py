@@ -30,11 +30,17 @@ from lakehouse_core.planning.row_changes.merge_clauses import (
     WhenNotMatchedBySource,
 )
 from lakehouse_core.planning.sql.conditions import translated_condition
-from lakehouse_core.planning.sql.expressions import parse_part, qualified_text, without_case
+from lakehouse_core.planning.sql.expressions import (
+    ArgumentText,
+    columns_outside,
+    parse_part,
+    qualified_text,
+    without_case,
+)
 from lakehouse_core.planning.sql.pushing import conjuncts
 from lakehouse_core.planning.sql.query import literal
 from lakehouse_core.planning.sql.statement import Part
-from lakehouse_core.planning.sql.tokens import DIALECT, SqlText
+from lakehouse_core.planning.sql.tokens import DIALECT
 from lakehouse_core.table.merge_spec import merge_spec
 from lakehouse_core.table.predicate import Predicate, all_of, bind
 from lakehouse_core.table.schema import RESERVED_PREFIX, TableSchema
@@ -43,25 +49,12 @@ from lakehouse_core.table.schema import RESERVED_PREFIX, TableSchema
 ADDRESS: Final = f"{RESERVED_PREFIX}ADDRESS"
 SOURCE: Final = f"{RESERVED_PREFIX}SOURCE"
 ACTION: Final = f"{RESERVED_PREFIX}ACTION"
-TARGET_VIEW: Final = "lakehouse_merge_target"
-SOURCE_VIEW: Final = "lakehouse_merge_source"
+TARGET_VIEW: Final = "lakehouse merge target"
+SOURCE_VIEW: Final = "lakehouse merge source"
 
 Action: TypeAlias = Literal["update", "delete", "insert"]
 # The value of a column: a column of the joined rows, the column's default, or what `with_new_values` takes.
 Value: TypeAlias = str | Default
-
-
-class ArgumentText(SqlText):
-    """The text of an argument; messages name the argument."""
-
-    def __init__(self, what: str, text: object) -> None:
-        if not isinstance(text, str):
-            raise InvalidRequest(f"{what}: {shown(text)}: expected SQL text.")
-        self._what = what
-        super().__init__(text)
-
-    def place(self, start: int) -> str:
-        return f"{self._what}, {super().place(start)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,6 +100,7 @@ class MergePlan:
     checks_matches: bool
     keys_are_new: bool
     plain: PlainJoin | None = None
+    in_sql: bool = False
 
     @property
     def inserts(self) -> bool:
@@ -130,6 +124,8 @@ class _Planner:
         self._schema = schema
         self._source = tuple(each.name for each in source)
         self._in_utc = in_utc
+        # A DELETE or UPDATE has no source: each row that satisfies its condition falls under its clause.
+        self._is_alone = request.operation != "MERGE"
         self._used: set[str] = set()
         self._expressions: list[str] = []
         # By alias of an expression, the column that it is; None for any other one.
@@ -145,6 +141,8 @@ class _Planner:
             f"CASE WHEN {target}.`{ADDRESS}` IS NULL THEN {cases[WhenNotMatched]} "
             f"WHEN {source}.`{SOURCE}` IS NULL THEN {cases[WhenNotMatchedBySource]} ELSE {cases[WhenMatched]} END"
         )
+        if self._is_alone:
+            action = "0"
         clauses = tuple(self._planned(number, clause, action, equated) for number, clause in enumerate(request.clauses))
         kinds = {type(clause) for clause in request.clauses}
         needed = self._old_columns(clauses)
@@ -157,7 +155,7 @@ class _Planner:
         }[WhenNotMatched in kinds, WhenNotMatchedBySource in kinds]
         selected = [
             f"{target}.`{ADDRESS}` AS `{ADDRESS}`",
-            f"{source}.`{SOURCE}` AS `{SOURCE}`",
+            f"TRUE AS `{SOURCE}`" if self._is_alone else f"{source}.`{SOURCE}` AS `{SOURCE}`",
             f"{action} AS `{ACTION}`",
             *(f"{target}.{in_backquotes(name)} AS `{alias}`" for name, alias in kept.items()),
             *self._expressions,
@@ -166,10 +164,14 @@ class _Planner:
         where = f"({action}) IS NOT NULL"
         if matches:
             where += f" OR ({target}.`{ADDRESS}` IS NOT NULL AND {source}.`{SOURCE}` IS NOT NULL)"
-        text = (
-            f"SELECT {', '.join(selected)} FROM {TARGET_VIEW} AS {target} {join} JOIN "
-            f"(SELECT *, TRUE AS `{SOURCE}` FROM {SOURCE_VIEW}) AS {source} ON ({on_text}\n) WHERE {where}"
-        )
+        begin = f"SELECT {', '.join(selected)} FROM {in_backquotes(TARGET_VIEW)} AS {target}"
+        if self._is_alone:
+            text = f"{begin} WHERE ({on_text}\n)"
+        else:
+            text = (
+                f"{begin} {join} JOIN (SELECT *, TRUE AS `{SOURCE}` FROM {in_backquotes(SOURCE_VIEW)}) AS {source} "
+                f"ON ({on_text}\n) WHERE {where}"
+            )
         is_pruned = WhenNotMatchedBySource not in kinds
         return MergePlan(
             text=text,
@@ -182,6 +184,7 @@ class _Planner:
             checks_matches=matches,
             keys_are_new=not rest and self._inserts_keys_of(equated, request.clauses),
             plain=self._plain() if equated and not rest and is_pruned else None,
+            in_sql=request.in_sql,
         )
 
     def _plain(self) -> PlainJoin | None:
@@ -198,7 +201,8 @@ class _Planner:
         )
 
     def _both(self) -> dict[str, tuple[str, ...]]:
-        return {self._request.target: self._schema.column_names, self._request.source: self._source}
+        found = {self._request.target: self._schema.column_names}
+        return found if self._is_alone else {**found, self._request.source: self._source}
 
     def _reach(self, clause: Clause) -> dict[str, tuple[str, ...]]:
         match clause:
@@ -210,8 +214,14 @@ class _Planner:
                 return {self._request.target: self._schema.column_names}
 
     def _parsed(self, part: Part, tables: Mapping[str, Sequence[str]]) -> tuple[Any, str]:
-        tree = parse_part(part, tables, self._request.parameters, statement=self._request.operation)
-        self._used |= {str(each.name) for each in tree.find_all(exp.Column) if each.table == self._request.target}
+        tree = parse_part(
+            part, tables, self._request.parameters, statement=self._request.operation, queries=self._is_alone
+        )
+        self._used |= {str(each.name) for each in columns_outside(tree) if each.table == self._request.target}
+        # What a query inside names may be a column of the row outside.
+        queries = tree.find_all(exp.Query)
+        inside = {str(each.name).casefold() for query in queries for each in query.find_all(exp.Column)}
+        self._used |= {name for name in self._schema.column_names if name.casefold() in inside}
         return tree, qualified_text(part, tables, self._request.parameters)
 
     def _old_columns(self, clauses: Sequence[PlannedClause]) -> set[str]:
@@ -307,7 +317,7 @@ class _Planner:
                 text, is_plain = f"({literal(value).sql(dialect=DIALECT)})", True
             alias = f"e{number}_{len(self._expressions)}"
             # A value is computed for the rows of its clause alone: for others it may be an error.
-            computed = text if is_plain else f"CASE WHEN ({action}) = {number} THEN {text} END"
+            computed = text if is_plain or self._is_alone else f"CASE WHEN ({action}) = {number} THEN {text} END"
             self._expressions.append(f"{computed} AS `{alias}`")
             self._columns[alias] = column_of
             found[column] = alias

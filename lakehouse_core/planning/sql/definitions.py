@@ -6,6 +6,7 @@ Rule: a clause that no value holds is refused by name and place.
 from dataclasses import replace
 from typing import Any
 
+from lakehouse_core.errors import LakehouseError
 from lakehouse_core.format.data_types import UNASSIGNED, DataField, type_to_sql, with_nullable
 from lakehouse_core.planning.alter.schema_change import (
     AddColumn,
@@ -38,6 +39,7 @@ from lakehouse_core.planning.sql.statement import (
     RenameTable,
     Statement,
 )
+from lakehouse_core.planning.sql.tags import is_about_tags, read_tag
 from lakehouse_core.planning.sql.tokens import TokenCursor
 from lakehouse_core.planning.sql.types import read_type
 
@@ -210,13 +212,16 @@ def read_drop(cursor: TokenCursor, start: int, parameters: dict[str, Any]) -> St
 
 def read_alter(cursor: TokenCursor, start: int, parameters: dict[str, Any]) -> Statement:
     if not cursor.takes("TABLE"):
-        word = "ALTER DATABASE" if cursor.is_at("DATABASE") or cursor.is_at("SCHEMA") else "ALTER VIEW"
-        if cursor.takes_one("DATABASE", "SCHEMA", "VIEW", "NAMESPACE"):
-            raise cursor.sql.unsupported(start, f"{word} is not carried out by sql()")
+        if (word := cursor.takes_one("DATABASE", "SCHEMA", "NAMESPACE")) is not None:
+            raise _altered_database(cursor, start, word)
+        if cursor.takes("VIEW"):
+            raise cursor.sql.unsupported(start, "ALTER VIEW is not carried out by sql()")
         raise cursor.expected("TABLE")
     name = cursor.name("the name of a table")
     if cursor.takes("RENAME", "TO"):
         return RenameTable(name=name, target=cursor.name("the new name"))
+    if is_about_tags(cursor):
+        return read_tag(cursor, name)
     if cursor.is_at("DROP", "PARTITION") or cursor.is_at("DROP", "IF", "EXISTS", "PARTITION"):
         return read_drop_partitions(cursor, name, parameters)
     known: tuple[str, ...] = ()
@@ -233,6 +238,19 @@ def read_alter(cursor: TokenCursor, start: int, parameters: dict[str, Any]) -> S
     else:
         changes = _column_changes(cursor, start, parameters)
     return AlterTable(name=name, changes=tuple(changes), known_options=known)
+
+
+def _altered_database(cursor: TokenCursor, start: int, word: str) -> LakehouseError:
+    """Return why a database is not altered."""
+    cursor.name("the name of a database")
+    what = cursor.takes_one("SET", "UNSET") or ""
+    if cursor.is_at("LOCATION"):
+        why = "a database is where its catalog puts it: copy its tables with Catalog.copy_table"
+    else:
+        why = "the properties of a database are given when it is made: CREATE DATABASE … WITH DBPROPERTIES (…)"
+    of = cursor.takes_one("DBPROPERTIES", "PROPERTIES", "LOCATION") or ""
+    named = " ".join(filter(None, (f"ALTER {word} …", what, of)))
+    return cursor.sql.unsupported(start, f"{named} is not carried out, because {why}")
 
 
 def _column_changes(cursor: TokenCursor, start: int, parameters: dict[str, Any]) -> list[SchemaChange]:

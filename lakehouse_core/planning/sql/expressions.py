@@ -3,11 +3,12 @@
 Rule: messages name the place in the whole statement.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from sqlglot import exp
 
+from lakehouse_core.errors import InvalidRequest, shown
 from lakehouse_core.format.data_types import in_backquotes
 from lakehouse_core.planning.sql.query import parse_query
 from lakehouse_core.planning.sql.statement import Part, QueryText
@@ -31,21 +32,40 @@ class PartText(SqlText):
         return self.part.sql.place(self.part.start + max(start - self._skipped, 0))
 
 
-def parse_part(
-    part: Part, tables: Mapping[str, Sequence[str]], parameters: Mapping[str, Any], *, statement: str
-) -> Any:
-    """Return the tree of an expression of one row. `tables`: by name, their columns.
+class ArgumentText(SqlText):
+    """The text of an argument; messages name the argument."""
 
-    Each column of the tree has the name of its table, as `tables` spells both. Raises InvalidRequest and
-    UnsupportedFeature with the place of the part that is not understood.
+    def __init__(self, what: str, text: object) -> None:
+        if not isinstance(text, str):
+            raise InvalidRequest(f"{what}: {shown(text)}: expected SQL text.")
+        self._what = what
+        super().__init__(text)
+
+    def place(self, start: int) -> str:
+        return f"{self._what}, {super().place(start)}"
+
+
+def parse_part(
+    part: Part,
+    tables: Mapping[str, Sequence[str]],
+    parameters: Mapping[str, Any],
+    *,
+    statement: str,
+    queries: bool = False,
+) -> Any:
+    """Return the tree of an expression of one row. `tables`: by name, their columns; `queries`: it may have
+    some inside.
+
+    Each column of the tree that is not inside such a query has the name of its table, as `tables` spells both. Raises
+    InvalidRequest and UnsupportedFeature with the place of the part that is not understood.
     """
     text = PartText(part)
     tree = parse_query(QueryText(text, 0, 0), parameters).tree
     if not isinstance(tree, exp.Select) or len(tree.expressions) != 1 or set(_clauses(tree)) - {"expressions"}:
         raise text.invalid(len(_BEFORE), f"{part.text.strip()!r} is not one expression")
     (found,) = tree.expressions
-    for node in found.walk():
-        if isinstance(node, exp.Query):
+    for node in _outside(found):
+        if isinstance(node, exp.Query) and not queries:
             raise text.unsupported(
                 _start(node),
                 f"a query inside {statement} is not carried out. Run the query first, and write its values as "
@@ -55,9 +75,18 @@ def parse_part(
             raise text.unsupported(_start(node), f"{node.sql_name().lower()} needs other rows, and has none here")
         if isinstance(node, exp.Star | exp.Alias):
             raise text.invalid(_start(node), f"{part.text.strip()!r} is not an expression")
-    for column in list(found.find_all(exp.Column)):
+    for column in list(columns_outside(found)):
         _resolve(text, column, tables)
     return found
+
+
+def columns_outside(tree: Any) -> Iterator[Any]:
+    """Yield the columns of an expression, without those of the queries inside it."""
+    return (node for node in _outside(tree) if isinstance(node, exp.Column))
+
+
+def _outside(tree: Any) -> Iterator[Any]:
+    yield from tree.walk(prune=lambda node: isinstance(node, exp.Query))
 
 
 def _clauses(tree: Any) -> list[str]:
@@ -109,13 +138,13 @@ def check_column(sql: SqlText, start: int, name: str, known: Sequence[str]) -> s
 def qualified_text(part: Part, tables: Mapping[str, Sequence[str]], parameters: Mapping[str, Any]) -> str:
     """Return the text of an expression in which each column has the name of its table before it, and no other.
 
-    REQUIRES: `parse_part` took it.
+    Columns of the queries inside it stay as they are. REQUIRES: `parse_part` took it.
     """
     text = PartText(part)
     tree = parse_query(QueryText(text, 0, 0), parameters).tree.expressions[0]
     # The name of the table takes the place of the characters between start and end.
     found = []
-    for column in tree.find_all(exp.Column):
+    for column in columns_outside(tree):
         database = column.args.get("catalog") or column.args.get("db")
         start = end = _start(column)
         if database is not None:

@@ -1,8 +1,12 @@
-"""Queries over relations that are named in the text, not in a catalog: the join of a MERGE."""
+"""Queries over relations that are named in the text, not in a catalog: the join of a MERGE.
+
+A name in backquotes with blanks is that of a relation: no table, and no data of a call, has such a name.
+"""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import count
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from lakehouse_core.format.data_types import DataField
 from lakehouse_core.planning.sql.pushing import AnalysedQuery, QueryTable, analyse
@@ -13,19 +17,48 @@ from lakehouse_core.planning.sql.tokens import SqlText
 _NUMBERS: Final = count()
 
 
-def query_over(
-    text: str, relations: Mapping[str, Sequence[DataField]], parameters: Mapping[str, Any], *, in_utc: bool
-) -> tuple[Query, Mapping[int, QueryTable], AnalysedQuery, Mapping[str, str]]:
-    """Return the query of a text over relations with these columns, and the name of each relation's view,
-    which nothing in the text has.
+class NamedColumns(Protocol):
+    """The columns of what a name means; `prunes`: a scan of it takes columns and a condition."""
+
+    @property
+    def fields(self) -> tuple[DataField, ...]: ...
+    @property
+    def prunes(self) -> bool: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinQuery:
+    """A query over relations. `views`: by relation, the name that the engine knows it by, which nothing in the text
+    has.
     """
-    query = parse_query(QueryText(SqlText(text), 0, 0), parameters)
-    folded = text.casefold()
-    views = {
-        name: next(view for number in _NUMBERS if (view := f"{name}_{number}") not in folded) for name in relations
-    }
-    tables = {
-        start: QueryTable(view=views[str(reference.name)], fields=tuple(relations[str(reference.name)]), prunes=False)
-        for start, reference in query.references.items()
-    }
-    return query, tables, analyse(query, tables, in_utc=in_utc), views
+
+    query: Query
+    tables: Mapping[int, QueryTable]
+    analysed: AnalysedQuery
+    views: Mapping[str, str]
+
+
+def parse_join(text: str, parameters: Mapping[str, Any]) -> Query:
+    """Return the query of a text. Raises as `parse_query` does."""
+    return parse_query(QueryText(SqlText(text), 0, 0), parameters)
+
+
+def query_over(
+    query: Query, relations: Mapping[str, Sequence[DataField]], others: Mapping[int, NamedColumns], *, in_utc: bool
+) -> JoinQuery:
+    """Return a query over relations with these columns. `others`: by place, the columns of what else it names."""
+    folded = query.text.casefold()
+
+    def view(name: str) -> str:
+        return next(one for number in _NUMBERS if (one := f"{name.replace(' ', '_')}_{number}") not in folded)
+
+    views = {name: view(name) for name in relations}
+    tables = {}
+    for start, reference in query.references.items():
+        if start in others:
+            found = others[start]
+            tables[start] = QueryTable(view=view("lakehouse_other"), fields=found.fields, prunes=found.prunes)
+        else:
+            name = str(reference.name)
+            tables[start] = QueryTable(view=views[name], fields=tuple(relations[name]), prunes=False)
+    return JoinQuery(query=query, tables=tables, analysed=analyse(query, tables, in_utc=in_utc), views=views)

@@ -23,6 +23,7 @@ from lakehouse_core.planning.sql.statement import (
     AlterTable,
     Argument,
     CallProcedure,
+    CommentColumn,
     Describe,
     Explain,
     Insert,
@@ -102,7 +103,15 @@ def _explain(cursor: TokenCursor, start: int, parameters: dict[str, Any]) -> Sta
     for word in ("EXTENDED", "FORMATTED", "COST", "CODEGEN", "ANALYZE"):
         if cursor.is_at(word):
             raise cursor.sql.unsupported(cursor.start, f"EXPLAIN {word} is not carried out. Write EXPLAIN alone")
-    return Explain(read_query(cursor))
+    if any(cursor.is_at(word) for word in QUERIES):
+        return Explain(Select(read_query(cursor)))
+    for word, read in (("INSERT", _insert), ("DELETE", read_delete), ("UPDATE", read_update), ("MERGE", read_merge)):
+        if cursor.takes(word):
+            found: Any = read(cursor, start, parameters)
+            if word != "INSERT":
+                cursor.end_statement()
+            return Explain(found)
+    raise cursor.expected("a query, INSERT, DELETE, UPDATE or MERGE")
 
 
 def _insert(cursor: TokenCursor, start: int, parameters: dict[str, Any]) -> Statement:
@@ -173,12 +182,14 @@ def _show(cursor: TokenCursor, start: int, parameters: dict[str, Any]) -> Statem
         if not cursor.takes_one("IN", "FROM"):
             raise cursor.expected("IN")
         return Show(what="columns", name=cursor.name("the name of a table"))
+    if cursor.takes("TAGS"):
+        return Show(what="tags", name=cursor.name("the name of a table"))
     if cursor.takes("PARTITIONS"):
         return Show(what="partitions", name=cursor.name("the name of a table"))
-    for word in ("VIEWS", "FUNCTIONS", "USER", "TABLE", "CATALOGS", "CURRENT", "TAGS", "BRANCHES", "LOCKS", "ALL"):
+    for word in ("VIEWS", "FUNCTIONS", "USER", "TABLE", "CATALOGS", "CURRENT", "BRANCHES", "LOCKS", "ALL"):
         if cursor.is_at(word):
             raise cursor.sql.unsupported(cursor.start, f"SHOW {word} is not carried out. Query a system table instead")
-    raise cursor.expected("DATABASES, TABLES, TBLPROPERTIES, CREATE TABLE, COLUMNS or PARTITIONS")
+    raise cursor.expected("DATABASES, TABLES, TBLPROPERTIES, CREATE TABLE, COLUMNS, PARTITIONS or TAGS")
 
 
 def _like(cursor: TokenCursor) -> str | None:
@@ -208,11 +219,20 @@ def _describe(cursor: TokenCursor, start: int, parameters: dict[str, Any]) -> St
 
 def _comment(cursor: TokenCursor, start: int, parameters: dict[str, Any]) -> Statement:
     cursor.expect("ON")
-    if not cursor.takes("TABLE"):
-        raise cursor.sql.unsupported(cursor.start, f"COMMENT ON {cursor.found()} is not carried out: only ON TABLE")
-    name = cursor.name("the name of a table")
+    if (word := cursor.takes_one("DATABASE", "SCHEMA", "NAMESPACE")) is not None:
+        raise cursor.sql.unsupported(
+            start, f"COMMENT ON {word} is not carried out, because it is given when it is made: CREATE {word} … COMMENT"
+        )
+    is_column = cursor.takes("COLUMN")
+    if not is_column and not cursor.takes("TABLE"):
+        raise cursor.sql.unsupported(
+            cursor.start, f"COMMENT ON {cursor.found()} is not carried out: only ON TABLE and ON COLUMN"
+        )
+    name = cursor.name("the name of a column, behind that of its table" if is_column else "the name of a table")
     cursor.expect("IS")
     comment = None if cursor.takes("NULL") else cursor.string()
+    if is_column:
+        return CommentColumn(name=name, comment=comment)
     return AlterTable(name=name, changes=(UpdateComment(comment),))
 
 

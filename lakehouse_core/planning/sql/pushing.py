@@ -131,7 +131,7 @@ def _unresolved(query: Query, tables: Mapping[int, QueryTable], message: str) ->
     place = int(first.meta.get("start", node.this.meta["start"]))
     if node.table and node.table.lower() not in sources:
         return query.sql.invalid(
-            place, f"{node.table} is not a table of the query. Tables: {', '.join(sorted(sources))}"
+            place, f"{node.table} is not a table of the query. Tables: {', '.join(sorted(sources - {''}))}"
         )
     names = [field.name for table in tables.values() for field in table.fields]
     if not node.table and sum(one.lower() == name.lower() for one in names) > 1:

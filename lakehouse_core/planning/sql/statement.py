@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any, TypeAlias
 
 from lakehouse_core.format.data_types import DataField
@@ -40,9 +41,9 @@ class Select:
 
 @dataclass(frozen=True, slots=True)
 class Explain:
-    """EXPLAIN of a query."""
+    """EXPLAIN of a query, or of a statement that writes."""
 
-    query: QueryText
+    statement: "Select | Insert | DeleteRows | UpdateRows | MergeRows"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,8 +180,32 @@ class RenameTable:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CommentColumn:
+    """COMMENT ON COLUMN. `name`: that of the table, and of the column or a field inside it behind it."""
+
+    name: Name
+    comment: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeTag:
+    """ALTER TABLE … TAG. `action`: create, replace, create or replace, delete or rename. `snapshot` None: the latest;
+    `retention` None: the tag is kept.
+    """
+
+    table: Name
+    action: str
+    tag: str
+    new_name: str = ""
+    exist_ok: bool = False
+    missing_ok: bool = False
+    snapshot: int | None = None
+    retention: timedelta | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Show:
-    """SHOW. `what` is databases, tables, tblproperties, create, columns or partitions."""
+    """SHOW. `what` is databases, tables, tblproperties, create, columns, partitions or tags."""
 
     what: str
     name: Name | None = None
@@ -228,6 +253,8 @@ Statement: TypeAlias = (
     | DropTable
     | AlterTable
     | RenameTable
+    | CommentColumn
+    | ChangeTag
     | Show
     | Describe
     | CallProcedure

@@ -201,3 +201,111 @@ def test_procedures_do_what_their_verbs_do(empty):
     every = empty.sql("CALL sys.compact_database(including_databases => 's|x', excluding_tables => 'nothing')")
     assert [report.table for report in every.reports] == ["s.items"]
     assert every.to_arrow().to_pylist() == [{"result": "Success"}]
+
+
+# The statement about tags of a table with three snapshots, and the tags after it: name and snapshot.
+TAGS = [
+    ("ALTER TABLE s.t CREATE TAG first AS OF VERSION 1", {"first": 1}),
+    ("ALTER TABLE S.T CREATE TAG `TAG-2` AS OF VERSION 2 RETAIN 7 DAYS", {"first": 1, "TAG-2": 2}),
+    ("alter table s.t create tag if not exists first as of version 3", {"first": 1, "TAG-2": 2}),
+    ("ALTER TABLE s.t CREATE OR REPLACE TAG first RETAIN 24 HOURS", {"first": 3, "TAG-2": 2}),
+    ("ALTER TABLE s.t CREATE OR REPLACE TAG more AS OF VERSION 1", {"first": 3, "TAG-2": 2, "more": 1}),
+    ("ALTER TABLE s.t REPLACE TAG more AS OF VERSION 2 RETAIN 5 MINUTES", {"first": 3, "TAG-2": 2, "more": 2}),
+    ("ALTER TABLE s.t RENAME TAG more TO `tag`", {"first": 3, "TAG-2": 2, "tag": 2}),
+    ("ALTER TABLE s.t DELETE TAG `TAG-2`", {"first": 3, "tag": 2}),
+    ("ALTER TABLE s.t DELETE TAG IF EXISTS nix", {"first": 3, "tag": 2}),
+    ("ALTER TABLE s.t CREATE TAG retain", {"first": 3, "tag": 2, "retain": 3}),
+]
+
+
+def test_statements_about_tags_call_the_verbs(empty):
+    table = empty.create_table("s.t", {"a": "INT"})
+    for number in range(3):
+        table.write([{"a": number}])
+    for text, tags in TAGS:
+        empty.sql(text)
+
+        assert {tag.name: tag.snapshot_id for tag in table.tags()} == tags, text
+    assert rows(empty, "SHOW TAGS s.t") == [{"tag": "first"}, {"tag": "retain"}, {"tag": "tag"}]
+    assert rows(empty, "SELECT a FROM s.t VERSION AS OF 'tag' ORDER BY a") == [{"a": 0}, {"a": 1}]
+    assert {tag.name: tag.time_retained_millis for tag in table.tags()} == {
+        "first": 24 * 3_600_000,
+        "tag": 5 * 60_000,
+        "retain": None,
+    }
+    with pytest.raises(lc.InvalidRequest, match="'first'"):
+        empty.sql("ALTER TABLE s.t CREATE TAG first")
+    for text in ("REPLACE TAG nix", "DELETE TAG nix", "RENAME TAG nix TO other", "CREATE TAG x AS OF VERSION 9"):
+        with pytest.raises(lc.NotFound):
+            empty.sql(f"ALTER TABLE s.t {text}")
+
+
+def test_comments_are_given_to_columns_and_to_fields_inside_them(empty):
+    empty.sql(ITEMS)
+
+    empty.sql("COMMENT ON COLUMN s.items.price IS 'it''s'")
+    empty.sql("COMMENT ON COLUMN items.w IS 'Weight'", database="s")
+    empty.sql("COMMENT ON COLUMN s.items.name IS NULL", database="s")
+    empty.sql("COMMENT ON COLUMN s.items.r.x IS 'Inside'")
+    empty.sql("COMMENT ON COLUMN items.r.y IS 'Others'", database="s")
+
+    schema = empty.table("s.items").schema
+    comments = {field.name: field.description for field in schema.fields if field.description is not None}
+    assert comments == {"price": "it's", "w": "Weight"}
+    assert [field.description for field in schema.field("r").type.fields] == ["Inside", "Others"]
+
+
+# What EXPLAIN says of a statement that writes: some of its lines.
+EXPLAINED = [
+    (
+        "DELETE FROM s.t WHERE a > 1",
+        ["DELETE of s.t: snapshot 1, schema 0", "  method: files: files that hold such rows are written again"],
+    ),
+    ("DELETE FROM s.t WHERE a > 7", ["  condition: a > 7", "  files: 0 of 0 bytes in 0 splits may hold such rows"]),
+    (
+        "DELETE FROM s.t WHERE p = 'x'",
+        ["  method: partitions: files are removed, and no row is read", "  condition: p = 'x'"],
+    ),
+    (
+        "DELETE FROM s.t WHERE a IN (SELECT id FROM s.o) AND p = 'x'",
+        ["  condition: p = 'x'", "  computed by: DuckDB", "table s.o: snapshot 2"],
+    ),
+    ("UPDATE s.t SET a = a + 1 WHERE p = 'x'", ["UPDATE of s.t: snapshot 1, schema 0", "  condition: p = 'x'"]),
+    ("UPDATE s.t SET a = (SELECT max(id) FROM s.o)", ["  condition: none", "table s.o: snapshot 2"]),
+    (
+        "MERGE INTO s.t USING s.o ON t.a = o.id AND t.p = 'x' WHEN MATCHED THEN DELETE WHEN NOT MATCHED THEN INSERT "
+        "(a) VALUES (o.id)",
+        ["MERGE of s.t: snapshot 1, schema 0", "  condition: p = 'x'", "table s.o: snapshot 2, schema 0"],
+    ),
+    (
+        "INSERT INTO s.t VALUES (1, DEFAULT)",
+        ["INSERT into s.t: schema 0", "  rows: added", "  columns: a, p", "engine: duckdb"],
+    ),
+    (
+        "INSERT OVERWRITE s.t PARTITION (p = 'x') SELECT id FROM s.o WHERE id > 1",
+        ["  rows: replace the partition", "  columns: a", "  partition: p = x", "  condition: id > 1"],
+    ),
+    ("INSERT OVERWRITE s.t SELECT * FROM s.t", ["  rows: replace all rows", "table s.t: snapshot 1, schema 0"]),
+    ("INSERT INTO s.t REPLACE WHERE a > 1 SELECT * FROM s.t", ["  rows: replace those where a > 1"]),
+]
+
+
+def test_a_statement_that_writes_is_explained_and_not_carried_out(empty):
+    table = empty.create_table("s.t", {"a": "INT", "p": "STRING"}, partition_keys=["p"])
+    table.write([{"a": 1, "p": "x"}, {"a": 2, "p": "y"}])
+    others = empty.create_table("s.o", {"id": "INT"})
+    for number in range(2):
+        others.write([{"id": number}])
+    for text, wanted in EXPLAINED:
+        lines = empty.sql(f"EXPLAIN {text}").to_arrow().column("plan").to_pylist()
+
+        assert [line for line in wanted if line not in lines] == [], (text, lines)
+    assert (table.snapshot().id, others.snapshot().id) == (1, 2)
+
+
+@pytest.mark.parametrize("merge_engine", ["first-row", "deduplicate"])
+def test_an_explained_statement_is_refused_where_it_would_be(empty, merge_engine):
+    empty.create_table("s.k", {"a": "INT"}, primary_keys=["a"], options={"bucket": "1", "merge-engine": merge_engine})
+
+    with pytest.raises(lc.LakehouseError, match=r"first-row|part of the primary key"):
+        empty.sql("EXPLAIN UPDATE s.k SET a = 1")

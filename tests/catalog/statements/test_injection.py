@@ -39,12 +39,60 @@ TEXTS = [
     "a.b.c",
     "\u202e",
     "x" * 500,
+    "'; DELETE FROM s.t; --",
+    "1; DELETE FROM s.t",
+    "') OR EXISTS (SELECT * FROM s.t) --",
+    "' || (SELECT text FROM s.t) || '",
+    "admin'--",
+    "’ OR ’1’ = ’1",
+    "\\u0027 OR 1 = 1",
+    "%27%20OR%201=1",
+    "&#39;",
+    "``",
+    '""',
+    "$$ DROP TABLE s.t $$",
+    "r'\\'",
+    "X'41'",
+    "\r\n",
+    "\x00",
+    "a\x00'b",
+    "\ufeff",
+    "\u200b",
+    "../../etc/passwd",
+    "t$filez",
+    "t$branch_b",
+    "lakehouse_sql_0",
+    "lakehouse merge target",
+    "{lakehouse_sql_0}",
+    "{0.__class__}",
+    "${jndi:ldap://x}",
+    ":d00000",
+    "DEFAULT",
+    "*",
 ]
+# `make test` takes one of so many texts in each place.
+STEP = 4
 
 
-def every_other(first: int) -> list[Any]:
-    """Return the texts, of which `make test` takes every other one from this place on."""
-    return [pytest.param(text, marks=[pytest.mark.long] * ((place - first) % 2)) for place, text in enumerate(TEXTS)]
+def some(first: int) -> list[Any]:
+    """Return the texts, of which `make test` takes some, from this place on."""
+    return [
+        pytest.param(text, marks=[pytest.mark.long] * bool((place - first) % STEP)) for place, text in enumerate(TEXTS)
+    ]
+
+
+def written(text: str) -> str:
+    """Return the text as a literal of SQL."""
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'").replace("\n", "\\n").replace("\r", "\\r") + "'"
+
+
+def quoted(text: str) -> str:
+    """Return the text as a name of SQL."""
+    return f"`{text.replace('`', '``')}`"
+
+
+def test_there_are_as_many_texts_as_promised():
+    assert len(set(TEXTS)) >= 60
 
 
 @pytest.fixture
@@ -53,7 +101,7 @@ def filled(empty) -> lc.Catalog:
     return empty
 
 
-@pytest.mark.parametrize("text", every_other(0))
+@pytest.mark.parametrize("text", some(0))
 def test_a_parameter_is_a_value(filled, text):
     before = state(filled)
 
@@ -61,33 +109,40 @@ def test_a_parameter_is_a_value(filled, text):
     assert filled.sql("SELECT * FROM s.t WHERE text = :p", {"p": text}).to_arrow().num_rows == 0
     assert filled.sql("SELECT * FROM s.t WHERE concat(text, '') = :p", {"p": text}).to_arrow().num_rows == 0
     assert state(filled) == before
+    filled.sql("DELETE FROM s.t WHERE text = :p", {"p": text})
+    filled.sql("DELETE FROM s.t WHERE concat(text, :p) = :p OR text IN (SELECT :p)", {"p": text})
+    assert filled.table("s.t").scan().to_arrow().num_rows == 1
     filled.sql("INSERT INTO s.t VALUES (2, :p)", {"p": text})
     assert filled.sql("SELECT text FROM s.t WHERE text = :p", {"p": text}).to_arrow().to_pylist() == [{"text": text}]
 
 
-@pytest.mark.parametrize("text", every_other(1))
+@pytest.mark.parametrize("text", some(1))
 def test_a_name_is_a_name(filled, text):
     before = state(filled)
-    quoted = f"`{text.replace('`', '``')}`"
+    name = quoted(text)
 
     for statement in (
-        f"SELECT * FROM s.{quoted}",
-        f"SELECT {quoted} FROM s.t",
-        f"DROP TABLE s.{quoted}",
-        f"DROP DATABASE {quoted}",
+        f"SELECT * FROM s.{name}",
+        f"SELECT {name} FROM s.t",
+        f"DROP TABLE s.{name}",
+        f"DROP DATABASE {name}",
         f"CALL sys.compact(table => 's.{text}')",
     ):
         with pytest.raises(lc.LakehouseError):
             filled.sql(statement)
-    assert filled.sql(f"SELECT id AS {quoted} FROM s.t").to_arrow().to_pylist() == [{text: 1}]
+    assert filled.sql(f"SELECT id AS {name} FROM s.t").to_arrow().to_pylist() == [{text: 1}]
     assert state(filled) == before
 
 
-@pytest.mark.parametrize("text", every_other(0))
+@pytest.mark.parametrize("text", some(0))
 def test_data_of_the_call_is_data(filled, text):
     before = state(filled)
     data = pa.table({text: [text], "id": [1]})
 
+    if "\0" in text:
+        with pytest.raises(lc.InvalidRequest, match="has the character NUL in its name"):
+            filled.sql("SELECT d.* FROM d", tables={"d": data})
+        return
     assert filled.sql("SELECT * FROM d JOIN s.t USING (id)", tables={"d": data}).to_arrow().num_rows == 1
     assert filled.sql("SELECT d.* FROM d", tables={"d": data}).to_arrow() == data
     with pytest.raises(lc.InvalidRequest, match="is not a name"):
@@ -95,9 +150,9 @@ def test_data_of_the_call_is_data(filled, text):
     assert state(filled) == before
 
 
-@pytest.mark.parametrize("text", [text for text in every_other(1) if text.values != ("\u202e",)])
+@pytest.mark.parametrize("text", [text for text in some(1) if text.values != ("\u202e",)])
 def test_comments_and_properties_come_back_as_they_were_given(filled, text):
-    string = "'" + text.replace("\\", "\\\\").replace("'", "\\'").replace("\n", "\\n") + "'"
+    string = written(text)
     filled.sql(f"CREATE TABLE s.u (id INT COMMENT {string}) COMMENT {string}")
 
     made = filled.table("s.u").schema
@@ -111,3 +166,73 @@ def test_comments_and_properties_come_back_as_they_were_given(filled, text):
         filled.sql(f"ALTER TABLE s.u SET TBLPROPERTIES ({string} = 'x')")
     filled.sql(f"COMMENT ON TABLE s.u IS {string}")
     assert filled.sql("SELECT count(*) AS n FROM s.t").to_arrow().to_pylist() == [{"n": 1}]
+
+
+@pytest.mark.parametrize("text", some(2))
+def test_a_property_is_a_text(filled, text):
+    before = state(filled)
+
+    filled.sql("CREATE DATABASE u")
+    filled.sql(f"CREATE TABLE u.u (id INT, v STRING DEFAULT {written(text)})")
+
+    assert filled.table("u.u").schema.field("v").default_value == text
+    filled.sql("INSERT INTO u.u VALUES (1, DEFAULT)")
+    assert filled.sql("SELECT v FROM u.u").to_arrow().to_pylist() == [{"v": text}]
+    for statement in (
+        f"CREATE DATABASE v WITH DBPROPERTIES ({written(text)} = {written(text)})",
+        f"ALTER TABLE u.u SET TBLPROPERTIES ('bucket' = {written(text)})",
+        f"ALTER TABLE u.u SET TBLPROPERTIES ({written(text)} = 'x')",
+        f"SHOW TBLPROPERTIES u.u ({written(text)})",
+    ):
+        with pytest.raises(lc.LakehouseError):
+            filled.sql(statement)
+    filled.sql("DROP DATABASE u CASCADE")
+    assert state(filled) == before
+
+
+@pytest.mark.parametrize("text", some(3))
+def test_a_tag_or_a_branch_is_a_name_or_refused(filled, text):
+    before, table = state(filled), filled.table("s.t")
+
+    for statement in (f"ALTER TABLE s.t CREATE TAG {quoted(text)}", f"CALL sys.create_tag('s.t', {written(text)})"):
+        try:
+            filled.sql(statement)
+        except lc.InvalidRequest:
+            assert table.tags() == []
+        else:
+            assert [tag.name for tag in table.tags()] == [text]
+            assert filled.sql(f"SELECT id FROM s.t VERSION AS OF {written(text)}").to_arrow().num_rows == 1
+            filled.sql(f"ALTER TABLE s.t DELETE TAG {quoted(text)}")
+    try:
+        filled.sql(f"CALL sys.create_branch('s.t', {written(text)})")
+    except lc.InvalidRequest:
+        assert table.branches() == []
+    else:
+        assert [branch.name for branch in table.branches()] == [text]
+        table.delete_branch(text)
+    for statement in (
+        f"ALTER TABLE s.t DELETE TAG {quoted(text)}",
+        f"CALL sys.rollback('s.t', {written(text)})",
+        f"CALL sys.fast_forward('s.t', {written(text)})",
+        f"SELECT * FROM s.t VERSION AS OF {written(text)}",
+        f"SELECT * FROM paimon_incremental_query('s.t', {written(text)}, {written(text)})",
+        f"CALL sys.compact(table => 's.t', where => {written(text + ' OR')})",
+    ):
+        with pytest.raises(lc.LakehouseError):
+            filled.sql(statement)
+    assert state(filled) == before
+
+
+@pytest.mark.parametrize("text", some(2))
+def test_a_text_in_a_query_inside_a_statement_is_a_value(filled, text):
+    data = pa.table({"text": [text]})
+
+    for statement in (
+        f"EXPLAIN DELETE FROM s.t WHERE text IN (SELECT {written(text)})",
+        f"DELETE FROM s.t WHERE text IN (SELECT {written(text)}) OR text = (SELECT max(text) FROM d)",
+        f"UPDATE s.t SET text = {written(text)} WHERE EXISTS (SELECT 1 FROM d WHERE text = {written(text)})",
+        "UPDATE s.t SET text = (SELECT text FROM d)",
+    ):
+        filled.sql(statement, tables={"d": data})
+
+    assert filled.table("s.t").scan().to_arrow().to_pylist() == [{"id": 1, "text": text}]

@@ -3,6 +3,7 @@
 import json
 import os
 import time
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -159,6 +160,48 @@ def test_indexes_are_given_to_files_with_the_counts_of_java(empty, call):
     assert call("rewrite_file_index(table => 'p', where => 'p = 1')") == counts[:1]
     assert call("rewrite_file_index('p')") == counts[1:]
     assert call("rewrite_file_index('p')") == [{"written_partitions": 0, "written_indexes": 0}]
+
+
+# A condition on the partition columns, and the partitions for which it is true.
+RANGES = {
+    "day > '2013-01-01'": ["2013-01-02 1", "2013-01-03 0", "2013-01-03 None"],
+    "day BETWEEN DATE '2013-01-02' AND '2013-01-03' AND h IS NOT NULL": ["2013-01-02 1", "2013-01-03 0"],
+    "h IS NULL OR day < '2013-01-02'": ["2013-01-01 0", "2013-01-03 None"],
+    "h IN (1, 2) AND NOT day = '2013-01-09'": ["2013-01-02 1"],
+    "day = '2013-01-03'": ["2013-01-03 0", "2013-01-03 None"],
+    "day > '2014-01-01'": [],
+    "  ": ["2013-01-01 0", "2013-01-02 1", "2013-01-03 0", "2013-01-03 None"],
+}
+
+
+@pytest.mark.parametrize(("where", "wanted"), RANGES.items(), ids=RANGES)
+def test_a_condition_names_all_partitions_for_which_it_is_true(empty, call, where, wanted):
+    columns = {"k": "INT", "day": "DATE NOT NULL", "h": "INT"}
+    rows = [
+        {"k": n, "day": f"2013-01-0{day}", "h": h} for n in (1, 2) for day, h in ((1, 0), (2, 1), (3, 0), (3, None))
+    ]
+    parts = empty.create_table("s.p", columns, partition_keys=["day", "h"], options={"bucket": "-1"})
+    for row in rows:
+        parts.write([row])
+
+    assert call(f'compact(table => "p", where => "{where}")') == [{"result": True}]
+
+    counts = Counter(f"{file.partition['day']} {file.partition['h']}" for file in parts.files())
+    assert sorted(name for name, count in counts.items() if count == 1) == wanted
+
+
+def test_the_partitions_of_a_range_are_rescaled(empty, call):
+    columns = {"k": "INT NOT NULL", "p": "INT NOT NULL"}
+    parts = empty.create_table("s.p", columns, primary_keys=["p", "k"], partition_keys=["p"], options={"bucket": "1"})
+    parts.write([{"k": k, "p": k % 3} for k in range(9)])
+    parts.alter(lc.SetOption("bucket", "2"))
+
+    assert call("rescale(table => 'p', bucket_num => 2, where => 'p >= 1')") == [{"result": True}]
+    assert {(file.partition["p"], file.total_buckets) for file in empty.table("s.p").files()} == {
+        ("0", 1),
+        ("1", 2),
+        ("2", 2),
+    }
 
 
 NO_PARTITION = {

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import lakehouse_core as lc
-from lakehouse_core.catalog.statements import inserts
+from lakehouse_core.catalog.statements import inserts, sources, subqueries
 from lakehouse_core.execution.engines.duckdb.box import boxed_connection
 
 Row = tuple[Any, ...]
@@ -83,6 +83,65 @@ REPLACEMENTS: list[tuple[str, dict[str, Any], dict[int, dict[str, Any]]]] = [
 ]
 
 
+OTHERS = [
+    {"id": 2, "n": 20, "word": "a"},
+    {"id": 3, "n": None, "word": "b"},
+    {"id": 5, "n": 1, "word": None},
+    {"id": None, "n": 40, "word": "a"},
+]
+CHANGES = [{"id": 2, "amount": 5}, {"id": 3, "amount": None}, {"id": 70, "amount": 8}]
+# Queries inside a DELETE or UPDATE, over the table `o`, the data `c` and the table that changes.
+SUBQUERIES: list[tuple[str, dict[str, Any], dict[int, dict[str, Any]]]] = [
+    ("DELETE FROM s.t WHERE id IN (SELECT id FROM s.o)", {}, {1: {}, 4: {}, 6: {}}),
+    # One id is NULL, so that NOT IN is true for no row.
+    ("DELETE FROM s.t WHERE id NOT IN (SELECT id FROM s.o)", {}, {key: {} for key in KEPT}),
+    (
+        "DELETE FROM t WHERE day = '2013-01-02' AND id NOT IN (SELECT id FROM o WHERE id IS NOT NULL AND n > :n)",
+        {"n": 0},
+        {2: {}, 4: {}, 5: {}, 6: {}},
+    ),
+    (
+        "delete from S.T as x where exists (select * from s.O where o.ID = X.id and n >= 20)",
+        {},
+        {key: {} for key in KEPT if key != 2},
+    ),
+    (
+        "DELETE FROM s.t WHERE NOT EXISTS (SELECT 1 FROM o WHERE word = status)",
+        {},
+        {key: {} for key in KEPT if KEPT[key]["status"] in "ab"},
+    ),
+    ("DELETE FROM s.t WHERE amount >= (SELECT avg(t.amount) FROM s.t)", {}, {1: {}, 2: {}, 3: {}}),
+    (
+        "DELETE FROM s.t WHERE (id, amount) IN (SELECT id, n FROM s.o) OR id = (SELECT min(id) FROM c) + 2",
+        {},
+        {key: {} for key in KEPT if key not in (2, 4)},
+    ),
+    (
+        "DELETE FROM s.t WHERE id IN (WITH w AS (SELECT id FROM s.t VERSION AS OF 1) SELECT max(id) FROM w)",
+        {},
+        {key: {} for key in KEPT if key != 6},
+    ),
+    # A query without a row is NULL.
+    ("DELETE FROM s.t WHERE id > (SELECT id FROM s.o WHERE n = 99)", {}, {key: {} for key in KEPT}),
+    (
+        "UPDATE s.t SET amount = (SELECT sum(n) FROM s.o WHERE n > :n) + id, status = 'new' WHERE id < :n",
+        {"n": 3},
+        {key: {"amount": 60 + key, "status": "new"} if key < 3 else {} for key in KEPT},
+    ),
+    (
+        "UPDATE s.t AS x SET amount = (SELECT CAST(max(n) AS INT) FROM s.o WHERE o.word = x.status), status = DEFAULT "
+        "WHERE x.id IN (SELECT id FROM c)",
+        {},
+        {key: {2: {"amount": None, "status": None}, 3: {"amount": 40, "status": None}}.get(key, {}) for key in KEPT},
+    ),
+    (
+        "UPDATE s.t SET status = (SELECT word FROM s.o WHERE id = 2) WHERE NOT id IN (SELECT id FROM s.t WHERE id > 1)",
+        {},
+        {key: {"status": "a"} if key == 1 else {} for key in KEPT},
+    ),
+]
+
+
 @pytest.fixture(params=["key", "append", "vectors"])
 def kind(request: pytest.FixtureRequest) -> str:
     return str(request.param)
@@ -109,8 +168,9 @@ def rows_of(table: lc.Table) -> dict[int, dict[str, Any]]:
 def check(catalogs: Iterator[lc.Catalog], kind: str, cases: list[tuple[str, dict[str, Any], Any]]) -> None:
     for (text, parameters, changed), catalog in zip(cases, catalogs, strict=False):
         table = filled(catalog, kind)
+        catalog.create_table("s.o", {"id": "BIGINT", "n": "INT", "word": "STRING"}).write(OTHERS)
 
-        report = catalog.sql(text, parameters, database="s").report
+        report = catalog.sql(text, parameters, database="s", tables={"c": CHANGES}).report
 
         assert rows_of(table) == {key: KEPT.get(key, {}) | values for key, values in changed.items()}, text
         assert isinstance(report, lc.RowChangeReport)
@@ -128,6 +188,52 @@ def test_a_statement_leaves_the_rows_that_it_says(tmp_path, kind):
     check(catalogs_in(tmp_path), kind, CASES)
 
 
+def test_a_statement_with_queries_inside_leaves_the_rows_that_it_says(tmp_path, kind):
+    check(catalogs_in(tmp_path), kind, SUBQUERIES)
+
+
+def test_a_new_value_of_several_rows_is_refused(tmp_path):
+    catalog = lc.connect(tmp_path)
+    table = filled(catalog, "key")
+
+    with pytest.raises(lc.InvalidRequest, match="More than one row returned by a subquery"):
+        catalog.sql("UPDATE s.t SET amount = (SELECT amount FROM s.t)")
+    assert rows_of(table) == KEPT
+
+
+def test_no_change_is_lost_of_rows_that_a_query_inside_a_statement_reads(tmp_path, kind, monkeypatch):
+    catalog = lc.connect(tmp_path)
+    table, runs = filled(catalog, kind), []
+    read = subqueries.Sources.read_at
+
+    def overtaken(*given: Any) -> Any:
+        runs.append(read(*given))
+        if len(runs) == 1:
+            catalog.table("s.t").update({"amount": "amount * 2"}, "id = 1")
+        return runs[-1]
+
+    monkeypatch.setattr(subqueries.Sources, "read_at", overtaken)
+    report = catalog.sql("UPDATE s.t SET amount = (SELECT CAST(sum(amount) AS INT) FROM S.T) WHERE id = 1").report
+
+    assert (rows_of(table)[1]["amount"], report.runs, [one.snapshot_id for one in runs]) == (220, 2, [1, 2])
+
+
+def test_a_name_is_one_snapshot_however_it_is_spelled(tmp_path, monkeypatch):
+    catalog = lc.connect(tmp_path)
+    table, pins = filled(catalog, "append"), []
+    pin = sources.pin
+
+    def overtaken(*given: Any) -> Any:
+        pins.append(pin(*given))
+        table.write(ROWS[:1])
+        return pins[-1]
+
+    monkeypatch.setattr(sources, "pin", overtaken)
+    counts = catalog.sql("SELECT (SELECT count(*) FROM s.t) - (SELECT count(*) FROM S.T) AS more FROM t", database="s")
+
+    assert (set(counts.to_arrow().column("more").to_pylist()), len(pins)) == ({0}, 1)
+
+
 def test_replace_where_leaves_the_rows_that_it_says(tmp_path, kind):
     check(catalogs_in(tmp_path), kind, REPLACEMENTS)
 
@@ -141,7 +247,6 @@ def test_the_name_of_the_statement_is_in_its_snapshot(tmp_path):
     assert [one.operation for one in table.snapshots()][1:] == ["UPDATE", "DELETE", "TRUNCATE"]
 
 
-CHANGES = [{"id": 2, "amount": 5}, {"id": 3, "amount": None}, {"id": 70, "amount": 8}]
 # The statement, its parameters, and the columns of the rows that it leaves in which they differ from before.
 MERGES: list[tuple[str, dict[str, Any], dict[int, dict[str, Any]]]] = [
     (

@@ -10,11 +10,10 @@ from lakehouse_core.execution.engines.duckdb.dialect.translate import duckdb_tex
 from lakehouse_core.execution.engines.duckdb.query import read_at_once
 from lakehouse_core.execution.row_changes.bounds import FEW_ROWS, arrow_bounds
 from lakehouse_core.execution.row_changes.change_base import ReadAt
-from lakehouse_core.execution.sql.relation import Relation
+from lakehouse_core.execution.sql.relation import Named, Relation, joined_relations
 from lakehouse_core.format.data_types import DataField, field_from_arrow
 from lakehouse_core.interchange.arrow_rows import ArrowRows, RowsInMemory
 from lakehouse_core.planning.row_changes.merge_plan import ADDRESS, SOURCE_VIEW, TARGET_VIEW, MergePlan
-from lakehouse_core.planning.sql.joining import query_over
 from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.tasks.change_rows.among import Among
 from lakehouse_core.tasks.change_rows.target import TargetTask, target_rows, target_schema
@@ -26,8 +25,11 @@ class LocalMerge:
 
     in_utc: Final = True
 
-    def __init__(self, table: TableContext, source: pa.Table, read_at: ReadAt | None = None) -> None:
+    def __init__(
+        self, table: TableContext, source: pa.Table, read_at: ReadAt | None = None, named: Named | None = None
+    ) -> None:
         self.read_at = read_at
+        self._named = named
         self._runtime = local_runtime(table.store, table.clock)
         self._source = source
         self.fields: Sequence[DataField] = tuple(field_from_arrow(each) for each in source.schema)
@@ -54,11 +56,13 @@ class LocalMerge:
     ) -> pa.Table:
         target = _TargetRows(tasks, target_schema(schema, plan.columns, ADDRESS), self._runtime, among)
         fields = {TARGET_VIEW: [field_from_arrow(each) for each in target.schema()], SOURCE_VIEW: self.fields}
-        _, _, analysed, views = query_over(plan.text, fields, parameters, in_utc=True)
+        join, others = joined_relations(plan.text, fields, parameters, self._named, in_utc=True)
         relations = [
-            Relation(view=views[TARGET_VIEW], title="target", rows=target),
-            Relation(view=views[SOURCE_VIEW], title="source", rows=RowsInMemory(self._source)),
+            Relation(view=join.views[TARGET_VIEW], title="target", rows=target),
+            Relation(view=join.views[SOURCE_VIEW], title="source", rows=RowsInMemory(self._source)),
+            *others,
         ]
+        analysed = join.analysed
         return read_at_once(duckdb_text(analysed.tree, analysed.schema), relations, analysed.names)
 
 

@@ -57,9 +57,14 @@ def from_text(text: str) -> LakehouseError:
     return _CLASSES[record["class"]](record["message"])
 
 
+def task_error(error: LakehouseError) -> str:
+    """Return the text with which an expression of Spark fails so that the driver raises the error."""
+    return _MARK + to_text(error)
+
+
 def failed_attempt(error: LakehouseError) -> AttemptFailed:
     """Return the error that a task raises so that Spark repeats the attempt and the driver gets the last cause."""
-    return AttemptFailed(_MARK + to_text(error))
+    return AttemptFailed(task_error(error))
 
 
 @contextmanager

@@ -26,7 +26,7 @@ from lakehouse_core.execution.engines.spark.sql.query import SparkQuery
 from lakehouse_core.execution.engines.spark.types import exchange_schema, fields_from_spark, spark_schema
 from lakehouse_core.execution.row_changes.bounds import FEW_ROWS
 from lakehouse_core.execution.row_changes.change_base import ReadAt
-from lakehouse_core.execution.sql.relation import Relation
+from lakehouse_core.execution.sql.relation import Named, Relation, joined_relations
 from lakehouse_core.format.data_types import (
     UNASSIGNED,
     DataField,
@@ -37,7 +37,6 @@ from lakehouse_core.format.data_types import (
 )
 from lakehouse_core.planning.row_changes.merge_plan import ADDRESS, SOURCE_VIEW, TARGET_VIEW, MergePlan
 from lakehouse_core.planning.sql.conditions import is_utc
-from lakehouse_core.planning.sql.joining import query_over
 from lakehouse_core.planning.sql.spark_text import spark_query
 from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.tasks.change_rows.among import Among
@@ -55,8 +54,15 @@ _READING: Final = "Reading the source of a MERGE"
 class SparkMerge:
     """The side of a MERGE whose source is a frame, or rows in this process. Call `close` at the end."""
 
-    def __init__(self, session: SparkSession, source: "DataFrame | pa.Table", read_at: ReadAt | None = None) -> None:
+    def __init__(
+        self,
+        session: SparkSession,
+        source: "DataFrame | pa.Table",
+        read_at: ReadAt | None = None,
+        named: Named | None = None,
+    ) -> None:
         self.read_at = read_at
+        self._named = named
         self._session = session
         with translated(session, _READING):
             self._source = _typed(session.createDataFrame(source) if isinstance(source, pa.Table) else source)
@@ -135,12 +141,13 @@ class SparkMerge:
         else:
             target = self._target_frame(tasks, plan.columns, schema, among)
         named = {TARGET_VIEW: fields, SOURCE_VIEW: self.fields}
-        query, tables, _, views = query_over(plan.text, named, parameters, in_utc=self.in_utc)
+        join, others = joined_relations(plan.text, named, parameters, self._named, in_utc=self.in_utc)
         relations = [
-            Relation(view=views[TARGET_VIEW], title="target", rows=None, frame=target),
-            Relation(view=views[SOURCE_VIEW], title="source", rows=None, frame=self._source_frame()),
+            Relation(view=join.views[TARGET_VIEW], title="target", rows=None, frame=target),
+            Relation(view=join.views[SOURCE_VIEW], title="source", rows=None, frame=self._source_frame()),
+            *others,
         ]
-        found = SparkQuery(self._session, spark_query(query, tables), relations, parameters)
+        found = SparkQuery(self._session, spark_query(join.query, join.tables), relations, parameters)
         return pa.Table.from_batches(found.batches(), schema=found.schema)
 
     def _target_frame(

@@ -7,6 +7,8 @@ over Spark Connect as parts of the plan, which is analysed in each run. Rule: va
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from functools import reduce
+from operator import or_
 from typing import Any, Final, TypeVar
 
 import pyarrow as pa
@@ -21,20 +23,30 @@ from pyspark.errors import (
     PySparkException,
     SparkRuntimeException,
 )
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import DataType as SparkType
 from pyspark.sql.types import NumericType
 
 from lakehouse_core.errors import InvalidRequest
-from lakehouse_core.execution.engines.spark.failures import translated
+from lakehouse_core.execution.engines.spark.failures import task_error, translated
 from lakehouse_core.execution.engines.spark.scan.frame import read_frame
 from lakehouse_core.execution.engines.spark.scan.native import native_tasks
 from lakehouse_core.execution.engines.spark.types import spark_type
 from lakehouse_core.execution.read.scan import read_tasks
 from lakehouse_core.execution.sql.relation import Relation
-from lakehouse_core.format.data_types import AtomicType, DataField, TypeRoot, in_backquotes
+from lakehouse_core.format.data_types import (
+    MAX_LENGTH,
+    ArrayType,
+    DataField,
+    DataType,
+    MapType,
+    RowType,
+    in_backquotes,
+)
 from lakehouse_core.table.predicate import columns_of
+from lakehouse_core.tasks.change_rows.assigned import has_limit, is_floating, is_text, length_limit, too_long
 
 R = TypeVar("R")
 
@@ -84,17 +96,48 @@ class SparkQuery:
 
 
 def named_frame(frame: DataFrame, fields: Sequence[DataField], constants: Mapping[DataField, Any]) -> DataFrame:
-    """Return the rows under the names of the fields, with constant columns behind them."""
+    """Return the rows as they are stored under the names of the fields, with constant columns behind them."""
     named = frame.toDF(*(field.name for field in fields))
-    columns = []
-    for field, stored in zip(fields, named.schema, strict=True):
-        column = named[in_backquotes(field.name)]
-        is_floating = isinstance(field.type, AtomicType) and field.type.root in (TypeRoot.FLOAT, TypeRoot.DOUBLE)
-        # As Spark stores a number in a floating-point column.
-        cast = is_floating and isinstance(stored.dataType, NumericType)
-        columns.append(column.cast(spark_type(field.type)).alias(field.name) if cast else column)
-    columns += [F.lit(value).cast(spark_type(field.type)).alias(field.name) for field, value in constants.items()]
+    columns = [
+        _assigned(named[in_backquotes(field.name)], stored.dataType, field).alias(field.name)
+        for field, stored in zip(fields, named.schema, strict=True)
+    ]
+    for field, value in constants.items():
+        constant = F.lit(value).cast(spark_type(field.type))
+        columns.append(_assigned(constant, spark_type(field.type), field).alias(field.name))
     return named.select(*columns)
+
+
+def _assigned(column: Column, given: SparkType, field: DataField) -> Column:
+    """Return values of a query as those of a column, as `tasks/change_rows/assigned` does in this process."""
+    if is_floating(field.type):
+        return column.cast(spark_type(field.type)) if isinstance(given, NumericType) else column
+    # The text of a type does not say what may be null.
+    if not has_limit(field.type) or given.simpleString() != spark_type(field.type).simpleString():
+        return column
+    refused = F.raise_error(F.lit(task_error(too_long(field)))).cast(given)
+    is_long, limit = _is_long(column, field.type), length_limit(field.type)
+    if limit is None or not is_text(field.type):
+        return F.when(F.coalesce(is_long, F.lit(False)), refused).otherwise(column)
+    behind = F.rtrim(F.substring(column, limit + 1, MAX_LENGTH))
+    cut = F.when(behind == "", F.substring(column, 1, limit)).otherwise(refused)
+    return F.when(F.coalesce(is_long, F.lit(False)), cut).otherwise(column)
+
+
+def _is_long(column: Column, data_type: DataType) -> Column:
+    """Return whether a value, or a part of one, is longer than its type says; null for a null."""
+    limit = length_limit(data_type)
+    if limit is not None:
+        return F.length(column) > limit
+    match data_type:
+        case ArrayType(element) if has_limit(element):
+            return F.exists(column, lambda one: F.coalesce(_is_long(one, element), F.lit(False)))
+        case MapType(key, value):
+            return _is_long(F.map_keys(column), ArrayType(key)) | _is_long(F.map_values(column), ArrayType(value))
+        case RowType(fields):
+            parts = [F.coalesce(_is_long(column[field.name], field.type), F.lit(False)) for field in fields]
+            return reduce(or_, parts, F.lit(False))
+    return F.lit(False)
 
 
 def _asked(session: SparkSession, run: Callable[[], R]) -> R:

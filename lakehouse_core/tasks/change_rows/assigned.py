@@ -1,0 +1,131 @@
+"""Store assignment of SQL: the values of a statement as Spark stores them in a column.
+
+Rule: a number becomes one of a floating-point column, rounded. A text or bytes longer than its column are refused, but
+for blanks at the end of a text, which are cut. Other values are stored as a write stores them.
+Source: docs/decisions/0033-lengths-hold-in-sql.md.
+"""
+
+from typing import Final, TypeVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakehouse_core.errors import InvalidRequest, shown
+from lakehouse_core.format.data_types import (
+    MAX_LENGTH,
+    ArrayType,
+    AtomicType,
+    DataField,
+    DataType,
+    MapType,
+    MultisetType,
+    RowType,
+    TypeRoot,
+    arrow_type,
+    type_to_sql,
+    with_nullable,
+)
+
+ArrayOrChunks = TypeVar("ArrayOrChunks", pa.Array, pa.ChunkedArray)
+
+_FLOATING: Final = (TypeRoot.FLOAT, TypeRoot.DOUBLE)
+_TEXTS: Final = (TypeRoot.CHAR, TypeRoot.VARCHAR)
+_BYTES: Final = (TypeRoot.BINARY, TypeRoot.VARBINARY)
+
+
+def is_floating(data_type: DataType) -> bool:
+    """Return whether a column of the type takes each number, rounded."""
+    return isinstance(data_type, AtomicType) and data_type.root in _FLOATING
+
+
+def length_limit(data_type: DataType) -> int | None:
+    """Return how many characters or bytes a value has at most, None without a limit."""
+    if isinstance(data_type, AtomicType) and data_type.root in (*_TEXTS, *_BYTES) and data_type.length != MAX_LENGTH:
+        return data_type.length
+    return None
+
+
+def is_text(data_type: DataType) -> bool:
+    return isinstance(data_type, AtomicType) and data_type.root in _TEXTS
+
+
+def parts_of(data_type: DataType) -> tuple[DataType, ...]:
+    """Return the types of elements, of keys and values, or of fields; none of a plain value."""
+    match data_type:
+        case ArrayType(element) | MultisetType(element):
+            return (element,)
+        case MapType(key, value):
+            return (key, value)
+        case RowType(fields):
+            return tuple(field.type for field in fields)
+    return ()
+
+
+def has_limit(data_type: DataType) -> bool:
+    """Return whether a value of the type, or a part of one, has a limited length."""
+    return length_limit(data_type) is not None or any(map(has_limit, parts_of(data_type)))
+
+
+def too_long(field: DataField) -> InvalidRequest:
+    """Return the error for a value that is longer than its column."""
+    return InvalidRequest(
+        f"Column {shown(field.name)} is {type_to_sql(with_nullable(field.type, True))}, and a value is longer. Nothing "
+        "was changed: cut it, as by left(…), or widen the column with ALTER TABLE … ALTER COLUMN … TYPE."
+    )
+
+
+def assigned_type(source: pa.DataType, field: DataField) -> pa.DataType:
+    """Return the type of `assigned_column`."""
+    is_number = pa.types.is_integer(source) or pa.types.is_decimal(source) or pa.types.is_floating(source)
+    return arrow_type(field.type) if is_number and is_floating(field.type) else source
+
+
+def assigned_column(column: ArrayOrChunks, field: DataField) -> ArrayOrChunks:
+    """Return values of a query as those of a column. Raises InvalidRequest for one that is too long."""
+    kind = assigned_type(column.type, field)
+    if kind != column.type:
+        return pc.cast(column, kind, safe=False)
+    limit = length_limit(field.type)
+    if limit is None or pa.types.is_null(column.type):
+        if has_limit(field.type) and _is_long(column, field.type):
+            raise too_long(field)
+        return column
+    if not _is_long(column, field.type):
+        return column
+    if not is_text(field.type) or not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+        raise too_long(field)
+    cut = pc.utf8_slice_codeunits(column, 0, limit)
+    behind = pc.utf8_rtrim(pc.utf8_slice_codeunits(column, limit), characters=" ")
+    if pc.any(pc.greater(pc.utf8_length(behind), 0)).as_py():
+        raise too_long(field)
+    return cut
+
+
+def _is_long(column: ArrayOrChunks, data_type: DataType) -> bool:
+    """Return whether a value, or a part of one, is longer than its type says. Values of another type are not."""
+    kind, limit = column.type, length_limit(data_type)
+    if limit is not None:
+        if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+            lengths = pc.utf8_length(column)
+        elif pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind):
+            lengths = pc.binary_length(column)
+        else:
+            return False
+        return bool(pc.any(pc.greater(lengths, limit)).as_py())
+    if not has_limit(data_type):
+        return False
+    chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
+    return any(_has_long_part(chunk, data_type) for chunk in chunks)
+
+
+def _has_long_part(array: pa.Array, data_type: DataType) -> bool:
+    kind, parts = array.type, parts_of(data_type)
+    if pa.types.is_map(kind) and isinstance(data_type, MapType):
+        start, end = array.offsets[0].as_py(), array.offsets[-1].as_py()
+        entries = [part.slice(start, end - start) for part in (array.keys, array.items)]
+        return any(_is_long(part, one) for part, one in zip(entries, parts, strict=True))
+    if (pa.types.is_list(kind) or pa.types.is_large_list(kind)) and isinstance(data_type, ArrayType):
+        return _is_long(array.flatten(), parts[0])
+    if pa.types.is_struct(kind) and len(parts) == kind.num_fields:
+        return any(_is_long(part, one) for part, one in zip(array.flatten(), parts, strict=True))
+    return False
