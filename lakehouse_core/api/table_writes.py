@@ -48,7 +48,7 @@ from lakehouse_core.planning.row_changes.statements import Isolation
 from lakehouse_core.progress import Watch, log_outcome
 from lakehouse_core.retry import Retry
 from lakehouse_core.row_files.files import RowFiles
-from lakehouse_core.table.bucketing import places_keys
+from lakehouse_core.table.bucketing import may_wait, places_keys
 from lakehouse_core.table.commit_message import (
     BATCH_IDENTIFIER,
     Append,
@@ -59,7 +59,8 @@ from lakehouse_core.table.commit_message import (
 from lakehouse_core.table.staged_commit import StagedCommit
 from lakehouse_core.tasks.write.input import can_be_read_again
 
-# Each further attempt means that another commit brought one of the keys to another bucket or partition meanwhile.
+# Each further attempt means that another commit brought one of the keys to another bucket or partition meanwhile, or
+# other rows to a partition for whose buckets the rows were staged.
 _CLASHES: Final = Retry(10)
 
 
@@ -256,10 +257,13 @@ def _as_read(table: TableContext, staged: StagedCommit, rows: GivenRows) -> Stag
 
 def _may_stage_again(table: TableContext, mode: WriteMode, data: object) -> bool:
     """Return whether a write that has a conflict may put its rows elsewhere: where other commits brought their keys
-    meanwhile.
+    meanwhile, behind rows that came to wait, or into as many buckets as the partition has by then.
     """
     schema = table.schemas.known
-    has_places = schema is not None and places_keys(schema.bucketing)
+    if schema is None:
+        return False
+    is_renumbered = schema.table_options.postponed_buckets.next_bucket is not None
+    has_places = places_keys(schema.bucketing) or (may_wait(schema.bucketing) and not is_renumbered)
     return has_places and isinstance(mode, Append) and (isinstance(data, RowFiles | Scan) or can_be_read_again(data))
 
 

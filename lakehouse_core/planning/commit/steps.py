@@ -22,7 +22,12 @@ from lakehouse_core.planning.commit.index_files import check_other_indexes
 from lakehouse_core.planning.commit.overwrites import restored_files, with_removed, with_upgraded_files
 from lakehouse_core.planning.commit.partial import NumberedAbove, changes_that_fit, overtaken_moves
 from lakehouse_core.planning.commit.read_scope import LaterChanges, ReadScope, unseen_changes
-from lakehouse_core.planning.commit.waiting import check_may_wait, check_none_waits, check_restored
+from lakehouse_core.planning.commit.waiting import (
+    check_keep_order,
+    check_may_wait,
+    check_none_waits,
+    check_restored,
+)
 from lakehouse_core.planning.partitions import bucket_name
 from lakehouse_core.table.bucketing import Bucketing, Dynamic, Fixed, Postpone, Unaware, is_placed
 from lakehouse_core.table.commit_message import Append, CommitKind, CommitMessage, StaticOverwrite
@@ -277,6 +282,7 @@ def plan_step(step: CommitStep, state: StepState) -> StepPlan:
             return StepPlan(changes=_NOTHING, rewrites_manifests=True)
         case RestoreStep():
             check_restored(step.target.id, state.wanted, state.schema)
+            check_keep_order(step.verb, state.live or (), state.wanted)
             changes = restored_files(state.live or (), state.indexes, state.wanted, state.wanted_indexes)
             check_other_indexes(state.indexes, changes.entries)
             # Java reads a file as deleted if any manifest deletes it, so none may that is older than its return.
