@@ -197,6 +197,21 @@ def test_rows_that_wait_are_replaced_by_a_condition(kind: str) -> None:
     assert table.verify(data=True).findings == ()
 
 
+@pytest.mark.parametrize("statement", ["delete", "update", "merge", "overwrite"])
+def test_a_statement_reads_the_rows_that_wait_once_for_all_buckets(statement: str) -> None:
+    store, table = made(**SEES, **{"postpone.default-bucket-num": "8"})
+    table.write(rows(*(("a", k, k) for k in range(20))))
+    table.compact()
+    table.write(rows(*(("a", k, k) for k in range(1, 30))))
+    counted = FaultyStore(store)
+
+    STATEMENTS[statement](catalog_over(counted, 1).table("db.t"))
+
+    opened = [call.key for call in counted.calls if call.method == "open_read" and "p=a/bucket-postpone" in call.key]
+    assert len(opened) == 1
+    assert waiting(table) > 29
+
+
 @pytest.mark.parametrize("sees", [True, False])
 def test_a_delete_of_a_partition_that_is_told_needs_to_see_the_rows_that_wait(sees: bool) -> None:
     _, table = made(**{"delete.force-produce-changelog": "true"}, **(SEES if sees else {}))
