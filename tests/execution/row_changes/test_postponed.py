@@ -351,7 +351,7 @@ def draw(generator: Random, table: lc.Table, model: Model) -> None:
     bound = generator.randrange(6)
     names = ("write", "compact", "delete", "update", "merge", "merge", "drop", "overwrite")
     # Elsewhere it rewrites buckets, which is refused where rows wait.
-    name = generator.choice(names[:-1] if "merge-engine" in table.schema().options else names)
+    name = generator.choice(names[:-1] if "merge-engine" in table.schema.options else names)
     if name == "write":
         table.write(rows(*source))
         model.waits += source
