@@ -232,7 +232,6 @@ def run_changes(
 
 def _tasks(table: TableContext, base: ChangeBase, *, only_counts: bool) -> list[ChangeTask]:
     assignments = base.statement.assignments if isinstance(base.statement, Update) else None
-    writer = table.clock.uuid() if any(split.waiting for split in base.splits) else ""
     # The longest task decides when all are done, so it starts first.
     numbers = waiting_parts(base.splits, base.schema.table_options)
     parts = [[base.splits[number] for number in part] for part in numbers]
@@ -248,7 +247,7 @@ def _tasks(table: TableContext, base: ChangeBase, *, only_counts: bool) -> list[
             predicate=base.rest,
             assignments=assignments,
             next_sequence_number=_first_number(base, split),
-            commit_user=writer,
+            commit_user=base.writer,
             only_counts=only_counts,
         )
         for split, *beside in parts

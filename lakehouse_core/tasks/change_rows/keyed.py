@@ -53,8 +53,6 @@ def changed_records(task: ChangeTask, runtime: TaskRuntime) -> Changed:
             rowkind_column=_KIND,
             # Where buckets are dynamic: a changed row stays where its key is, whatever the index says.
             key_index=KeyIndex(bucket=split.bucket),
-            # Rows that wait are those of one writer, which Java moves in the order of their files: the new rows of an
-            # overwrite come after its deletes.
             commit_user=task.commit_user,
         )
         messages = tuple(write_batches(write, batches, runtime))
