@@ -19,7 +19,7 @@ from lakehouse_core.api.arguments import (
 )
 from lakehouse_core.api.records import PendingRecord
 from lakehouse_core.api.reports import CommitReport, SchemaReport
-from lakehouse_core.api.scan import Scan, is_of_latest
+from lakehouse_core.api.scan import Scan, is_of_latest, planned_anew
 from lakehouse_core.api.table_row_changes import overwrite_by_itself
 from lakehouse_core.api.tagging import tagging
 from lakehouse_core.api.verb import names_table, reported
@@ -42,12 +42,13 @@ from lakehouse_core.metadata.staged_commits import load_all_pending, load_pendin
 from lakehouse_core.metadata.staged_commits import remove as remove_kept
 from lakehouse_core.planning.alter.schema_change import SchemaChange
 from lakehouse_core.planning.commit.checks import check_commit
+from lakehouse_core.planning.commit.read_scope import ReadScope
 from lakehouse_core.planning.commit.together import check_replayed, joined
 from lakehouse_core.planning.row_changes.statements import Isolation
 from lakehouse_core.progress import Watch, log_outcome
 from lakehouse_core.retry import Retry
 from lakehouse_core.row_files.files import RowFiles
-from lakehouse_core.table.bucketing import places_keys
+from lakehouse_core.table.bucketing import may_wait, places_keys
 from lakehouse_core.table.commit_message import (
     BATCH_IDENTIFIER,
     Append,
@@ -58,7 +59,8 @@ from lakehouse_core.table.commit_message import (
 from lakehouse_core.table.staged_commit import StagedCommit
 from lakehouse_core.tasks.write.input import can_be_read_again
 
-# Each further attempt means that another commit brought one of the keys to another bucket or partition meanwhile.
+# Each further attempt means that another commit brought one of the keys to another bucket or partition meanwhile, or
+# other rows to a partition for whose buckets the rows were staged.
 _CLASHES: Final = Retry(10)
 
 
@@ -228,27 +230,35 @@ def _write(table: TableContext, rows: GivenRows, mode: WriteMode, call: CallOpti
     for attempt in _CLASHES.attempts():
         try:
             staged = _stage(table, rows, table.clock.uuid(), BATCH_IDENTIFIER, call, watch=watch, mode=mode)
-            if not isinstance(mode, Append):
-                staged = _as_read(table, staged, rows)
+            reads = None
+            if not isinstance(mode, Append) and (read_at := _read_at(table, rows)) is not None:
+                staged, reads = _as_read(table, staged, read_at), _whole_table(table)
             watch.at("committing")
-            result = commit_or_discard(table, staged, named_by="the write")
+            result = commit_or_discard(table, staged, named_by="the write", reads=reads)
         except CommitConflict:
             if attempt.is_last or not _may_stage_again(table, mode, rows.data):
                 raise
+            if not isinstance(mode, Append) and isinstance(rows.data, Scan):
+                rows = replace(rows, data=planned_anew(rows.data))
             continue
         return _committed(table, staged, result, watch)
     raise AssertionError("the last attempt returns or raises")
 
 
-def _as_read(table: TableContext, staged: StagedCommit, rows: GivenRows) -> StagedCommit:
-    """Return the overwrite; if it is by rows of the table itself, what others added since they were read is a
-    conflict.
-    """
-    read_at = rows.read_at
+def _read_at(table: TableContext, rows: GivenRows) -> ReadAt | None:
+    """Return the snapshot at which the rows were read from the table itself, None if they come from elsewhere."""
     if isinstance(rows.data, Scan) and is_of_latest(rows.data, table):
-        read_at = ReadAt(rows.data.plan().snapshot_id)
-    if read_at is None:
-        return staged
+        return ReadAt(rows.data.plan().snapshot_id)
+    return rows.read_at
+
+
+def _whole_table(table: TableContext) -> ReadScope:
+    """Return that an overwrite may have been made of any row of the table: each change since then is a conflict."""
+    return ReadScope(operation="OVERWRITE", schema=table.schemas.latest(), sees_appends=True, sees_removals=True)
+
+
+def _as_read(table: TableContext, staged: StagedCommit, read_at: ReadAt) -> StagedCommit:
+    """Return the overwrite by rows of the table itself as if it had been staged at the snapshot of these rows."""
     read = read_at.snapshot_id or 0
     if read >= (staged.base_snapshot_id or 0):
         return staged
@@ -262,11 +272,17 @@ def _as_read(table: TableContext, staged: StagedCommit, rows: GivenRows) -> Stag
 
 def _may_stage_again(table: TableContext, mode: WriteMode, data: object) -> bool:
     """Return whether a write that has a conflict may put its rows elsewhere: where other commits brought their keys
-    meanwhile.
+    meanwhile, behind rows that came to wait, or into as many buckets as the partition has by then. An overwrite by rows
+    of the table itself may read them again.
     """
+    if not isinstance(mode, Append):
+        return isinstance(data, Scan) and is_of_latest(data, table)
     schema = table.schemas.known
-    has_places = schema is not None and places_keys(schema.bucketing)
-    return has_places and isinstance(mode, Append) and (isinstance(data, RowFiles | Scan) or can_be_read_again(data))
+    if schema is None:
+        return False
+    is_renumbered = schema.table_options.postponed_buckets.next_bucket is not None
+    has_places = places_keys(schema.bucketing) or (may_wait(schema.bucketing) and not is_renumbered)
+    return has_places and (isinstance(data, RowFiles | Scan) or can_be_read_again(data))
 
 
 def _stage(

@@ -24,13 +24,15 @@ class WriteBase:
 
     def after(self, messages: Iterable[CommitMessage]) -> "WriteBase":
         """Return the base behind the new files of `messages`, which are not committed yet."""
-        numbers = dict(self.next_numbers)
+        numbers, counts = dict(self.next_numbers), dict(self.bucket_counts)
         for message in messages:
             bucket = message.partition, message.bucket
             numbers[bucket] = max(
                 [numbers.get(bucket, 0), *(file.max_sequence_number + 1 for file in message.new_files)]
             )
-        return WriteBase(next_numbers=numbers, bucket_counts=self.bucket_counts)
+            if message.new_files and message.total_buckets > 0:
+                counts.setdefault(message.partition, message.total_buckets)
+        return WriteBase(next_numbers=numbers, bucket_counts=counts)
 
 
 NOTHING_WRITTEN: Final = WriteBase()

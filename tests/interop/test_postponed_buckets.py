@@ -160,6 +160,22 @@ def test_java_moves_our_rows_in_the_order_of_one_writer(java: Java, tmp_path: Pa
     assert seen(java("read")["rows"]) == seen(table.scan().to_arrow().to_pylist()) == expected
 
 
+def test_java_moves_the_rows_of_an_overwrite_after_its_deletes(java: Java, tmp_path: Path) -> None:
+    create(java, **{"postpone.merge-on-read": "true"})
+    table = lc.connect(tmp_path).table("db.t")
+    table.write([{"p": "a", "k": key, "v": 1} for key in range(6)])
+    java("compact-postpone", buckets=2)
+    for step in range(2, 5):
+        # Beside a row that waits the others wait too.
+        table.write([{"p": "a", "k": 1, "v": step}])
+        table.overwrite([{"p": "a", "k": key, "v": step} for key in range(step, 6)], where="k > 1")
+        assert sum(bucket.waiting_row_count for bucket in table.buckets()) > 6 - step
+        java("compact-postpone", buckets=2)
+
+        expected = [("a", 0, 1), ("a", 1, step), *(("a", key, step) for key in range(step, 6))]
+        assert seen(java("read")["rows"]) == seen(table.scan().to_arrow().to_pylist()) == expected
+
+
 def test_rows_that_wait_after_java_set_a_number_of_buckets_are_moved_once_it_is_taken_back(
     java: Java, tmp_path: Path
 ) -> None:

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from lakehouse_core.errors import InvalidRequest
 from lakehouse_core.format.hash_index import Hashes
 from lakehouse_core.options import DynamicBucketOptions
+from lakehouse_core.planning import bucket_assignment
 from lakehouse_core.planning.bucket_assignment import Assigners, assigned_buckets, buckets_of_rows
 
 HASHES = st.integers(-(2**31), 2**31 - 1)
@@ -72,4 +73,17 @@ def test_each_row_gets_the_bucket_of_its_hash(rows: list[tuple[int, int]]) -> No
     buckets = np.array([bucket_of[key] for key in sorted(bucket_of)], np.int32)
     hashes = np.array([hashed for hashed, _ in rows], np.int32)
 
-    assert buckets_of_rows(hashes, keys, buckets).tolist() == [bucket_of[hashed] for hashed, _ in rows]
+    for few_runs in (0, 4096):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(bucket_assignment, "_FEW_RUNS", few_runs)
+            found = buckets_of_rows(hashes, keys, buckets)
+        assert found.tolist() == [bucket_of[hashed] for hashed, _ in rows]
+
+
+@pytest.mark.parametrize("step", [1, 20_011])
+def test_buckets_of_many_keys_are_found_whether_hashes_are_spread_or_not(step: int) -> None:
+    keys = (np.arange(-50_000, 50_000) * step).astype(np.int32)
+    buckets = (np.arange(len(keys)) % 3).astype(np.int32)
+    rows = np.random.default_rng(0).integers(0, len(keys), 200_000)
+
+    assert (buckets_of_rows(keys[rows], keys, buckets) == buckets[rows]).all()

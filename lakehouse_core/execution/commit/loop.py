@@ -15,6 +15,7 @@ from lakehouse_core.errors import (
     CorruptTable,
     InvalidRequest,
     LakehouseError,
+    NotFound,
     StorageUnavailable,
     TaskFailed,
 )
@@ -67,7 +68,7 @@ from lakehouse_core.table.staged_commit import StagedCommit
 _MOST_FREE_LOOKS: Final = 3
 
 # After these errors a commit of one step is not applied, and never will be unless the caller commits it again.
-_NOTHING_APPLIED: Final = (CommitConflict, CommitTimeout, InvalidRequest, StorageUnavailable, TaskFailed)
+_NOTHING_APPLIED: Final = (CommitConflict, CommitTimeout, InvalidRequest, NotFound, StorageUnavailable, TaskFailed)
 
 
 def commit(
@@ -88,7 +89,7 @@ def commit(
     is refused if other commits changed it since then. `numbered_above`: for a compaction, as in `CompactStep`.
     Raises CommitConflict (nothing applied: repeat the work), CommitTimeout (nothing applied: commit again),
     CommitOutcomeUnknown (commit again), StaleCommit, InvalidRequest, UnsupportedFeature, CorruptTable,
-    StorageUnavailable, TaskFailed.
+    StorageUnavailable, TaskFailed; NotFound if the table was dropped.
     """
     check_staged(staged)
     look = table.look(QUEUE_MARK)

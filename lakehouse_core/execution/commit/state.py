@@ -118,21 +118,21 @@ class StepReader:
 
     def _of_append(self, step: AppendStep, latest: Snapshot | None, schema: TableSchema) -> StepState:
         latest_id = None if latest is None else latest.id
-        if self._later is None and step.reads is not None:
-            self._later = _LaterChanges(self._table, step.reads, base_of(step.staged))
-        later = () if self._later is None else self._later.at(latest)
-        ids = {entry.file.schema_id for each in later for entry in each.entries}
-        state = StepState(
-            schema=schema,
-            latest_id=latest_id,
-            later=later,
-            file_schemas={number: self._table.schemas.schema(number) for number in sorted(ids)},
-        )
+        state = self._with_later(StepState(schema=schema, latest_id=latest_id), step, latest)
         settings = self._table.schemas.bucket_settings(schema)
         if not needs_live_files(step.changes, bucketing=schema.bucketing, bucket_settings=settings):
             return state
         live = self._live.at(latest, step.changes.partitions, schema)
         return replace(state, live=live, indexes=self._indexes(latest))
+
+    def _with_later(self, state: StepState, step: AppendStep | OverwriteStep, latest: Snapshot | None) -> StepState:
+        """Return the state with the changes since what the step has read."""
+        if self._later is None and step.reads is not None:
+            self._later = _LaterChanges(self._table, step.reads, base_of(step.staged))
+        later = () if self._later is None else self._later.at(latest)
+        ids = {entry.file.schema_id for each in later for entry in each.entries}
+        schemas = {number: self._table.schemas.schema(number) for number in sorted(ids)}
+        return replace(state, later=later, file_schemas=schemas)
 
     def _of_overwrite(self, step: OverwriteStep, latest: Snapshot | None, schema: TableSchema) -> StepState:
         covers = overwritten(step.staged, schema)
@@ -156,7 +156,7 @@ class StepReader:
             raise expired_error(step.staged.base_snapshot_id or 0, error) from error
         # Also rows that wait for their buckets, whatever the option says now.
         found = self._table.manifests.live_entries(latest, keep=lambda partition, *_: covers(partition))
-        return StepState(
+        state = StepState(
             schema=schema,
             latest_id=latest.id,
             live=[entry for entry in found if entry.kind is EntryKind.ADD],
@@ -164,6 +164,7 @@ class StepReader:
             covers=covers,
             since_staged=since_staged,
         )
+        return self._with_later(state, step, latest)
 
     def _of_restore(self, target: Snapshot, latest: Snapshot | None, schema: TableSchema) -> StepState:
         manifests = self._table.manifests

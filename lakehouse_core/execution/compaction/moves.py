@@ -132,8 +132,7 @@ def joined(
     unneeded: list[str] = []
     folders = DataLayout(schema)
     for message in [*rewritten, *_untouched(new, rewritten)]:
-        # Tasks end in any order, and readers get the changelog in the order of its files.
-        parts = sorted(new.pop((message.partition, message.bucket), []), key=_first_told)
+        parts = new.pop((message.partition, message.bucket), [])
         made = [file for part in parts for file in part.new_files]
         names = {file.file_name for file in made}
         gone = {file.file_name for file in message.compact_before}
@@ -159,10 +158,6 @@ def joined(
 
 def discard_moved(table: TableContext, schema: TableSchema, moved: MovedRows) -> None:
     discard(table.store, schema, moved.messages, named_by="the compaction")
-
-
-def _first_told(message: CommitMessage) -> int:
-    return min((file.min_sequence_number for file in message.changelog_files), default=0)
 
 
 def _untouched(new: Mapping[_Place, list[CommitMessage]], rewritten: Iterable[CommitMessage]) -> list[CommitMessage]:

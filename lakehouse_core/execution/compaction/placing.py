@@ -46,7 +46,8 @@ def moved_rows(
     named_by: str,
     watch: Watch,
 ) -> tuple[CommitMessage, ...]:
-    """Write the rows into their buckets; return a message for each task and bucket.
+    """Write the rows into their buckets; return a message for each task and bucket, those of a bucket in the order of
+    their rows.
 
     `emits_changelog`: write a changelog, as the producer `input` does. `named_by`: what moves them. On an error no new
     file is left. Raises the errors of tasks.
@@ -62,7 +63,8 @@ def moved_rows(
     except BaseException:
         discard(table.store, schema, messages, named_by=named_by)
         raise
-    return tuple(messages)
+    # Tasks end in any order, and readers get the changelog in the order of its files.
+    return tuple(sorted(messages, key=_first_number))
 
 
 def with_placed_rows(
@@ -103,6 +105,10 @@ def with_placed_rows(
     discard(table.store, schema, staged, named_by=named_by)
     gone = {id(message) for message in staged}
     return [*(message for message in messages if id(message) not in gone), *placed]
+
+
+def _first_number(message: CommitMessage) -> int:
+    return min((file.min_sequence_number for file in message.new_files), default=0)
 
 
 def _tasks(

@@ -26,6 +26,7 @@ from lakehouse_core.format.deletion_vector import Positions
 from lakehouse_core.options import MergeEngine
 from lakehouse_core.planning.commit.index_files import indexes_by_bucket, vector_files
 from lakehouse_core.planning.commit.read_scope import ReadScope
+from lakehouse_core.planning.read.packing import waiting_parts
 from lakehouse_core.planning.row_changes.methods import Method
 from lakehouse_core.planning.row_changes.statements import Isolation, Statement, Update
 from lakehouse_core.progress import Watch
@@ -231,23 +232,25 @@ def run_changes(
 
 def _tasks(table: TableContext, base: ChangeBase, *, only_counts: bool) -> list[ChangeTask]:
     assignments = base.statement.assignments if isinstance(base.statement, Update) else None
-    writer = table.clock.uuid() if any(split.waiting for split in base.splits) else ""
     # The longest task decides when all are done, so it starts first.
-    splits: Sequence[Split] = sorted(base.splits, key=lambda split: -split.size_bytes)
+    numbers = waiting_parts(base.splits, base.schema.table_options)
+    parts = [[base.splits[number] for number in part] for part in numbers]
+    parts.sort(key=lambda part: -sum(split.size_bytes for split in part))
     return [
         ChangeTask(
             store=table.store.spec,
             schema=base.schema,
             split=split,
+            beside=tuple(beside),
             file_schemas=base.file_schemas,
             method=base.method,
             predicate=base.rest,
             assignments=assignments,
             next_sequence_number=_first_number(base, split),
-            commit_user=writer,
+            commit_user=base.writer,
             only_counts=only_counts,
         )
-        for split in splits
+        for split, *beside in parts
     ]
 
 

@@ -48,7 +48,8 @@ class ChangeBase:
     `splits`: what its tasks read, with the files that may hold matching rows. `files`: the live files of the partitions
     that it removes, for the method PARTITIONS; `indexes` are then those of these partitions alone. `rest`: the
     condition on rows that is left to test. `next_numbers`: the next sequence number of each bucket of the splits for
-    which no rows wait.
+    which no rows wait. `writer`: of the rows of the statement that wait behind others. Java moves those of one writer
+    in the order of their files.
     """
 
     schema: TableSchema
@@ -61,6 +62,7 @@ class ChangeBase:
     indexes: Sequence[IndexManifestEntry] = ()
     file_schemas: Mapping[int, TableSchema] = field(default_factory=dict)
     next_numbers: Mapping[_Place, int] = field(default_factory=dict)
+    writer: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +130,7 @@ def change_base(
             method = merge_method(schema)
         case Replacement(condition=condition):
             method = replacement_method(schema, condition)
-    empty = ChangeBase(schema=schema, statement=statement, method=method, snapshot=None)
+    empty = ChangeBase(schema=schema, statement=statement, method=method, snapshot=None, writer=table.clock.uuid())
     if fixed is not None:
         return empty if fixed.snapshot is None else _fixed_base(table, empty, fixed.snapshot)
     return table.snapshots.of_latest(lambda latest: empty if latest is None else _base_at(table, empty, latest), look)

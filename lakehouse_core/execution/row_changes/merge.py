@@ -7,7 +7,6 @@ Source: docs/semantics/row-changes.md#merge.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate
 from typing import Any, Protocol
 
 import numpy as np
@@ -41,7 +40,7 @@ from lakehouse_core.table.commit_message import CommitMessage
 from lakehouse_core.table.data_file import DataFile
 from lakehouse_core.table.predicate import Predicate, all_of, only_columns
 from lakehouse_core.table.schema import TableSchema
-from lakehouse_core.table.split import Split
+from lakehouse_core.table.split import Split, sharing
 from lakehouse_core.tasks.change_rows.among import Among
 from lakehouse_core.tasks.change_rows.target import TargetTask, target_rows
 from lakehouse_core.tasks.runtime import local_runtime
@@ -285,12 +284,12 @@ class _Merge:
         condition = within(arrow_bounds(new, ranged_columns(keys, self._schema)), self._schema)
         whole = change_base(self._table, lambda _: SourceMerge(condition=condition), fixed=FixedAt(self._base.snapshot))
         runtime = local_runtime(self._table.store, self._table.clock)
-        for task in self._tasks(keys, whole.splits, None):
-            for batch in target_rows(replace(task, file_schemas=whole.file_schemas), runtime):
-                present = pa.Table.from_batches([batch]).select(keys)
-                found = present.join(new, keys=list(keys), join_type="left semi")
-                if found.num_rows:
-                    yield found
+        tasks = [replace(task, file_schemas=whole.file_schemas) for task in self._tasks(keys, whole.splits, None)]
+        for batch in target_rows(tasks, runtime):
+            present = pa.Table.from_batches([batch]).select(keys)
+            found = present.join(new, keys=list(keys), join_type="left semi")
+            if found.num_rows:
+                yield found
 
     def _hits(self, joined: pa.Table) -> dict[str, Positions]:
         """Return, by file of an append table, the positions of the rows that are updated or deleted."""
@@ -309,14 +308,19 @@ class _Merge:
         return addresses
 
     def _touched(self, joined: pa.Table) -> int:
-        """Return the number of files with rows that are updated or deleted; in a key table, of all files of a split."""
+        """Return the number of files with rows that are updated or deleted; in a key table, of all files of a split,
+        and of those that share its waiting rows.
+        """
         numbers = set(np.unique(self._hit_addresses(joined) >> POSITION_BITS).tolist())
         if self._schema.is_append:
             return len(numbers)
-        first = accumulate(map(_numbers_of, self._base.splits), initial=0)
-        return sum(
-            len(split.files) for number, split in zip(first, self._base.splits, strict=False) if number in numbers
-        )
+        found, first = 0, 0
+        for together in sharing(self._base.splits, lambda split: split):
+            end = first + sum(map(_numbers_of, together))
+            if any(first <= number < end for number in numbers):
+                found += sum(len(split.files) for split in together)
+            first = end
+        return found
 
 
 def _numbers_of(split: Split) -> int:

@@ -65,7 +65,7 @@ def new_rows(
         schema=schema,
         next_sequence_numbers={} if waits else before.after(written).next_numbers,
         key_index=key_index,
-        commit_user=table.clock.uuid(),
+        commit_user=base.writer,
     )
     if waits and whole_partitions:
         # Nothing stays that waits before the new rows, which are treated as those of a write.

@@ -22,7 +22,12 @@ from lakehouse_core.planning.commit.index_files import check_other_indexes
 from lakehouse_core.planning.commit.overwrites import restored_files, with_removed, with_upgraded_files
 from lakehouse_core.planning.commit.partial import NumberedAbove, changes_that_fit, overtaken_moves
 from lakehouse_core.planning.commit.read_scope import LaterChanges, ReadScope, unseen_changes
-from lakehouse_core.planning.commit.waiting import check_may_wait, check_none_waits, check_restored
+from lakehouse_core.planning.commit.waiting import (
+    check_keep_order,
+    check_may_wait,
+    check_none_waits,
+    check_restored,
+)
 from lakehouse_core.planning.partitions import bucket_name
 from lakehouse_core.table.bucketing import Bucketing, Dynamic, Fixed, Postpone, Unaware, is_placed
 from lakehouse_core.table.commit_message import Append, CommitKind, CommitMessage, StaticOverwrite
@@ -66,12 +71,13 @@ class AppendStep:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OverwriteStep:
     """Replace the files of its partitions, if its writer has seen all of them. `changes` do not include the
-    removals.
+    removals. `reads`: what of the table itself its rows were made of, None if they come from elsewhere.
     """
 
     staged: StagedCommit
     changes: FileChanges
     skips_empty: bool
+    reads: ReadScope | None = None
 
     @property
     def kind(self) -> CommitKind:
@@ -192,8 +198,9 @@ def commit_steps(
 ) -> tuple[CommitStep, ...]:
     """Return the steps of a staged commit in order: first the added and removed files, then the compactions.
 
-    `skips_empty`: a commit that changes nothing makes no snapshot. `parts` and `reads` as in `AppendStep`,
-    `numbered_above` as in `CompactStep`. Raises InvalidRequest for messages that contradict each other.
+    `skips_empty`: a commit that changes nothing makes no snapshot. `parts` as in `AppendStep`, `reads` also as in
+    `OverwriteStep`, `numbered_above` as in `CompactStep`. Raises InvalidRequest for messages that contradict each
+    other.
     """
     compactions = tuple(filter(is_compaction, staged.messages))
     compacted, changes = compact_changes(compactions), append_changes(staged)
@@ -207,7 +214,7 @@ def commit_steps(
     first = (
         AppendStep(staged=staged, changes=changes, skips_empty=skips_empty, parts=parts, reads=reads)
         if is_append
-        else OverwriteStep(staged=staged, changes=changes, skips_empty=skips_empty)
+        else OverwriteStep(staged=staged, changes=changes, skips_empty=skips_empty, reads=reads)
     )
     return (first, compact) if compactions else (first,)
 
@@ -277,6 +284,7 @@ def plan_step(step: CommitStep, state: StepState) -> StepPlan:
             return StepPlan(changes=_NOTHING, rewrites_manifests=True)
         case RestoreStep():
             check_restored(step.target.id, state.wanted, state.schema)
+            check_keep_order(step.verb, state.live or (), state.wanted)
             changes = restored_files(state.live or (), state.indexes, state.wanted, state.wanted_indexes)
             check_other_indexes(state.indexes, changes.entries)
             # Java reads a file as deleted if any manifest deletes it, so none may that is older than its return.
@@ -318,6 +326,10 @@ def _plan_overwrite(step: OverwriteStep, state: StepState) -> StepPlan:
         check_may_wait(step.name, state.schema)
     if state.covers is None:
         return StepPlan(changes=step.changes)
+    if step.reads is not None:
+        unseen = unseen_changes(step.reads, step.changes, state.later, state.file_schemas)
+        if unseen:
+            return StepPlan(changes=FileChanges(kind=step.changes.kind), conflicts=tuple(unseen))
     _check_seen(step, state, state.covers)
     added = step.changes
     # A compaction staged with the overwrite names the overwrite's files at level 0.

@@ -47,6 +47,25 @@ def check_restored(snapshot_id: int, wanted: Iterable[ManifestEntry], schema: Ta
         )
 
 
+def check_keep_order(verb: str, live: Iterable[ManifestEntry], wanted: Iterable[ManifestEntry]) -> None:
+    """Raise InvalidRequest if rows would come to wait behind others that were committed later: those that wait stay
+    where the manifests list them, and a compaction would move these first. `wanted`: the files that `verb` brings back.
+    """
+    there = {file_identifier(entry) for entry in live if not is_placed(entry.bucket)}
+    back: dict[bytes, int] = {}
+    for entry in wanted:
+        if is_placed(entry.bucket):
+            continue
+        if file_identifier(entry) not in there:
+            back[entry.partition] = back.get(entry.partition, 0) + entry.file.row_count
+        elif (count := back.get(entry.partition)) is not None:
+            raise InvalidRequest(
+                f"{verb}: {waiting_rows(count)} in that state and not any more, and others that were committed later "
+                "still wait. A compaction would move the older rows above these. Nothing was changed: compact the "
+                "table, then call it again."
+            )
+
+
 def check_none_waits(
     name: str, entries: Sequence[ManifestEntry], live: Iterable[ManifestEntry], schema: TableSchema
 ) -> None:

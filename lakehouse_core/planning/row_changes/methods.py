@@ -151,14 +151,24 @@ def check_waiting(statement: Statement, method: Method, row_count: int, schema: 
     options = schema.table_options.postponed_buckets
     if not options.merge_on_read:
         why, else_ = "where it does not see them", ", or set postpone.merge-on-read to true, with which it sees them"
-    elif isinstance(statement, Replacement) or method is Method.BUCKETS:
+    elif method is Method.BUCKETS:
         why, else_ = "and it replaces rows of buckets only", ""
     else:
         return
     raise UnsupportedFeature(
         f"{statement.operation}: {waiting_rows(row_count)} in the partitions that it reads, {why}. Compact the table "
-        f"and run it again{else_}. A condition on partition columns alone needs neither."
+        f"and run it again{else_}.{_without_reading(statement, schema)}"
     )
+
+
+def _without_reading(statement: Statement, schema: TableSchema) -> str:
+    """Return the advice for removing whole partitions, which reads no rows, if the statement can do that."""
+    if not isinstance(statement, Delete | Replacement) or not schema.partition_keys:
+        return ""
+    is_told = schema.table_options.delete_forces_changelog and _row_delete_method(schema) is Method.RECORDS
+    if isinstance(statement, Delete) and is_told:
+        return " To remove whole partitions, with rows that wait and without a changelog, drop them."
+    return " A condition on partition columns alone needs neither."
 
 
 def _append_method(schema: TableSchema) -> Method:

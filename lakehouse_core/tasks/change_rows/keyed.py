@@ -5,6 +5,7 @@ Source: docs/semantics/row-changes.md#methods.
 
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -53,11 +54,15 @@ def changed_records(task: ChangeTask, runtime: TaskRuntime) -> Changed:
             # Where buckets are dynamic: a changed row stays where its key is, whatever the index says.
             key_index=KeyIndex(bucket=split.bucket),
             commit_user=task.commit_user,
-            number=split.bucket,
         )
         messages = tuple(write_batches(write, batches, runtime))
-    touched = len(task.split.files) if counted[0] else 0
-    return Changed(messages=messages, rows_read=task.split.row_count, rows_matched=counted[0], files_touched=touched)
+    splits = (task.split, *task.beside)
+    return Changed(
+        messages=messages,
+        rows_read=sum(split.row_count for split in splits),
+        rows_matched=counted[0],
+        files_touched=sum(len(split.files) for split in splits) if counted[0] else 0,
+    )
 
 
 def changed_bucket(task: ChangeTask, runtime: TaskRuntime) -> Changed:
@@ -81,7 +86,8 @@ def changed_bucket(task: ChangeTask, runtime: TaskRuntime) -> Changed:
 
 def _records(task: ChangeTask, runtime: TaskRuntime, counted: list[int]) -> Iterator[pa.RecordBatch]:
     fields = task.schema.fields
-    for batch in read_splits([_reading(task, task.schema.column_names)], runtime):
+    first = _reading(task, task.schema.column_names)
+    for batch in read_splits([replace(first, split=split) for split in (task.split, *task.beside)], runtime):
         counted[0] += batch.num_rows
         rows, kind = batch, _DELETE
         if task.assignments is not None:

@@ -4,7 +4,7 @@ Rule: a split gives the same rows in the same order each time, so an address mea
 Source: docs/semantics/row-changes.md#merge.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -18,7 +18,7 @@ from lakehouse_core.storage.overlap import reading_ahead
 from lakehouse_core.table.data_file import DataFile
 from lakehouse_core.table.predicate import Predicate, columns_of
 from lakehouse_core.table.schema import TableSchema
-from lakehouse_core.table.split import Split
+from lakehouse_core.table.split import Split, sharing
 from lakehouse_core.tasks.change_rows.among import Among
 from lakehouse_core.tasks.matching import matching_rows
 from lakehouse_core.tasks.merge_scan import (
@@ -58,31 +58,40 @@ def target_schema(schema: TableSchema, columns: tuple[str, ...], address: str) -
     )
 
 
-def target_rows(task: TargetTask, runtime: TaskRuntime, among: Among | None = None) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of the split that satisfy the predicate and are among those of a source, with their addresses.
-    Raises as `read_splits` does.
+def target_rows(
+    tasks: Iterable[TargetTask], runtime: TaskRuntime, among: Among | None = None
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of the splits that satisfy the predicate and are among those of a source, with their addresses.
+
+    Consecutive splits with the same waiting rows are read at once, and the numbers of their rows are those of the
+    first. REQUIRES: the tasks differ in their splits only. Raises as `read_splits` does.
     """
-    schema = target_schema(task.schema, task.columns, task.address)
-    batches = _of_files(task, runtime) if task.schema.is_append else _of_bucket(task, runtime)
-    for columns, numbers in batches:
-        batch = pa.RecordBatch.from_arrays([*columns, pa.array(numbers, pa.int64())], schema=schema)
-        if among is not None:
-            batch = among.kept(batch)
-        if batch.num_rows:
-            yield batch
+    for together in sharing(tasks, lambda task: task.split):
+        task = together[0]
+        schema = target_schema(task.schema, task.columns, task.address)
+        batches = _of_files(task, runtime) if task.schema.is_append else _of_buckets(together, runtime)
+        for columns, numbers in batches:
+            batch = pa.RecordBatch.from_arrays([*columns, pa.array(numbers, pa.int64())], schema=schema)
+            if among is not None:
+                batch = among.kept(batch)
+            if batch.num_rows:
+                yield batch
 
 
-def _of_bucket(task: TargetTask, runtime: TaskRuntime) -> Iterator[tuple[list[pa.Array], np.ndarray]]:
-    reading = ReadTask(
-        store=task.store,
-        schema=task.schema,
-        split=task.split,
-        columns=task.columns,
-        predicate=task.predicate,
-        file_schemas=task.file_schemas,
-    )
-    first = task.first_number << POSITION_BITS
-    for batch in read_splits([reading], runtime):
+def _of_buckets(tasks: Sequence[TargetTask], runtime: TaskRuntime) -> Iterator[tuple[list[pa.Array], np.ndarray]]:
+    readings = [
+        ReadTask(
+            store=task.store,
+            schema=task.schema,
+            split=task.split,
+            columns=task.columns,
+            predicate=task.predicate,
+            file_schemas=task.file_schemas,
+        )
+        for task in tasks
+    ]
+    first = tasks[0].first_number << POSITION_BITS
+    for batch in read_splits(readings, runtime):
         yield batch.columns, np.arange(first, first + batch.num_rows)
         first += batch.num_rows
 

@@ -20,7 +20,8 @@ from lakehouse_core.table.split import Split
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeTask:
-    """The rows to change in one split. `store` is rooted at the table.
+    """The rows to change in one split, and in those `beside` it, whose waiting rows are the same. `store` is rooted at
+    the table.
 
     `predicate`, bound to `schema`: the rows; None: all. `assignments`: the new values by column, None to delete.
     `hits`: by data file name, the positions of the rows; None: those that satisfy the predicate.
@@ -31,6 +32,7 @@ class ChangeTask:
     store: StoreSpec
     schema: TableSchema
     split: Split
+    beside: tuple[Split, ...] = ()
     file_schemas: Mapping[int, TableSchema]
     method: Method
     predicate: Predicate | None

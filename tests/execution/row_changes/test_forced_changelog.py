@@ -1,6 +1,7 @@
 """`delete.force-produce-changelog`: a DELETE of whole partitions is told to readers of changes, other verbs are not."""
 
 from collections.abc import Callable, Mapping
+from datetime import timedelta
 
 import pytest
 
@@ -77,6 +78,7 @@ def test_a_delete_without_a_condition_is_told_too() -> None:
         lambda catalog: catalog.sql("TRUNCATE TABLE db.t"),
         lambda catalog: catalog.sql("ALTER TABLE db.t DROP PARTITION (p = 2)"),
         lambda catalog: catalog.table("db.t").overwrite([], where="p = 2"),
+        lambda catalog: catalog.table("db.t").expire_partitions(timedelta(0), strategy="update-time"),
     ],
 )
 def test_verbs_of_whole_partitions_are_not_told(verb: Callable[[Catalog], object]) -> None:

@@ -239,3 +239,39 @@ def test_rows_come_from_a_table_of_the_same_name_in_another_warehouse():
     report = table.overwrite(other.scan(), where="p = 1")
 
     assert (report.runs, rows_of(table)) == (1, rows_with("b", 7))
+
+
+CHANGES = {
+    "drop": lambda table: table.drop_partitions({"p": 1}),
+    "delete": lambda table: table.delete("k = 1"),
+    "update": lambda table: table.update({"v": "'new'"}, "k = 1"),
+}
+
+
+@pytest.mark.parametrize("theirs", CHANGES)
+@pytest.mark.parametrize(
+    "name", ["append, vectors, partitions", "deduplicate, partitions", "deduplicate, dynamic, partitions"]
+)
+def test_a_dynamic_overwrite_by_the_table_itself_brings_no_row_back_that_others_removed(name, theirs):
+    store, _ = made(LAYOUTS[name])
+    expected = rows_of(changed(copied(store), theirs))
+    for moment in range(1, 100, 8):
+        own, acted = copied(store), []
+
+        def act(call, at=moment, own=own, acted=acted):
+            if call.number == at and not acted:
+                acted.append(at)
+                changed(own, theirs)
+
+        table = catalog_over(FaultyStore(own, on_call=act), 2).table("db.t")
+        table.overwrite(table.scan(), dynamic=True)
+        if not acted:
+            return
+        assert rows_of(catalog_over(own, 3).table("db.t")) == expected
+    raise AssertionError("the overwrite took more calls than were tried")
+
+
+def changed(store, theirs):
+    table = catalog_over(store, 1).table("db.t")
+    CHANGES[theirs](table)
+    return table

@@ -8,7 +8,10 @@ import pytest
 
 import lakehouse_core as lc
 from lakehouse_core.clock import VirtualClock
-from lakehouse_core.storage import MemoryStore
+from lakehouse_core.execution.engines.local import LocalEngine
+from lakehouse_core.planning import waiting_rows
+from lakehouse_core.storage import FaultyStore, MemoryStore
+from lakehouse_core.storage.faulty import Call
 from tests.execution.row_changes.layouts import catalog_over
 
 Row = tuple[str, int, int]
@@ -140,6 +143,59 @@ def test_of_two_writes_at_once_the_later_commit_wins_also_over_rows_that_were_mo
 
     assert seen(table) == [("a", 1, 2)]
     assert table.verify(data=True).findings == ()
+
+
+def test_a_new_partition_has_the_number_of_buckets_of_the_first_of_several_commits() -> None:
+    _, table = made(**{"postpone.target-row-num-per-bucket": "1"})
+    table.alter(lc.RemoveOption("postpone.default-bucket-num"))
+    many = rows(*(("a", k, k) for k in range(5)))
+    first = table.stage(rows(("a", 1, 0), ("a", 2, 0)), commit_user="job", commit_identifier=1)
+    second = table.stage(many, commit_user="job", commit_identifier=2, behind=[first])
+
+    table.commit(first)
+    table.commit(second)
+
+    assert seen(table) == [("a", k, k) for k in range(5)]
+    assert {file.total_buckets for file in table.files()} == {2}
+
+
+@pytest.mark.parametrize("theirs", ["true", "false"])
+def test_a_write_whose_partition_others_changed_meanwhile_is_staged_again(theirs: str) -> None:
+    for moment in range(1, 60, 3):
+        store, table = made(**{"postpone.target-row-num-per-bucket": "1"})
+        table.alter(lc.RemoveOption("postpone.default-bucket-num"))
+        acted: list[int] = []
+
+        def act(call: Call, at: int = moment, store: Any = store, acted: Any = acted) -> None:
+            if call.number == at and not acted:
+                acted.append(at)
+                other = catalog_over(store, 1).table("db.t")
+                other.alter(lc.SetOption(PLACES, theirs))
+                other.write(rows(("a", 1, 9)))
+
+        catalog_over(FaultyStore(store, on_call=act), 2).table("db.t").write(rows(*(("a", k, k) for k in range(3))))
+        if not acted:
+            return
+        left = catalog_over(store, 3).table("db.t")
+        left.compact()
+
+        # Either write may be the last one.
+        assert seen(left) in ([("a", k, k) for k in range(3)], [("a", 0, 0), ("a", 1, 9), ("a", 2, 2)])
+    raise AssertionError("the write took more calls than were tried")
+
+
+def test_changes_of_a_write_keep_their_order_when_its_last_part_is_moved_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    _, table = made(**{"changelog-producer": "input", "target-file-row-num": "1"})
+    run = LocalEngine.run
+    monkeypatch.setattr(waiting_rows, "_PART_BYTES", 1)
+    monkeypatch.setattr(LocalEngine, "run", lambda *call: reversed(list(run(*call))))
+
+    table.write(rows(*(("a", 1, v) for v in range(4))))
+
+    assert table.changes(0).to_arrow()["v"].to_pylist() == [0, 1, 2, 3]
+    assert seen(table) == [("a", 1, 3)]
 
 
 # How the partition a is replaced, and whether b stays.

@@ -445,6 +445,25 @@ def test_a_compaction_and_then_the_option_overtake_a_compaction(
     assert stray(table) == set()
 
 
+def test_rows_do_not_come_back_behind_later_ones_that_still_wait(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = table_of(tmp_path)
+    write(table, rows(1, v=1))
+    between(table, lambda other: write(other, rows(1, v=2)), monkeypatch)
+    table.compact()
+    assert (seen(table), waiting(table)) == ([("a", 1, 1)], 1)
+
+    with pytest.raises(lc.InvalidRequest, match=r"rollback_to: 1 row waits .* compact the table, then call it again"):
+        table.rollback_to(2)
+    assert waiting(table) == 1
+    table.compact()
+    table.rollback_to(2)
+    table.compact()
+
+    assert seen(table) == [("a", 1, 2)]
+
+
 @pytest.mark.parametrize("producer", ["none", "input", "lookup", "full-compaction"])
 def test_changes_are_told_by_the_write_without_a_producer_and_else_by_the_compaction(
     tmp_path: Path, producer: str

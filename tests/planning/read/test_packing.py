@@ -6,8 +6,10 @@ from hypothesis import strategies as st
 
 from lakehouse_core.format.binary_row import serialize_row
 from lakehouse_core.format.data_types import parse_type
-from lakehouse_core.planning.read.packing import FileGroup, append_groups, key_groups
+from lakehouse_core.options import TableOptions
+from lakehouse_core.planning.read.packing import FileGroup, append_groups, key_groups, waiting_parts
 from lakehouse_core.table.data_file import DataFile
+from lakehouse_core.table.split import Split
 
 INT = parse_type("INT NOT NULL")
 MB = 1 << 20
@@ -67,6 +69,35 @@ def test_append_files_are_packed_oldest_first():
     ]
 
     assert shown(append_groups(files, **SIZES)) == "raw(a) raw(b c)"
+
+
+# The bytes of the waiting rows and of each bucket, in MB, and the buckets of each part.
+@pytest.mark.parametrize(
+    ("waiting", "buckets", "parts"),
+    [
+        (8, [1] * 32, [32]),
+        (800, [0] * 8, [2, 2, 2, 2]),
+        (0, [1, 1, 1], [1, 1, 1]),
+        (8, [2000, 1, 1], [1, 2]),
+    ],
+)
+def test_buckets_with_the_same_waiting_rows_are_read_in_a_few_parts(waiting, buckets, parts):
+    splits = [
+        Split(
+            snapshot_id=1,
+            partition=b"a",
+            bucket=number,
+            total_buckets=len(buckets),
+            folder="",
+            files=(data_file("f", size=size * MB),),
+            raw=False,
+            waiting=(data_file("w", size=waiting * MB),) if waiting else (),
+            waiting_share=(number, len(buckets)),
+        )
+        for number, size in enumerate(buckets)
+    ]
+
+    assert [len(part) for part in waiting_parts(splits, TableOptions())] == parts
 
 
 @given(

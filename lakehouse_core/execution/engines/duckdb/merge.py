@@ -79,5 +79,4 @@ class _TargetRows(ArrowRows):
         return self._schema
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
-        for task in self._tasks:
-            yield from target_rows(task, self._runtime, self._among)
+        yield from target_rows(self._tasks, self._runtime, self._among)

@@ -194,8 +194,13 @@ def positions_in(known: Hashes, keys: Hashes) -> "np.ndarray[tuple[int], np.dtyp
     if np.array_equal(known, keys):
         # All rows of a table are often loaded again.
         return np.arange(first, first + len(keys))
-    places = np.minimum(np.searchsorted(known, keys), len(known) - 1)
-    hits: np.ndarray[tuple[int], np.dtype[np.intp]] = np.flatnonzero(known[places] == keys) + first
+    if len(known) < len(keys):
+        # The shorter side is looked up: each of many index files has a part of the keys.
+        places = np.minimum(np.searchsorted(keys, known), len(keys) - 1)
+        hits: np.ndarray[tuple[int], np.dtype[np.intp]] = places[keys[places] == known] + first
+    else:
+        places = np.minimum(np.searchsorted(known, keys), len(known) - 1)
+        hits = np.flatnonzero(known[places] == keys) + first
     return hits
 
 

@@ -8,6 +8,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from itertools import chain
 from typing import Any, Final
 
 import pyarrow as pa
@@ -35,6 +36,7 @@ from lakehouse_core.format.data_types import (
     in_backquotes,
     parse_type,
 )
+from lakehouse_core.planning.read.packing import waiting_parts
 from lakehouse_core.planning.row_changes.merge_plan import ADDRESS, SOURCE_VIEW, TARGET_VIEW, MergePlan
 from lakehouse_core.planning.sql.conditions import is_utc
 from lakehouse_core.planning.sql.spark_text import spark_query
@@ -153,8 +155,8 @@ class SparkMerge:
     def _target_frame(
         self, tasks: Sequence[TargetTask], columns: Sequence[str], schema: TableSchema, among: Among | None
     ) -> DataFrame:
-        count = 2 * core_count(self._session)
-        groups = [group for number in range(count) if (group := tasks[number::count])]
+        count, parts = 2 * core_count(self._session), _parts(tasks)
+        groups = [list(chain.from_iterable(group)) for number in range(count) if (group := parts[number::count])]
         with translated(self._session, "Reading the rows of a MERGE"):
             rows = partial(_rows, among=among)
             return task_frame(self._session, groups, _target_fields(columns, schema), rows)
@@ -218,11 +220,16 @@ def _rows_here(tasks: Sequence[TargetTask], among: Among) -> list[pa.RecordBatch
     """Return the rows of the tasks, which threads of the driver read."""
     runtime = driver_runtime()
     with ThreadPoolExecutor(os.cpu_count(), thread_name_prefix="merge") as pool:
-        found = pool.map(lambda task: list(target_rows(task, runtime, among)), tasks)
+        found = pool.map(lambda part: list(target_rows(part, runtime, among)), _parts(tasks))
         return [batch for batches in found for batch in batches]
 
 
 def _rows(tasks: Sequence[TargetTask], among: Among | None) -> Iterator[pa.RecordBatch]:
-    runtime = worker_runtime()
-    for task in tasks:
-        yield from target_rows(task, runtime, among)
+    yield from target_rows(tasks, worker_runtime(), among)
+
+
+def _parts(tasks: Sequence[TargetTask]) -> list[list[TargetTask]]:
+    if not tasks:
+        return []
+    parts = waiting_parts([task.split for task in tasks], tasks[0].schema.table_options)
+    return [[tasks[number] for number in part] for part in parts]
