@@ -25,11 +25,10 @@ CovarPop CovarSamp ArrayAgg ArrayUniqueAgg LogicalAnd LogicalOr Quantile Percent
 RowNumber Rank DenseRank PercentRank CumeDist Ntile Lag Lead FirstValue LastValue NthValue
 Upper Lower Length Trim Substring Concat ConcatWs Replace Reverse Left Right Pad Repeat StrPosition StartsWith
 EndsWith Contains Initcap SplitPart RegexpReplace RegexpExtract Ascii Chr Translate Space RegexpSplit BitLength
-Year Month Day DayOfMonth DayOfWeek DayOfYear WeekOfYear Quarter Hour Minute Second Extract 
+Year Month Day DayOfMonth DayOfWeek DayOfYear WeekOfYear Quarter Hour Minute Second Extract
 DateDiff TsOrDsAdd TsOrDsToDate AddMonths LastDay TimestampTrunc DateTrunc CurrentDate CurrentTimestamp
 MonthsBetween TimeToStr TimeStrToTime StrToTime UnixDate TimestampFromParts
-
-ArraySize ArrayContains ArraySort ArrayToString ArrayMax ArrayMin ArrayPosition 
+ArraySize ArrayContains ArraySort ArrayToString ArrayMax ArrayMin ArrayPosition
 MapKeys MapFromEntries Explode IsNan Posexplode GenerateSeries Flatten
 ArraySlice MD5 SHA SHA2 Hex Unhex ToBase64 FromBase64 BitwiseLeftShift BitwiseRightShift
 """

@@ -1,10 +1,46 @@
-"""Types of the columns that explode makes of an array or a map, which the parser takes for the array itself."""
+"""LATERAL VIEW: the types of the columns that explode makes, which the parser takes for the array itself, and its rows.
 
-from typing import Any
+Source: docs/sql.md#without-spark.
+"""
+
+from typing import Any, Final
 
 from sqlglot import exp
 
+from lakehouse_core.execution.engines.duckdb.dialect.decimals import kind_of
+from lakehouse_core.execution.engines.duckdb.dialect.fragments import fragment, needs_spark
 from lakehouse_core.planning.sql.tokens import DIALECT
+
+# The columns that a function makes of an array or a map, in DuckDB's SQL.
+_OF_ARRAYS: Final = ("unnest(:x)",)
+_OF_MAPS: Final = ("unnest(map_keys(:x))", "unnest(map_values(:x))")
+
+
+def rewritten_view(node: Any) -> Any:
+    """Return a query whose LATERAL VIEW of a map, or with OUTER, is a join with rows of a query; others as they are.
+
+    Raises UnsupportedFeature.
+    """
+    if not isinstance(node, exp.Select) or not node.args.get("laterals"):
+        return node
+    for lateral in list(node.args["laterals"]):
+        function, is_outer = lateral.this, lateral.args.get("outer")
+        names = lateral.alias_column_names
+        is_map = kind_of(function.this) == "MAP" or len(names) == len(_OF_MAPS)
+        if not isinstance(function, exp.Explode) or not (is_map or is_outer):
+            continue
+        texts = _OF_MAPS if is_map else _OF_ARRAYS
+        if len(names) != len(texts):
+            raise needs_spark("LATERAL VIEW without a name for each column", "Write … AS key, value")
+        columns = [
+            exp.alias_(fragment(text, x=function.this), name, quoted=True)
+            for text, name in zip(texts, names, strict=True)
+        ]
+        rows = exp.Lateral(this=exp.Select(expressions=columns).subquery(), alias=lateral.args["alias"].copy())
+        join = exp.Join(this=rows, side="LEFT", on=exp.true()) if is_outer else exp.Join(this=rows, kind="CROSS")
+        lateral.pop()
+        node.append("joins", join)
+    return node
 
 
 def type_exploded(typed: Any) -> None:
