@@ -3,11 +3,9 @@
 Rule: this list is closed. A function of an engine that could reach files, settings or the network is not in it.
 """
 
-from collections.abc import Sequence
 from typing import Final
 
 from lakehouse_core.errors import near_names
-from lakehouse_core.planning.sql.tokens import SqlText
 
 _CLAUSE_WORDS: Final = """
 Select From Where Group Having Order Ordered Limit Offset Join With CTE TableAlias Table Subquery Values Tuple
@@ -55,8 +53,6 @@ posexplode
 NAMES: Final = tuple(_NAME_WORDS.split())
 # Too short to be near to what somebody meant.
 _SHORT: Final = 3
-# Arguments of `datediff` where the first is a unit.
-_WITH_UNIT: Final = 3
 
 
 def refusal(name: str) -> str:
@@ -68,26 +64,3 @@ def refusal(name: str) -> str:
     )
     hint = f". Did you mean {near}?" if near else ""
     return f"{name} is not carried out{hint}"
-
-
-def check_day_differences(sql: SqlText) -> None:
-    """Raise for `datediff(DAY, a, b)`, of which the parser makes `datediff(b, a)`: that counts dates, not 24 hours."""
-    words = [str(token.text).upper() for token in sql.tokens]
-    for number, (name, bracket, unit) in enumerate(zip(words, words[1:], words[2:], strict=False)):
-        is_difference = name in ("DATEDIFF", "DATE_DIFF") and bracket == "("
-        if is_difference and unit in ("DAY", "DAYS") and _argument_count(words[number + 2 :]) == _WITH_UNIT:
-            raise sql.unsupported(
-                int(sql.tokens[number].start),
-                "datediff with the unit DAY is not carried out. Write datediff(end, start), which counts dates",
-            )
-
-
-def _argument_count(words: Sequence[str]) -> int:
-    """Return how many arguments stand before the bracket that closes them."""
-    depth, count = 0, 1
-    for word in words:
-        depth += (word == "(") - (word == ")")
-        if depth < 0:
-            break
-        count += word == "," and not depth
-    return count

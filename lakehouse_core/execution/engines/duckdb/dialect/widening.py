@@ -296,11 +296,15 @@ def _check_no_text(name: str, parts: Sequence[Any]) -> None:
     """Raise for texts beside other types where Spark does not cast them."""
     kinds = {kind_of(part) for part in parts if not is_null(part)}
     if kinds & TEXTS and kinds - TEXTS - UNKNOWN:
-        raise InvalidRequest(f"SQL: {name} takes values of one type, found {', '.join(sorted(kinds))}. Cast the texts.")
+        raise InvalidRequest(f"SQL: {name} takes values of one type, found {', '.join(_shown(kinds))}. Cast the texts.")
+
+
+def _shown(kinds: set[str]) -> list[str]:
+    return sorted("STRING" if kind in TEXTS else kind for kind in kinds)
 
 
 def _incompatible(kinds: set[str]) -> InvalidRequest:
-    return InvalidRequest(f"SQL: values of {' and '.join(sorted(kinds))} have no common type. Cast one of them.")
+    return InvalidRequest(f"SQL: values of {' and '.join(_shown(kinds))} have no common type. Cast one of them.")
 
 
 _RULES: Final[dict[type, Callable[[Any], Any]]] = {
