@@ -25,9 +25,9 @@ Upper Lower Length Trim Substring Concat ConcatWs Replace Reverse Left Right Pad
 EndsWith Contains Initcap SplitPart RegexpReplace RegexpExtract Ascii Chr Translate Space RegexpSplit BitLength
 Year Month Day DayOfMonth DayOfWeek DayOfYear WeekOfYear Quarter Hour Minute Second Extract
 DateDiff TsOrDsAdd TsOrDsToDate AddMonths LastDay TimestampTrunc DateTrunc CurrentDate CurrentTimestamp
-MonthsBetween TimeToStr TimeStrToTime StrToTime UnixDate TimestampFromParts
+MonthsBetween TimeToStr TimeStrToTime StrToTime UnixDate TimestampFromParts DateFromParts
 ArraySize ArrayContains ArraySort ArrayToString ArrayMax ArrayMin ArrayPosition
-MapKeys MapFromEntries Explode IsNan Posexplode GenerateSeries Flatten
+ArrayDistinct MapKeys MapFromEntries Explode IsNan Posexplode GenerateSeries Flatten
 ArraySlice MD5 SHA SHA2 Hex Unhex ToBase64 FromBase64 BitwiseLeftShift BitwiseRightShift
 """
 FUNCTION_NODES: Final = frozenset(_FUNCTION_WORDS.split())
@@ -37,18 +37,18 @@ FUNCTIONS: Final = frozenset({"map_values"})
 
 # The names under which users know the functions: those of docs/sql.md, and for advice.
 _NAME_WORDS: Final = """
-abs ceil floor round sqrt cbrt exp ln log log2 log10 power sign pi sin cos tan atan atan2 degrees radians greatest
-least coalesce ifnull nvl nvl2 nullif if isnan shiftleft shiftright count count_if sum avg min max first last any_value
-stddev stddev_pop stddev_samp variance var_pop var_samp median percentile corr covar_pop covar_samp
-approx_count_distinct grouping collect_list collect_set array_agg bool_and bool_or row_number rank dense_rank
+abs ceil floor round sqrt cbrt exp ln log log2 log10 power sign pi sin cos tan atan atan2 degrees radians greatest least
+coalesce ifnull nvl nvl2 nullif isnull isnotnull if isnan shiftleft shiftright count count_if sum avg mean min max first
+last any_value stddev stddev_pop stddev_samp std variance var_pop var_samp median percentile corr covar_pop covar_samp
+approx_count_distinct grouping collect_list collect_set array_agg bool_and bool_or every some row_number rank dense_rank
 percent_rank cume_dist ntile lag lead first_value last_value nth_value upper lower length char_length bit_length trim
 ltrim rtrim substring concat concat_ws replace reverse left right lpad rpad repeat instr locate startswith endswith
 contains initcap split split_part regexp_replace regexp_extract regexp_like ascii chr translate space md5 sha sha1 sha2
-hex unhex base64 unbase64 year month day dayofmonth dayofweek dayofyear weekofyear quarter hour minute second date_add
-date_sub datediff add_months last_day date_trunc trunc current_date current_timestamp months_between date_format to_date
-to_timestamp unix_date make_timestamp size array array_contains array_sort sort_array array_join array_max array_min
-array_position element_at slice flatten sequence map map_keys map_values map_from_entries struct named_struct explode
-posexplode
+hex unhex base64 unbase64 year month day dayofmonth dayofweek dayofyear weekofyear quarter hour minute second date_part
+weekday date_add date_sub datediff add_months last_day date_trunc trunc current_date current_timestamp months_between
+date_format to_date to_timestamp unix_date make_timestamp make_date size cardinality array array_contains array_distinct
+array_sort sort_array array_join array_max array_min array_position element_at slice flatten sequence map map_keys
+map_values map_from_entries struct named_struct explode posexplode
 """
 NAMES: Final = tuple(_NAME_WORDS.split())
 # Too short to be near to what somebody meant.

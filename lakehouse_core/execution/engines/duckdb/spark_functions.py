@@ -56,6 +56,7 @@ spark_array_contains(x, e) AS CASE
     WHEN list_count(x) < len(x) THEN NULL ELSE false END;
 spark_array_position(x, e) AS CASE
     WHEN x IS NULL OR e IS NULL THEN NULL ELSE coalesce(list_position(x, e), 0) END;
+spark_distinct(x) AS list_filter(x, lambda e, i: list_position(x, e) = i);
 spark_flatten(x) AS CASE WHEN list_count(x) < len(x) THEN NULL ELSE flatten(x) END;
 spark_not_empty(x) AS CASE
     WHEN len(x) = 0 THEN error('the step of a sequence does not lead from its start to its end') ELSE x END;

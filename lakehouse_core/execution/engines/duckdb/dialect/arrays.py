@@ -33,6 +33,8 @@ def rewritten_array(node: Any) -> Any:
         case exp.Bracket() if kind_of(node.this) == "ARRAY" and len(node.expressions) == 1:
             name = "spark_element_at" if node.args.get("offset") else "spark_element"
             return call(name, node.this, node.expressions[0])
+        case exp.ArrayDistinct():
+            return call("spark_distinct", node.this)
         case exp.Flatten():
             return call("spark_flatten", node.this)
         case exp.GenerateSeries():
@@ -47,8 +49,8 @@ def rewritten_array(node: Any) -> Any:
             raise needs_spark(
                 "explode of a map, which gives two columns,", "Use LATERAL VIEW explode(…) t AS key, value"
             )
-        case exp.Posexplode():
-            raise needs_spark("posexplode", "Use explode")
+        case exp.Posexplode() if not isinstance(node.parent, exp.Lateral):
+            raise needs_spark("posexplode outside of LATERAL VIEW", "Use LATERAL VIEW posexplode(…) t AS place, value")
         case exp.Exists() if node.args.get("expression") is not None:
             raise needs_spark("exists with a function", "Use array_contains")
     return node

@@ -25,6 +25,7 @@ from lakehouse_core.execution.engines.duckdb.dialect.fragments import cast_to, i
 from lakehouse_core.planning.sql.tokens import DIALECT
 
 _COMPARISONS: Final = (exp.EQ, exp.NEQ, exp.NullSafeEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
+_NARROW: Final = frozenset({"TINYINT", "SMALLINT"})
 _ARITHMETIC: Final = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.IntDiv)
 # Functions that read a text as a DOUBLE.
 _OF_NUMBERS: Final = (
@@ -127,6 +128,12 @@ def _chosen(node: Any) -> Any:
 
 
 def _calculated(node: Any) -> Any:
+    kinds = [kind_of(node.this), kind_of(node.expression)]
+    if kinds[0] != kinds[1] and set(kinds) <= INTEGERS and _NARROW & set(kinds):
+        # A number that is written in the query would take the narrow type in DuckDB.
+        for key, kind, other in zip(("this", "expression"), kinds, reversed(kinds), strict=True):
+            if kind in _NARROW and other != "TINYINT":
+                node.set(key, cast_to(node.args[key], other))
     return _as_alternatives(node, [node.this, node.expression])
 
 
