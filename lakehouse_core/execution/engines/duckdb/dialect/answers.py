@@ -56,16 +56,17 @@ def _write_out(column: Any, ordered: Any, answers: Sequence[Any]) -> None:
     column.replace(answer.copy() if isinstance(answer, exp.Column) else exp.Paren(this=answer.copy()))
 
 
-def align_queries(typed: Any) -> bool:
+def align_queries(nodes: Sequence[Any]) -> bool:
     """Cast columns of queries with types where DuckDB would choose another type than Spark, and return whether there
-    were any; the types of the tree are to be found again then. Raises InvalidRequest, UnsupportedFeature.
+    were any; the types of the tree are to be found again then. `nodes`: of the tree, parts before what they are in.
+
+    Raises InvalidRequest, UnsupportedFeature.
     """
     is_changed = False
-    # Inner ones come first.
-    for node in reversed(list(typed.find_all(exp.SetOperation, exp.In))):
+    for node in nodes:
         if isinstance(node, exp.SetOperation):
             is_changed |= _align_sides(node)
-        elif node.args.get("query") is not None:
+        elif isinstance(node, exp.In) and node.args.get("query") is not None:
             is_changed |= _align_in(node)
     return is_changed
 

@@ -83,7 +83,9 @@ def _from_sunday(node: Any) -> Any:
 def _extracted(node: Any) -> Any:
     value, part = node.expression, str(node.this.this).upper()
     if part not in _PARTS:
-        raise InvalidRequest(f"SQL: {part} is no part of a date or a time. Parts: {', '.join(sorted(_PARTS))}.")
+        raise InvalidRequest(
+            f"SQL: {part} cannot be taken out of a date or a time. Parts: {', '.join(sorted(_PARTS))}."
+        )
     if is_null(value):
         return cast_to(value, "INT")
     if kind_of(value) in INSTANTS | TEXTS:

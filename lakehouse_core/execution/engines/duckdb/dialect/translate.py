@@ -28,11 +28,13 @@ def duckdb_text(tree: Any, schema: Any) -> str:
         written = tree.copy()
         write_out_orders(written)
         typed = _typed(written, schema)
-        if align_queries(typed):
-            typed = _typed(typed, schema)
-        size_decimals(typed)
         # Parts come before what they are in, which then holds their new form.
-        for node in reversed(list(typed.dfs())):
+        nodes = list(typed.dfs())[::-1]
+        if align_queries(nodes):
+            typed = _typed(typed, schema)
+            nodes = list(typed.dfs())[::-1]
+        size_decimals(typed)
+        for node in nodes:
             found = _rewritten(node)
             if found is not node:
                 found.type = node.type if found.type is None else found.type

@@ -294,7 +294,7 @@ def _check_condition(node: Any, also: frozenset[str] = frozenset()) -> None:
     kind = kind_of(node)
     if kind in NUMBERS or (kind in TEXTS and kind not in also):
         raise InvalidRequest(
-            f"SQL: {node.sql(dialect=DIALECT)} is no condition, but a value of type {kind}. Compare it, as in "
+            f"SQL: {node.sql(dialect=DIALECT)} is a value of type {kind}, not a condition. Compare it, as in "
             f"{node.sql(dialect=DIALECT)} <> 0."
         )
 
