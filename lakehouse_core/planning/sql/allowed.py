@@ -3,11 +3,9 @@
 Rule: this list is closed. A function of an engine that could reach files, settings or the network is not in it.
 """
 
-from collections.abc import Sequence
 from typing import Final
 
 from lakehouse_core.errors import near_names
-from lakehouse_core.planning.sql.tokens import SqlText
 
 _CLAUSE_WORDS: Final = """
 Select From Where Group Having Order Ordered Limit Offset Join With CTE TableAlias Table Subquery Values Tuple
@@ -25,12 +23,11 @@ CovarPop CovarSamp ArrayAgg ArrayUniqueAgg LogicalAnd LogicalOr Quantile Percent
 RowNumber Rank DenseRank PercentRank CumeDist Ntile Lag Lead FirstValue LastValue NthValue
 Upper Lower Length Trim Substring Concat ConcatWs Replace Reverse Left Right Pad Repeat StrPosition StartsWith
 EndsWith Contains Initcap SplitPart RegexpReplace RegexpExtract Ascii Chr Translate Space RegexpSplit BitLength
-Year Month Day DayOfMonth DayOfWeek DayOfYear WeekOfYear Quarter Hour Minute Second Extract 
+Year Month Day DayOfMonth DayOfWeek DayOfYear WeekOfYear Quarter Hour Minute Second Extract
 DateDiff TsOrDsAdd TsOrDsToDate AddMonths LastDay TimestampTrunc DateTrunc CurrentDate CurrentTimestamp
-MonthsBetween TimeToStr TimeStrToTime StrToTime UnixDate TimestampFromParts
-
-ArraySize ArrayContains ArraySort ArrayToString ArrayMax ArrayMin ArrayPosition 
-MapKeys MapFromEntries Explode IsNan Posexplode GenerateSeries Flatten
+MonthsBetween TimeToStr TimeStrToTime StrToTime UnixDate TimestampFromParts DateFromParts
+ArraySize ArrayContains ArraySort ArrayToString ArrayMax ArrayMin ArrayPosition
+ArrayDistinct MapKeys MapFromEntries Explode IsNan Posexplode GenerateSeries Flatten
 ArraySlice MD5 SHA SHA2 Hex Unhex ToBase64 FromBase64 BitwiseLeftShift BitwiseRightShift
 """
 FUNCTION_NODES: Final = frozenset(_FUNCTION_WORDS.split())
@@ -40,24 +37,22 @@ FUNCTIONS: Final = frozenset({"map_values"})
 
 # The names under which users know the functions: those of docs/sql.md, and for advice.
 _NAME_WORDS: Final = """
-abs ceil floor round sqrt cbrt exp ln log log2 log10 power sign pi sin cos tan atan atan2 degrees radians greatest
-least coalesce ifnull nvl nvl2 nullif if isnan shiftleft shiftright count count_if sum avg min max first last any_value
-stddev stddev_pop stddev_samp variance var_pop var_samp median percentile corr covar_pop covar_samp
-approx_count_distinct grouping collect_list collect_set array_agg bool_and bool_or row_number rank dense_rank
+abs ceil floor round sqrt cbrt exp ln log log2 log10 power sign pi sin cos tan atan atan2 degrees radians greatest least
+coalesce ifnull nvl nvl2 nullif isnull isnotnull if isnan shiftleft shiftright count count_if sum avg mean min max first
+last any_value stddev stddev_pop stddev_samp std variance var_pop var_samp median percentile corr covar_pop covar_samp
+approx_count_distinct grouping collect_list collect_set array_agg bool_and bool_or every some row_number rank dense_rank
 percent_rank cume_dist ntile lag lead first_value last_value nth_value upper lower length char_length bit_length trim
 ltrim rtrim substring concat concat_ws replace reverse left right lpad rpad repeat instr locate startswith endswith
 contains initcap split split_part regexp_replace regexp_extract regexp_like ascii chr translate space md5 sha sha1 sha2
-hex unhex base64 unbase64 year month day dayofmonth dayofweek dayofyear weekofyear quarter hour minute second date_add
-date_sub datediff add_months last_day date_trunc trunc current_date current_timestamp months_between date_format to_date
-to_timestamp unix_date make_timestamp size array array_contains array_sort sort_array array_join array_max array_min
-array_position element_at slice flatten sequence map map_keys map_values map_from_entries struct named_struct explode
-posexplode
+hex unhex base64 unbase64 year month day dayofmonth dayofweek dayofyear weekofyear quarter hour minute second date_part
+weekday date_add date_sub datediff add_months last_day date_trunc trunc current_date current_timestamp months_between
+date_format to_date to_timestamp unix_date make_timestamp make_date size cardinality array array_contains array_distinct
+array_sort sort_array array_join array_max array_min array_position element_at slice flatten sequence map map_keys
+map_values map_from_entries struct named_struct explode posexplode
 """
 NAMES: Final = tuple(_NAME_WORDS.split())
 # Too short to be near to what somebody meant.
 _SHORT: Final = 3
-# Arguments of `datediff` where the first is a unit.
-_WITH_UNIT: Final = 3
 
 
 def refusal(name: str) -> str:
@@ -69,26 +64,3 @@ def refusal(name: str) -> str:
     )
     hint = f". Did you mean {near}?" if near else ""
     return f"{name} is not carried out{hint}"
-
-
-def check_day_differences(sql: SqlText) -> None:
-    """Raise for `datediff(DAY, a, b)`, of which the parser makes `datediff(b, a)`: that counts dates, not 24 hours."""
-    words = [str(token.text).upper() for token in sql.tokens]
-    for number, (name, bracket, unit) in enumerate(zip(words, words[1:], words[2:], strict=False)):
-        is_difference = name in ("DATEDIFF", "DATE_DIFF") and bracket == "("
-        if is_difference and unit in ("DAY", "DAYS") and _argument_count(words[number + 2 :]) == _WITH_UNIT:
-            raise sql.unsupported(
-                int(sql.tokens[number].start),
-                "datediff with the unit DAY is not carried out. Write datediff(end, start), which counts dates",
-            )
-
-
-def _argument_count(words: Sequence[str]) -> int:
-    """Return how many arguments stand before the bracket that closes them."""
-    depth, count = 0, 1
-    for word in words:
-        depth += (word == "(") - (word == ")")
-        if depth < 0:
-            break
-        count += word == "," and not depth
-    return count

@@ -16,7 +16,7 @@ from sqlglot.optimizer.scope import traverse_scope
 from sqlglot.schema import MappingSchema
 
 from lakehouse_core.errors import InvalidRequest, LakehouseError
-from lakehouse_core.format.data_types import INTEGER_BITS, AtomicType, DataField
+from lakehouse_core.format.data_types import INTEGER_BITS, AtomicType, DataField, RowType
 from lakehouse_core.planning.sql.conditions import holds_for_nulls, translated_condition
 from lakehouse_core.planning.sql.query import Query
 from lakehouse_core.planning.sql.tokens import DIALECT
@@ -102,6 +102,7 @@ def _with_views(query: Query, tables: Mapping[int, QueryTable]) -> Any:
         for part in ("catalog", "db"):
             node.set(part, None)
         node.set("this", exp.to_identifier(table.view))
+    _expand_structs(tree, tables)
     for column in list(tree.find_all(exp.Column)):
         # `db.table.column` names the table by the alias that it has now.
         column.set("db", None)
@@ -111,6 +112,19 @@ def _with_views(query: Query, tables: Mapping[int, QueryTable]) -> Any:
         if isinstance(node.this, exp.Select) and node.this.is_star:
             node.this.set("expressions", [exp.Literal.number(1)])
     return tree
+
+
+def _expand_structs(tree: Any, tables: Mapping[int, QueryTable]) -> None:
+    """Write the fields of a struct instead of `struct.*`, where nothing else has that name."""
+    stars = [column for column in tree.find_all(exp.Column) if isinstance(column.this, exp.Star)]
+    if not stars:
+        return
+    sources = {one.alias_or_name.lower() for kind in (exp.Table, exp.Subquery) for one in tree.find_all(kind)}
+    for star in stars:
+        name = str(star.table).lower()
+        found = [one.type for table in tables.values() for one in table.fields if one.name.lower() == name]
+        if name not in sources and len(found) == 1 and isinstance(found[0], RowType):
+            star.replace([exp.alias_(exp.column(one.name, table=star.table), one.name) for one in found[0].fields])
 
 
 def _columns_of(table: QueryTable) -> dict[str, str]:
@@ -134,11 +148,12 @@ def _unresolved(query: Query, tables: Mapping[int, QueryTable], message: str) ->
             place, f"{node.table} is not a table of the query. Tables: {', '.join(sorted(sources - {''}))}"
         )
     names = [field.name for table in tables.values() for field in table.fields]
+    names += [str(column) for lateral in query.tree.find_all(exp.Lateral) for column in lateral.alias_column_names]
     if not node.table and sum(one.lower() == name.lower() for one in names) > 1:
         return query.sql.invalid(
             place, f"column {name} is in several tables. Write the table before it, as in t.{name}"
         )
-    return query.sql.no_column(place, name, names)
+    return query.sql.no_column(place, name, [one for one in names if one.lower() != name.lower()])
 
 
 def _named_columns(tree: Any) -> dict[str, set[str]]:

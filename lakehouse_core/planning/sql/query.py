@@ -17,7 +17,8 @@ from sqlglot.tokens import TokenType
 
 from lakehouse_core.errors import InvalidRequest, shown
 from lakehouse_core.planning.read.read_point import AsOf, AtVersion, ReadPoint
-from lakehouse_core.planning.sql.allowed import FUNCTIONS, NODES, check_day_differences, refusal
+from lakehouse_core.planning.sql.allowed import FUNCTIONS, NODES, refusal
+from lakehouse_core.planning.sql.spellings import check_spellings
 from lakehouse_core.planning.sql.statement import QueryText
 from lakehouse_core.planning.sql.tokens import DIALECT, Name, SqlText, TokenCursor
 
@@ -225,7 +226,7 @@ def _check(sql: SqlText, tree: Any) -> None:
     """Raise unless each node of the tree is one that both engines carry out alike."""
     if not isinstance(tree, exp.Query | exp.Values):
         raise sql.unsupported(0, f"{type(tree).__name__.upper()} is not carried out by sql()")
-    check_day_differences(sql)
+    check_spellings(sql)
     for node in tree.walk():
         kind = type(node).__name__
         if isinstance(node, exp.Table):
@@ -250,6 +251,8 @@ def _refused_parts(node: Any) -> Iterator[str]:
             yield "GROUPING of several columns"
         case exp.Window() if isinstance(node.this, exp.Filter):
             yield "FILTER with OVER"
+        case exp.Any() | exp.All() if not isinstance(node.parent, exp.Like | exp.ILike):
+            yield f"{node.key.upper()} of a query"
         case exp.With() if node.args.get("recursive"):
             yield "WITH RECURSIVE"
         case exp.SetOperation() if node.args.get("by_name") or node.args.get("side") or node.args.get("kind"):

@@ -15,6 +15,7 @@ from sqlglot.errors import SqlglotError
 from sqlglot.tokens import Token, TokenType
 
 from lakehouse_core.errors import InvalidRequest, UnsupportedFeature, near_hint, shown
+from lakehouse_core.planning.sql.second_names import SECOND_NAMES
 
 _QUOTE_WRITTEN_TWICE: Final = ["\\", "'", '"']
 
@@ -26,6 +27,9 @@ class SparkSql(Databricks):  # type: ignore[misc]
 
     class Tokenizer(Databricks.Tokenizer):  # type: ignore[misc]
         STRING_ESCAPES: ClassVar[list[str]] = _QUOTE_WRITTEN_TWICE
+
+    class Parser(Databricks.Parser):  # type: ignore[misc]
+        FUNCTIONS: ClassVar[dict[str, Any]] = Databricks.Parser.FUNCTIONS | SECOND_NAMES
 
 
 # The name under which sqlglot knows the dialect.

@@ -125,6 +125,14 @@ def test_columns_have_the_names_of_the_query_or_those_of_spark(catalog):
     assert answer.schema().names[-2:] == ["Note", "(id + 1)"]
 
 
+def test_a_star_behind_a_struct_stands_for_its_fields(catalog):
+    rows = [{"id": 1, "place": {"x": 1, "y": "a"}}, {"id": 2, "place": None}]
+
+    for star in ("place.*", "t.place.*"):
+        answer = catalog.sql(f"SELECT {star}, id FROM t ORDER BY id", tables={"t": rows}).to_arrow()
+        assert answer.to_pylist() == [{"x": 1, "y": "a", "id": 1}, {"x": None, "y": None, "id": 2}]
+
+
 def test_parameters_are_values_of_every_type(catalog):
     values = {
         "text": "it's; --",

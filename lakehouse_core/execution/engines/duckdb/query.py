@@ -4,6 +4,7 @@ Rule: each read of an answer has a connection of its own. Source: docs/sql.md#wi
 """
 
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import import_module
@@ -14,14 +15,12 @@ import pyarrow as pa
 from lakehouse_core.errors import InvalidRequest, StorageFull, UnsupportedFeature
 from lakehouse_core.execution.engines.duckdb.box import box_cursor, never_freed
 from lakehouse_core.execution.engines.duckdb.files import native_count
+from lakehouse_core.execution.engines.duckdb.spark_functions import FAILED
 from lakehouse_core.execution.engines.duckdb.views import RelationView
 from lakehouse_core.execution.sql.relation import Relation
 
 DIVIDED_BY_ZERO: Final = "Division by zero"
-# In a window a division by zero ends in a cast of this text to TINYINT. The text is longer than DuckDB's own words, so
-# that a cast of those, which a user may write, keeps its error.
-CAST_BY_ZERO: Final = "Division by zero in a window"
-_CAST_FAILED: Final = f"Could not convert string '{CAST_BY_ZERO}' to INT8"
+_CAST_FAILED: Final = re.compile(rf"Could not convert string '([^']*){re.escape(FAILED)}' to INT8")
 # Behind a text that Spark does not read as a type: DuckDB shall not read it either. Messages leave it out.
 NOT_READ: Final = " (not read)"
 _BATCH_ROWS: Final = 65_536
@@ -121,13 +120,14 @@ def _translated(duckdb: Any, error: Exception, views: Sequence[RelationView]) ->
             return found
     message = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
     message = message.replace(NOT_READ, "")
-    if _CAST_FAILED in message:
-        message = f"Invalid Input Error: {DIVIDED_BY_ZERO}"
+    if (failed := _CAST_FAILED.search(message)) is not None:
+        message = f"Invalid Input Error: {failed[1]}"
+    message = message.rstrip(".")
     if isinstance(error, duckdb.OutOfMemoryException):
         return StorageFull(f"SQL: {message}. Ask for fewer rows or columns, or run the query on Spark.")
     if isinstance(error, duckdb.NotImplementedException):
         return UnsupportedFeature(f"SQL: {message}.")
-    return InvalidRequest(f"SQL: {message.rstrip('.')}.")
+    return InvalidRequest(f"SQL: {message}.")
 
 
 def _duckdb() -> Any:

@@ -10,8 +10,8 @@ from sqlglot import exp
 from lakehouse_core.errors import InvalidRequest, UnsupportedFeature
 from lakehouse_core.execution.engines.duckdb.dialect.casts import INTEGERS, rewritten_cast
 from lakehouse_core.execution.engines.duckdb.dialect.decimals import decimal_text, kind_of, size_of
-from lakehouse_core.execution.engines.duckdb.dialect.fragments import cast_to, fragment, integer_of
-from lakehouse_core.execution.engines.duckdb.query import CAST_BY_ZERO
+from lakehouse_core.execution.engines.duckdb.dialect.fragments import cast_to, failure, fragment, integer_of
+from lakehouse_core.execution.engines.duckdb.query import DIVIDED_BY_ZERO
 
 _AROUND: Final = (exp.Window, exp.Filter, exp.IgnoreNulls, exp.RespectNulls)
 _FIRST: Final = (exp.First, exp.FirstValue, exp.AnyValue)
@@ -36,7 +36,7 @@ def rewritten_aggregate(node: Any) -> Any:
                 "its parts, or run the query with Spark."
             )
         case exp.Quantile():
-            value = exp.cast(node.this.copy(), exp.DType.DOUBLE)
+            value = rewritten_cast(cast_to(node.this, "DOUBLE"))
             return exp.Anonymous(this="quantile_cont", expressions=[value, node.args["quantile"].copy()])
     if not isinstance(node, exp.AggFunc | exp.Window | exp.Filter | exp.IgnoreNulls | exp.RespectNulls):
         return node
@@ -45,7 +45,28 @@ def rewritten_aggregate(node: Any) -> Any:
     function = node
     while isinstance(function, _AROUND):
         function = function.this
+    _prepare(function)
     return _around(node, function)
+
+
+def _prepare(function: Any) -> None:
+    """Change the arguments of a function whose name is the same in DuckDB."""
+    match function:
+        case exp.ArrayUniqueAgg() if isinstance(function.this, exp.Distinct):
+            function.set("this", function.this.expressions[0])
+        case exp.Median():
+            value = function.this.expressions[0] if isinstance(function.this, exp.Distinct) else function.this
+            if kind_of(value) not in ("DOUBLE", ""):
+                # DuckDB would compute the mean of two as the type that they have.
+                value.replace(cast_to(value, "DOUBLE"))
+        case exp.Count() if function.expressions:
+            values = [fragment(":x IS NOT NULL", x=each) for each in (function.this, *function.expressions)]
+            function.set("this", fragment("CASE WHEN :all THEN 1 END", all=exp.and_(*values, copy=False)))
+            function.set("expressions", None)
+        case exp.Lag() | exp.Lead():
+            default = function.args.get("default")
+            if default is not None and kind_of(function.this) in INTEGERS and kind_of(default) not in INTEGERS:
+                default.replace(rewritten_cast(cast_to(default, kind_of(function.this))))
 
 
 def _around(node: Any, function: Any) -> Any:
@@ -64,10 +85,6 @@ def _around(node: Any, function: Any) -> Any:
             return fragment("coalesce(:x, [])", x=_filtered(node, function, "list(DISTINCT :x)"))
         case exp.Corr():
             return _correlation(node, function)
-        case exp.Lag() | exp.Lead():
-            default = function.args.get("default")
-            if default is not None and kind_of(function.this) in INTEGERS and kind_of(default) not in INTEGERS:
-                default.replace(rewritten_cast(cast_to(default, kind_of(function.this))))
         case exp.NthValue() if (integer_of(function.args.get("offset")) or 1) < 1:
             raise InvalidRequest("SQL: nth_value takes a place of 1 or more.")
         case _ if isinstance(function, _ONE_OF_THEM):
@@ -103,8 +120,8 @@ def _correlation(node: Any, function: Any) -> Any:
     """Return a correlation: NULL of less than two pairs, an error where one side has one value only."""
     pair = {"x": function.this, "y": function.expression}
     return fragment(
-        f"CASE WHEN :count < 2 THEN NULL WHEN isnan(:found) AND :together = 0 "
-        f"THEN CAST('{CAST_BY_ZERO}' AS TINYINT) ELSE :found END",
+        "CASE WHEN :count < 2 THEN NULL WHEN isnan(:found) AND :together = 0 THEN :failed ELSE :found END",
+        failed=failure(DIVIDED_BY_ZERO),
         found=node,
         count=_replaced(node, function, fragment("regr_count(:x, :y)", **pair)),
         together=_replaced(node, function, fragment("covar_pop(:x, :y)", **pair)),

@@ -7,8 +7,17 @@ from typing import Any
 
 from sqlglot import exp
 
+from lakehouse_core.errors import InvalidRequest
+from lakehouse_core.execution.engines.duckdb.dialect.casts import TEXTS, as_text, texts_of
 from lakehouse_core.execution.engines.duckdb.dialect.decimals import kind_of
-from lakehouse_core.execution.engines.duckdb.dialect.fragments import cast_to, integer_of, needs_spark
+from lakehouse_core.execution.engines.duckdb.dialect.fragments import (
+    cast_to,
+    fragment,
+    integer_of,
+    is_null,
+    needs_spark,
+    text_of,
+)
 from lakehouse_core.execution.engines.duckdb.spark_functions import call
 
 
@@ -24,6 +33,8 @@ def rewritten_array(node: Any) -> Any:
         case exp.Bracket() if kind_of(node.this) == "ARRAY" and len(node.expressions) == 1:
             name = "spark_element_at" if node.args.get("offset") else "spark_element"
             return call(name, node.this, node.expressions[0])
+        case exp.ArrayDistinct():
+            return call("spark_distinct", node.this)
         case exp.Flatten():
             return call("spark_flatten", node.this)
         case exp.GenerateSeries():
@@ -32,8 +43,14 @@ def rewritten_array(node: Any) -> Any:
             return call("list_reverse", node.this)
         case exp.ArraySlice():
             return _slice(node)
-        case exp.Posexplode():
-            raise needs_spark("posexplode", "Use explode")
+        case exp.ArrayToString():
+            return _joined(node)
+        case exp.Explode() if kind_of(node.this) == "MAP" and not isinstance(node.parent, exp.Lateral):
+            raise needs_spark(
+                "explode of a map, which gives two columns,", "Use LATERAL VIEW explode(…) t AS key, value"
+            )
+        case exp.Posexplode() if not isinstance(node.parent, exp.Lateral):
+            raise needs_spark("posexplode outside of LATERAL VIEW", "Use LATERAL VIEW posexplode(…) t AS place, value")
         case exp.Exists() if node.args.get("expression") is not None:
             raise needs_spark("exists with a function", "Use array_contains")
     return node
@@ -41,6 +58,8 @@ def rewritten_array(node: Any) -> Any:
 
 def _sequence(node: Any) -> Any:
     start, end, step = node.args["start"], node.args["end"], node.args.get("step")
+    if {kind_of(start), kind_of(end)} & TEXTS:
+        raise InvalidRequest("SQL: sequence takes numbers or dates, found a text. Cast it.")
     if kind_of(start) != "DATE":
         if step is None:
             return call("spark_sequence", start, end)
@@ -49,6 +68,31 @@ def _sequence(node: Any) -> Any:
         return cast_to(call("spark_days", start, end), "ARRAY<DATE>")
     times = (cast_to(start, "TIMESTAMP_NTZ"), cast_to(end, "TIMESTAMP_NTZ"))
     return cast_to(call("spark_not_empty", call("generate_series", *times, step)), "ARRAY<DATE>")
+
+
+def _joined(node: Any) -> Any:
+    """Return the joined texts of an array; NULL where the separator or what stands for NULL is."""
+    separator, instead = node.expression, node.args.get("null")
+    if is_null(separator) or (instead is not None and is_null(instead)):
+        return cast_to(exp.Null(), "STRING")
+    if text_of(separator) is None:
+        raise needs_spark("array_join with a separator that is not written in the query", "Write it as a text")
+    texts = texts_of(node.this)
+    if instead is None:
+        return fragment(
+            "CASE WHEN :x IS NOT NULL THEN coalesce(array_to_string(:texts, :by), '') END",
+            x=node.this,
+            texts=texts,
+            by=separator,
+        )
+    return fragment(
+        "CASE WHEN :x IS NOT NULL AND :instead IS NOT NULL THEN coalesce(array_to_string("
+        "list_transform(:texts, lambda element: coalesce(element, :instead)), :by), '') END",
+        x=node.this,
+        texts=texts,
+        by=separator,
+        instead=as_text(instead),
+    )
 
 
 def _slice(node: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Casts that DuckDB would carry out in another way than Spark, those that a query writes and those that it implies.
+"""Casts that DuckDB would carry out in another way than Spark.
 
 Rule: a text that Spark does not read as the type is an error, with TRY_CAST it is NULL. It is never another value.
 """
@@ -19,12 +19,10 @@ TEXTS: Final = frozenset({"TEXT", "VARCHAR", "CHAR", "NCHAR", "NVARCHAR"})
 BYTES: Final = frozenset({"BINARY", "VARBINARY"})
 FLOATS: Final = frozenset({"DOUBLE", "FLOAT"})
 _FRACTIONS: Final = FLOATS | {"DECIMAL"}
-_NUMBERS: Final = INTEGERS | _FRACTIONS
+NUMBERS: Final = INTEGERS | _FRACTIONS
 INSTANTS: Final = frozenset({"TIMESTAMPTZ", "TIMESTAMPLTZ"})
-_LOCAL_TIMES: Final = frozenset({"TIMESTAMP", "TIMESTAMPNTZ"})
-_UNKNOWN: Final = frozenset({"", "UNKNOWN", "NULL"})
-_COMPARISONS: Final = (exp.EQ, exp.NEQ, exp.NullSafeEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Between, exp.In)
-_OF_TWO: Final = (*_COMPARISONS, exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.IntDiv, exp.Nullif)
+LOCAL_TIMES: Final = frozenset({"TIMESTAMP", "TIMESTAMPNTZ"})
+UNKNOWN: Final = frozenset({"", "UNKNOWN", "NULL"})
 
 # What Spark cuts off around a text before it reads it.
 _BLANKS: Final = r"[\x00-\x20\x7F]*"
@@ -66,28 +64,11 @@ END
 
 
 def rewritten_cast(node: Any) -> Any:
-    """Return what DuckDB computes instead of a cast, and a comparison or calculation with a text whose text is cast.
+    """Return what DuckDB computes instead of a cast; other nodes as they are.
 
-    The parts of the node are rewritten, and types are known. Raises UnsupportedFeature.
+    The parts of the node are rewritten, and types are known. Raises InvalidRequest, UnsupportedFeature.
     """
-    match node:
-        case exp.Cast():
-            return _written(node)
-        case exp.In() if node.args.get("query") is None:
-            _cast_texts(node, [node.this, *node.expressions])
-        case exp.Between():
-            _cast_texts(node, [node.this, node.args["low"], node.args["high"]])
-        case exp.Coalesce() | exp.Greatest() | exp.Least():
-            _cast_texts(node, [node.this, *node.expressions])
-        case exp.Nvl2():
-            _cast_texts(node, [node.args["true"], node.args.get("false")])
-        case exp.If() if not isinstance(node.parent, exp.Case):
-            _cast_texts(node, [node.args["true"], node.args.get("false")])
-        case exp.Case():
-            _cast_texts(node, [*(each.args["true"] for each in node.args["ifs"]), node.args.get("default")])
-        case _ if isinstance(node, _OF_TWO):
-            _cast_texts(node, [node.this, node.expression])
-    return node
+    return _written(node) if isinstance(node, exp.Cast) else node
 
 
 def as_text(node: Any) -> Any:
@@ -109,11 +90,23 @@ def as_text(node: Any) -> Any:
         made = _array_text(node)
     elif kind in ("MAP", "STRUCT", "INTERVAL"):
         raise needs_spark(f"the text of a value of type {kind}", "Take its parts")
-    elif kind in _UNKNOWN:
+    elif kind in UNKNOWN:
         made = _text_of_unknown(node)
     else:
         made = cast_to(node, "STRING")
     made.type = exp.DataType.build("STRING", dialect=DIALECT)
+    return made
+
+
+def texts_of(array: Any) -> Any:
+    """Return an array whose elements are Spark's texts of them. Raises InvalidRequest, UnsupportedFeature."""
+    element = _element(array)
+    if kind_of(element) in TEXTS or kind_of(element) in UNKNOWN:
+        return array
+    if kind_of(element) in ("ARRAY", "MAP", "STRUCT"):
+        raise InvalidRequest(f"SQL: values of type {kind_of(element)} in an array are not joined. Flatten it.")
+    made = fragment("list_transform(:x, lambda element: :text)", x=array, text=as_text(element))
+    made.type = exp.DataType.build("ARRAY<STRING>", dialect=DIALECT)
     return made
 
 
@@ -130,7 +123,7 @@ def _written(node: Any) -> Any:
         if node.to == node.this.type:
             return node
         raise needs_spark(f"a cast to {node.to.sql(dialect=DIALECT)}", "Cast its parts")
-    if source in _UNKNOWN:
+    if source in UNKNOWN:
         raise needs_spark(
             f"a cast to {target} of {node.this.sql(dialect=DIALECT)}, whose type is not known,", "Name its type"
         )
@@ -169,7 +162,7 @@ def _prepared(value: Any, source: str, target: str) -> Any:
         return fragment(f"({seconds})", x=value)
     if target in INSTANTS and source in FLOATS:
         raise needs_spark("a cast of a DOUBLE to TIMESTAMP", "Cast it to DECIMAL(20, 6) before")
-    if target in INSTANTS and source in _NUMBERS:
+    if target in INSTANTS and source in NUMBERS:
         return fragment("to_timestamp(:x)", x=value)
     return value
 
@@ -198,13 +191,13 @@ def _is_known(source: str, target: str) -> bool:
         return True
     if target in BYTES:
         return source in BYTES
-    if target == "DATE" or target in _LOCAL_TIMES:
-        return source == "DATE" or source in _LOCAL_TIMES | INSTANTS
+    if target == "DATE" or target in LOCAL_TIMES:
+        return source == "DATE" or source in LOCAL_TIMES | INSTANTS
     if target in INSTANTS:
-        return source in {"DATE"} | _LOCAL_TIMES | INSTANTS | _NUMBERS
+        return source in {"DATE"} | LOCAL_TIMES | INSTANTS | NUMBERS
     if target == "BOOLEAN":
-        return source in {"BOOLEAN"} | _NUMBERS
-    return target not in _NUMBERS or source in {"BOOLEAN"} | _NUMBERS | INSTANTS
+        return source in {"BOOLEAN"} | NUMBERS
+    return target not in NUMBERS or source in {"BOOLEAN"} | NUMBERS | INSTANTS
 
 
 def _readable(value: Any, target: str) -> Any:
@@ -289,15 +282,20 @@ def _array(node: Any) -> Any:
 
 
 def _array_text(node: Any) -> Any:
-    if len(node.type.expressions) != 1:
-        raise needs_spark("the text of an array whose elements have no known type", "Take its elements")
-    element = exp.column("element")
-    element.type = node.type.expressions[0].copy()
     return fragment(
         "'[' || array_to_string(list_transform(:x, lambda element: coalesce(:text, 'null')), ', ') || ']'",
         x=node,
-        text=as_text(element),
+        text=as_text(_element(node)),
     )
+
+
+def _element(array: Any) -> Any:
+    """Return the name that the elements of an array have in a lambda, with their type."""
+    if len(array.type.expressions) != 1:
+        raise needs_spark("the text of an array whose elements have no known type", "Take its elements")
+    element = exp.column("element")
+    element.type = array.type.expressions[0].copy()
+    return element
 
 
 def _text_of_unknown(node: Any) -> Any:
@@ -313,32 +311,3 @@ def _text_of_unknown(node: Any) -> Any:
         double=of_double,
         float=of_float,
     )
-
-
-def _cast_texts(node: Any, parts: list[Any]) -> None:
-    """Cast the texts among values that are compared, calculated with or alternatives, as Spark does."""
-    known = [part for part in parts if part is not None and not is_null(part)]
-    kinds = {kind_of(part) for part in known}
-    others = kinds - TEXTS
-    if others == kinds or not others or others & _UNKNOWN:
-        return
-    kind = _common(others)
-    if kind is None:
-        return
-    for part in known:
-        if kind_of(part) in TEXTS:
-            part.replace(rewritten_cast(cast_to(part, kind)))
-    if not isinstance(node, _COMPARISONS):
-        node.type = exp.DataType.build(kind, dialect=DIALECT)
-
-
-def _common(kinds: set[str]) -> str | None:
-    """Return the type as which Spark reads a text beside values of these types."""
-    if kinds <= INTEGERS:
-        return "BIGINT"
-    if kinds <= _NUMBERS:
-        return "DOUBLE"
-    for some, kind in ((INSTANTS, "TIMESTAMP"), (_LOCAL_TIMES, "TIMESTAMP_NTZ"), (BYTES, "BINARY")):
-        if kinds <= some:
-            return kind
-    return next(iter(kinds)) if kinds in ({"DATE"}, {"BOOLEAN"}) else None

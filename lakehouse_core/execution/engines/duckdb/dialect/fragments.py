@@ -6,6 +6,7 @@ from typing import Any, Final
 from sqlglot import exp, parse_one
 
 from lakehouse_core.errors import UnsupportedFeature
+from lakehouse_core.execution.engines.duckdb.spark_functions import FAILED
 from lakehouse_core.planning.sql.tokens import DIALECT
 
 # Never the part of an operator that binds more closely than they do.
@@ -31,6 +32,11 @@ def cast_to(node: Any, kind: str) -> Any:
     made = exp.Cast(this=node.copy(), to=to)
     made.type = to.copy()
     return made
+
+
+def failure(message: str) -> Any:
+    """Return an expression that cannot be computed, of an integer type; `message` says why."""
+    return cast_to(exp.Literal.string(message + FAILED), "TINYINT")
 
 
 def integer_of(node: Any) -> int | None:

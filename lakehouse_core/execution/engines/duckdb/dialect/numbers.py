@@ -10,8 +10,8 @@ from sqlglot import exp
 from lakehouse_core.errors import InvalidRequest
 from lakehouse_core.execution.engines.duckdb.dialect.casts import FLOATS, INTEGERS
 from lakehouse_core.execution.engines.duckdb.dialect.decimals import decimal_text, kind_of, size_of
-from lakehouse_core.execution.engines.duckdb.dialect.fragments import cast_to, integer_of, needs_spark
-from lakehouse_core.execution.engines.duckdb.query import CAST_BY_ZERO, DIVIDED_BY_ZERO
+from lakehouse_core.execution.engines.duckdb.dialect.fragments import cast_to, failure, integer_of, needs_spark
+from lakehouse_core.execution.engines.duckdb.query import DIVIDED_BY_ZERO
 from lakehouse_core.execution.engines.duckdb.spark_functions import call
 
 _EXACT_SCALE: Final = 12
@@ -31,10 +31,7 @@ def rewritten_number(node: Any) -> Any:
         case exp.IntDiv():
             return _whole_division(node)
         case exp.Mod():
-            _widen_floats(node)
             return node if _is_nonzero(node.expression) else _unless_zero(node, node)
-        case exp.Add() | exp.Sub() | exp.Mul():
-            _widen_floats(node)
         case exp.Ceil() | exp.Floor() if kind_of(node.this) in FLOATS and node.args.get("decimals") is None:
             return call("spark_long", node)
         case exp.Round() if kind_of(node.this) in FLOATS and integer_of(node.args.get("decimals")):
@@ -53,14 +50,6 @@ def rewritten_number(node: Any) -> Any:
         case exp.BitwiseRightShift() if not _is_shift(node):
             return call("spark_shift_right" + _long(node.this), node.this, node.expression)
     return node
-
-
-def _widen_floats(node: Any) -> None:
-    """Make a FLOAT beside another type of number a DOUBLE, as Spark does."""
-    if {kind_of(node.this), kind_of(node.expression)} != {"FLOAT"}:
-        for key in ("this", "expression"):
-            if kind_of(node.args[key]) == "FLOAT":
-                node.set(key, cast_to(node.args[key], "DOUBLE"))
 
 
 def _long(node: Any) -> str:
@@ -95,12 +84,9 @@ def _whole_division(node: Any) -> Any:
 def _unless_zero(value: Any, division: Any) -> Any:
     """Return the value of a division, which is an error where the divisor is zero."""
     zero = exp.EQ(this=exp.Paren(this=division.expression.copy()), expression=exp.Literal.number(0))
-    # In a window DuckDB refuses `error`, which it takes for volatile; there a text that is no number is the failure.
-    if isinstance(division.find_ancestor(exp.Window, exp.Select), exp.Window):
-        failure = cast_to(exp.Literal.string(CAST_BY_ZERO), "TINYINT")
-    else:
-        failure = call("error", exp.Literal.string(DIVIDED_BY_ZERO))
-    return exp.Paren(this=exp.Case(ifs=[exp.If(this=zero, true=failure)], default=exp.Paren(this=value.copy())))
+    return exp.Paren(
+        this=exp.Case(ifs=[exp.If(this=zero, true=failure(DIVIDED_BY_ZERO))], default=exp.Paren(this=value.copy()))
+    )
 
 
 def _is_nonzero(node: Any) -> bool:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from sqlglot import exp
 
-from lakehouse_core.execution.engines.duckdb.dialect.casts import BYTES, INTEGERS, as_text
+from lakehouse_core.execution.engines.duckdb.dialect.casts import BYTES, INTEGERS, as_text, texts_of
 from lakehouse_core.execution.engines.duckdb.dialect.decimals import kind_of
 from lakehouse_core.execution.engines.duckdb.dialect.fragments import (
     cast_to,
@@ -238,7 +238,7 @@ def _joined(node: Any) -> Any:
     if isinstance(node, exp.ConcatWs) and len(parts) == 1:
         return fragment("CASE WHEN :x IS NOT NULL THEN '' END", x=as_text(parts[0]))
     for part in parts:
-        text = part if kind_of(part) == "ARRAY" else as_text(part)
+        text = texts_of(part) if kind_of(part) == "ARRAY" else as_text(part)
         if text is not part:
             part.replace(text.copy())
     if isinstance(node, exp.Concat) and len(parts) == 1:
@@ -282,7 +282,11 @@ def _like(node: Any) -> Any:
         patterns = node.expression.this
         patterns = patterns.expressions if isinstance(patterns, exp.Tuple) else [patterns]
         together = exp.or_ if isinstance(node.expression, exp.Any) else exp.and_
-        likes = [_like(type(node)(this=node.this.copy(), expression=as_text(each).copy())) for each in patterns]
+        negate = node.args.get("negate")
+        likes = [
+            _like(type(node)(this=node.this.copy(), expression=as_text(each).copy(), negate=negate))
+            for each in patterns
+        ]
         return exp.Paren(this=together(*likes, copy=False))
     written = text_of(node.expression)
     if isinstance(node.parent, exp.Escape) or (written is not None and "\\" not in written) or is_null(node.expression):

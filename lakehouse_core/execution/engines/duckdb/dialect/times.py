@@ -8,10 +8,10 @@ from typing import Any, Final
 
 from sqlglot import exp
 
-from lakehouse_core.errors import shown
+from lakehouse_core.errors import InvalidRequest, shown
 from lakehouse_core.execution.engines.duckdb.dialect.casts import INSTANTS, TEXTS, rewritten_cast
 from lakehouse_core.execution.engines.duckdb.dialect.decimals import kind_of
-from lakehouse_core.execution.engines.duckdb.dialect.fragments import cast_to, needs_spark
+from lakehouse_core.execution.engines.duckdb.dialect.fragments import cast_to, is_null, needs_spark
 from lakehouse_core.execution.engines.duckdb.spark_functions import call
 
 _UNITS: Final = {
@@ -29,6 +29,12 @@ _UNITS: Final = {
 _UNIT_OF: Final = {word: unit for unit, words in _UNITS.items() for word in words}
 _UNITS_OF_DATES: Final = frozenset({"YEAR", "QUARTER", "MONTH", "WEEK"})
 _MONTHS: Final = {"MONTH": 1, "QUARTER": 3, "YEAR": 12}
+# What Spark takes out of a date or a time.
+_PART_WORDS: Final = """
+YEAR Y YEARS YR YRS YEAROFWEEK QUARTER QTR MONTH MON MONS MONTHS WEEK W WEEKS DAY D DAYS DAYOFWEEK DOW DAYOFWEEK_ISO
+DOW_ISO DOY HOUR H HOURS HR HRS MINUTE M MIN MINS MINUTES SECOND S SEC SECS SECONDS
+"""
+_PARTS: Final = frozenset(_PART_WORDS.split())
 # In a pattern as the parser translates it: what both engines write alike, and a T in quotes.
 _DIRECTIVE: Final = re.compile(r"%-?[A-Za-z](strict)?")
 _QUOTED_T: Final = "'T'"
@@ -36,7 +42,9 @@ _LETTER: Final = re.compile(r"[A-Za-z']")
 
 
 def rewritten_time(node: Any) -> Any:
-    """Return a node with Spark's value; the node itself where DuckDB's is the same. Raises UnsupportedFeature."""
+    """Return a node with Spark's value; the node itself where DuckDB's is the same. Raises InvalidRequest,
+    UnsupportedFeature.
+    """
     match node:
         case exp.DayOfWeek():
             return _from_sunday(node)
@@ -73,11 +81,17 @@ def _from_sunday(node: Any) -> Any:
 
 
 def _extracted(node: Any) -> Any:
-    value = node.expression
-    if kind_of(value) in INSTANTS:
-        value = cast_to(value, "TIMESTAMP_NTZ")
+    value, part = node.expression, str(node.this.this).upper()
+    if part not in _PARTS:
+        raise InvalidRequest(
+            f"SQL: {part} cannot be taken out of a date or a time. Parts: {', '.join(sorted(_PARTS))}."
+        )
+    if is_null(value):
+        return cast_to(value, "INT")
+    if kind_of(value) in INSTANTS | TEXTS:
+        value = _time(value)
         node.set("expression", value)
-    match str(node.this.this).upper():
+    match part:
         case "DAYOFWEEK" | "DOW":
             return _from_sunday(call("dayofweek", value))
         case "DAYOFWEEK_ISO" | "DOW_ISO":

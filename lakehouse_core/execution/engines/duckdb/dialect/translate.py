@@ -5,38 +5,51 @@ Rule: a part that cannot be said in DuckDB's SQL is an error, never left out.
 
 from typing import Any, Final
 
-from sqlglot import exp
 from sqlglot.errors import ErrorLevel, SqlglotError
 from sqlglot.optimizer.annotate_types import annotate_types
 
 from lakehouse_core.errors import UnsupportedFeature
 from lakehouse_core.execution.engines.duckdb.dialect.aggregates import rewritten_aggregate
+from lakehouse_core.execution.engines.duckdb.dialect.answers import align_queries, write_out_orders
 from lakehouse_core.execution.engines.duckdb.dialect.arrays import rewritten_array
 from lakehouse_core.execution.engines.duckdb.dialect.casts import rewritten_cast
-from lakehouse_core.execution.engines.duckdb.dialect.decimals import kind_of, size_decimals
-from lakehouse_core.execution.engines.duckdb.dialect.exploded import type_exploded
-from lakehouse_core.execution.engines.duckdb.dialect.fragments import cast_to, needs_spark
+from lakehouse_core.execution.engines.duckdb.dialect.decimals import size_decimals
+from lakehouse_core.execution.engines.duckdb.dialect.exploded import rewritten_view, type_exploded
 from lakehouse_core.execution.engines.duckdb.dialect.numbers import rewritten_number
 from lakehouse_core.execution.engines.duckdb.dialect.texts import rewritten_text
 from lakehouse_core.execution.engines.duckdb.dialect.times import rewritten_time
+from lakehouse_core.execution.engines.duckdb.dialect.widening import rewritten_operands
 from lakehouse_core.planning.sql.tokens import DIALECT
 
 
 def duckdb_text(tree: Any, schema: Any) -> str:
     """Return the SQL of a query whose columns are resolved. Raises UnsupportedFeature."""
     try:
-        typed = annotate_types(tree.copy(), schema=schema, dialect=DIALECT)
-        type_exploded(typed)
-        size_decimals(typed)
+        written = tree.copy()
+        write_out_orders(written)
+        typed = _typed(written, schema)
         # Parts come before what they are in, which then holds their new form.
-        for node in reversed(list(typed.dfs())):
+        nodes = list(typed.dfs())[::-1]
+        if align_queries(nodes):
+            typed = _typed(typed, schema)
+            nodes = list(typed.dfs())[::-1]
+        size_decimals(typed)
+        for node in nodes:
             found = _rewritten(node)
             if found is not node:
                 found.type = node.type if found.type is None else found.type
                 node.replace(found)
         return str(typed.sql(dialect="duckdb", unsupported_level=ErrorLevel.RAISE, comments=False))
     except SqlglotError as error:
-        raise UnsupportedFeature(f"SQL: a part cannot be carried out without Spark: {error}.") from error
+        raise UnsupportedFeature(
+            f"SQL: a part cannot be carried out without Spark: {str(error).rstrip('.')}."
+        ) from error
+
+
+def _typed(tree: Any, schema: Any) -> Any:
+    typed = annotate_types(tree, schema=schema, dialect=DIALECT)
+    type_exploded(typed)
+    return typed
 
 
 def _rewritten(node: Any) -> Any:
@@ -47,29 +60,13 @@ def _rewritten(node: Any) -> Any:
     return node
 
 
-def _compared(node: Any) -> Any:
-    match node:
-        case exp.EQ() | exp.NEQ() | exp.LT() | exp.LTE() | exp.GT() | exp.GTE() | exp.Between() | exp.In():
-            if any(isinstance(part, exp.Struct) for part in node.iter_expressions()):
-                raise needs_spark("the comparison with a struct that is made in the query", "Compare its fields")
-            return _with_doubles(node)
-    return node
-
-
-def _with_doubles(node: Any) -> Any:
-    """Return a comparison in which a FLOAT column is a DOUBLE: DuckDB would round the literals to FLOAT."""
-    for key, value in list(node.args.items()):
-        if kind_of(value) == "FLOAT":
-            node.set(key, cast_to(value, "DOUBLE"))
-    return node
-
-
 _REWRITES: Final = (
+    rewritten_operands,
     rewritten_aggregate,
     rewritten_cast,
     rewritten_text,
     rewritten_number,
     rewritten_time,
     rewritten_array,
-    _compared,
+    rewritten_view,
 )

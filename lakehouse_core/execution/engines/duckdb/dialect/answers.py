@@ -1,0 +1,151 @@
+"""Names and types of the columns of answers: what ORDER BY names, and what UNION and IN (SELECT …) put side by side.
+
+Rule: a name in ORDER BY is that of the answer first. Columns of two queries have one type before they meet.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from sqlglot import exp
+
+from lakehouse_core.errors import InvalidRequest
+from lakehouse_core.execution.engines.duckdb.dialect.casts import NUMBERS, TEXTS, UNKNOWN
+from lakehouse_core.execution.engines.duckdb.dialect.decimals import kind_of
+from lakehouse_core.execution.engines.duckdb.dialect.fragments import cast_to, needs_spark
+from lakehouse_core.execution.engines.duckdb.dialect.widening import common_kind, is_widened
+
+_UNNESTED: Final = (exp.Explode, exp.Posexplode)
+# Of two types of numbers beside each other the later one holds both.
+_WIDTHS: Final = ("TINYINT", "SMALLINT", "INT", "BIGINT", "DECIMAL", "FLOAT", "DOUBLE")
+_SIDE: Final = "side"
+
+
+def write_out_orders(tree: Any) -> None:
+    """Write the expressions of the answer where ORDER BY computes with their names: DuckDB would take the columns of
+    the tables. Raises InvalidRequest, and UnsupportedFeature for a name that several columns of the answer have.
+    """
+    for select in tree.find_all(exp.Select):
+        order = select.args.get("order")
+        if order is None:
+            continue
+        answers: dict[str, list[Any]] = {}
+        for each in select.selects:
+            answers.setdefault(each.alias_or_name, []).append(each.unalias())
+        for ordered in order.expressions:
+            _check_order(ordered)
+            for column in list(ordered.find_all(exp.Column)):
+                if not column.table and column.name in answers and column.parent_select is select:
+                    _write_out(column, ordered, answers[column.name])
+
+
+def _check_order(ordered: Any) -> None:
+    if ordered.find(exp.Window) is not None:
+        raise InvalidRequest("SQL: ORDER BY takes no window function. Select it with a name, and order by the name.")
+
+
+def _write_out(column: Any, ordered: Any, answers: Sequence[Any]) -> None:
+    answer = answers[0]
+    if any(each != answer for each in answers):
+        raise needs_spark(f"an order by {column.name}, a name that several columns of the answer have,", "Rename one")
+    if column is ordered.this or answer == column:
+        return
+    if answer.find(*_UNNESTED) is not None:
+        raise needs_spark(
+            f"an order that computes with {column.name}, which explode gives,", "Order the query in FROM (…)"
+        )
+    column.replace(answer.copy() if isinstance(answer, exp.Column) else exp.Paren(this=answer.copy()))
+
+
+def align_queries(nodes: Sequence[Any]) -> bool:
+    """Cast columns of queries with types where DuckDB would choose another type than Spark, and return whether there
+    were any; the types of the tree are to be found again then. `nodes`: of the tree, parts before what they are in.
+
+    Raises InvalidRequest, UnsupportedFeature.
+    """
+    is_changed = False
+    for node in nodes:
+        if isinstance(node, exp.SetOperation):
+            is_changed |= _align_sides(node)
+        elif isinstance(node, exp.In) and node.args.get("query") is not None:
+            is_changed |= _align_in(node)
+    return is_changed
+
+
+def _align_sides(node: Any) -> bool:
+    left, right = _types(node.this), _types(node.expression)
+    if len(left) != len(right):
+        return False
+    common = [_common(one, other) for one, other in zip(left, right, strict=True)]
+    changes = [_cast_columns(node, key, types, common) for key, types in (("this", left), ("expression", right))]
+    return any(changes)
+
+
+def _align_in(node: Any) -> bool:
+    value = node.this.unnest()
+    values = value.expressions if isinstance(value, exp.Tuple) else [node.this]
+    right = _types(node.args["query"])
+    if len(values) != len(right):
+        return False
+    common = [_common(one.type, other) for one, other in zip(values, right, strict=True)]
+    is_changed = _cast_columns(node, "query", right, common)
+    for one, kind in zip(values, common, strict=True):
+        if is_widened(kind_of(one), kind):
+            one.replace(cast_to(one, str(kind)))
+            is_changed = True
+    return is_changed
+
+
+def _types(query: Any) -> list[Any]:
+    """Return the types of the columns of a query."""
+    inner = query.unnest()
+    if not isinstance(inner, exp.SetOperation):
+        return [each.type for each in inner.selects]
+    left, right = _types(inner.this), _types(inner.expression)
+    return [_wider(one, other) for one, other in zip(left, right, strict=False)]
+
+
+def _wider(one: Any, other: Any) -> Any:
+    kinds = (_name(one), _name(other))
+    if kinds[0] in UNKNOWN:
+        return other
+    return other if set(kinds) <= NUMBERS and _WIDTHS.index(kinds[1]) > _WIDTHS.index(kinds[0]) else one
+
+
+def _common(one: Any, other: Any) -> str | None:
+    kinds = {_name(one), _name(other)}
+    if kinds == {"STRUCT"} and one != other:
+        raise needs_spark("columns of structs with other fields beside each other", "Select their fields")
+    if (
+        kinds == {"ARRAY"}
+        and len({_name(each.expressions[0]) in TEXTS for each in (one, other) if each.expressions}) > 1
+    ):
+        raise needs_spark("columns of arrays of texts and of other values beside each other", "Cast one of them")
+    if "" in kinds and kinds & (TEXTS | {"FLOAT"}):
+        return None
+    return common_kind(kinds)
+
+
+def _name(kind: Any) -> str:
+    return "" if kind is None else str(kind.this.name)
+
+
+def _cast_columns(node: Any, key: str, types: Sequence[Any], common: Sequence[str | None]) -> bool:
+    """Put a query around one side of a node, which casts some of its columns; return whether it was needed."""
+    query = node.args[key]
+    kinds = [kind if is_widened(_name(one), kind) else None for one, kind in zip(types, common, strict=True)]
+    if not any(kinds):
+        return False
+    inner = query.unnest()
+    names = [each.alias_or_name for each in inner.selects]
+    if len(set(names)) < len(names):
+        raise needs_spark("a query beside one of other types that has two columns of one name", "Give them names")
+    columns = []
+    for name, kind, one in zip(names, kinds, types, strict=True):
+        column = exp.column(name, table=_SIDE, quoted=True)
+        column.type = one
+        made = exp.alias_(column if kind is None else cast_to(column, kind), name, quoted=True)
+        made.type = made.this.type
+        columns.append(made)
+    select = exp.Select(expressions=columns).from_(inner.copy().subquery(_SIDE, copy=False), copy=False)
+    node.set(key, exp.Subquery(this=select) if key == "query" else select)
+    return True

@@ -1,0 +1,48 @@
+"""Functions of Spark that the parser of queries does not know, in terms of those that it knows."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from sqlglot import exp
+
+
+def _is_null(values: Sequence[Any]) -> Any:
+    return exp.Paren(this=exp.Is(this=_one(values), expression=exp.Null()))
+
+
+def _is_not_null(values: Sequence[Any]) -> Any:
+    return exp.Paren(this=exp.Not(this=exp.Is(this=_one(values), expression=exp.Null())))
+
+
+def _one(values: Sequence[Any]) -> Any:
+    """Return the only argument, as the side of an operator."""
+    (value,) = values
+    return exp.Paren(this=value) if isinstance(value, exp.Binary | exp.Unary | exp.Between | exp.In) else value
+
+
+def _date_part(values: Sequence[Any]) -> Any:
+    part = values[0] if len(values) == 2 else None
+    if isinstance(part, exp.Literal) and part.is_string:
+        return exp.Extract(this=exp.var(str(part.this).upper()), expression=values[1])
+    return exp.Anonymous(this="date_part", expressions=list(values))
+
+
+def _weekday(values: Sequence[Any]) -> Any:
+    """Return the day of the week; Monday is 0."""
+    of_week = exp.Extract(this=exp.var("DAYOFWEEK_ISO"), expression=values[0])
+    return exp.Paren(this=exp.Sub(this=of_week, expression=exp.Literal.number(1)))
+
+
+SECOND_NAMES: Final = {
+    "EVERY": exp.LogicalAnd.from_arg_list,
+    "SOME": exp.LogicalOr.from_arg_list,
+    "MEAN": exp.Avg.from_arg_list,
+    "STD": exp.Stddev.from_arg_list,
+    "ISNULL": _is_null,
+    "ISNOTNULL": _is_not_null,
+    "DATE_PART": _date_part,
+    "DATEPART": _date_part,
+    "WEEKDAY": _weekday,
+    "MAKE_DATE": exp.DateFromParts.from_arg_list,
+    "CARDINALITY": exp.ArraySize.from_arg_list,
+}
