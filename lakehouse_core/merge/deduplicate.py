@@ -45,14 +45,19 @@ def oldest(order: KeyOrder, kinds: Kinds, *, ignore_delete: bool = False, folded
         return starts
     folded = starts != ends if folded is None else folded
     if not ignore_delete:
-        if not is_add(kinds[order.rows])[np.repeat(folded, ends - starts + 1)].all():
-            raise InvalidRequest(
-                "first-row: found a -D or -U record, expected +I or +U. Set ignore-delete to true to drop such "
-                "records, or leave them out."
-            )
+        check_adds(kinds[order.rows][np.repeat(folded, ends - starts + 1)])
         return starts
     layers = Layers(order)
     return np.where(folded, first_in(layers, is_add(kinds[layers.rows])), starts)
+
+
+def check_adds(kinds: Kinds) -> None:
+    """Raise InvalidRequest for a retract, which first-row does not take."""
+    if not is_add(kinds).all():
+        raise InvalidRequest(
+            "first-row: found a -D or -U record, expected +I or +U. Set ignore-delete to true to drop such records, or "
+            "leave them out."
+        )
 
 
 def deduplicate(order: KeyOrder, kinds: Kinds | None = None, *, ignore_delete: bool = False) -> Rows:

@@ -17,7 +17,7 @@ from lakehouse_core.data_files.small_files import SmallFiles
 from lakehouse_core.data_files.writer import DataFileWriter, FileOutput, FileSettings
 from lakehouse_core.format.rows import Rows, take
 from lakehouse_core.merge.chunk import MergeRule, merge_chunk, order_of, sorted_batch
-from lakehouse_core.merge.deduplicate import deduplicate, first_row
+from lakehouse_core.merge.deduplicate import check_adds, deduplicate, first_row
 from lakehouse_core.merge.key_words import Words, key_words, sequence_words
 from lakehouse_core.merge.order import KeyOrder, TieWords, order_rows
 from lakehouse_core.merge.record_columns import RecordColumns
@@ -69,6 +69,8 @@ class KeyWriter:
         self._changelog_kind = _file_kind(schema, is_changelog=True)
         self._schema = schema
         self._spec = merge_spec(schema)
+        # Java writes one for a key of one version. No compaction can merge it.
+        self._refuses_retracts = self._spec.engine is MergeEngine.FIRST_ROW and not self._spec.ignore_delete
         self._record_names = record_schema(schema).names
         self._output = output
         self._index = index
@@ -88,6 +90,8 @@ class KeyWriter:
         self._versions_bytes = 0.0
 
     def write(self, rows: InputRows) -> None:
+        if self._refuses_retracts and rows.kinds is not None:
+            check_adds(rows.kinds)
         size_bytes = rows.values.nbytes
         if self._buffer and self._buffer_bytes + size_bytes > _MOST_BUFFER_BYTES:
             self._relieve()

@@ -139,3 +139,17 @@ def test_partitions_that_are_not_the_times_a_strict_table_describes_are_not_writ
 
     assert table.scan().to_arrow()["v"].to_pylist() == [1]
     assert len([path for path in tmp_path.rglob("data-*") if path.is_file()]) == 1
+
+
+@pytest.mark.parametrize("bucket", ["1", "-1", "-2"])
+def test_a_lone_retract_that_no_compaction_could_merge_is_refused_by_the_write(tmp_path: Path, bucket: str):
+    table = table_of(tmp_path, **{"bucket": bucket, "merge-engine": "first-row"})
+    table.write([{"k": 1, "v": "a"}])
+    before = files_on_disk(tmp_path)
+
+    with pytest.raises(lc.InvalidRequest, match="first-row: found a -D or -U record, expected"):
+        table.write([{"k": 2, "v": "b", "op": "-D"}], rowkind_column="op")
+
+    assert files_on_disk(tmp_path) == before
+    table.compact(full=True)
+    assert table.scan().to_arrow().to_pylist() == [{"k": 1, "v": "a"}]
