@@ -302,8 +302,7 @@ class _Planner:
             column = self._spelled(name, clause)
             if column in found:
                 raise InvalidRequest(f"MERGE: {words(clause)} sets column {shown(column)} twice. Set it once.")
-            text = value.text if isinstance(value, Part) else value
-            if isinstance(text, Default) or (isinstance(text, str) and text.strip().upper() == "DEFAULT"):
+            if _is_default(value):
                 found[column] = Default()
                 continue
             column_of = None
@@ -336,7 +335,7 @@ class _Planner:
                 )
 
     def _is_equated(self, column: str, value: Any, clause: Clause, equated: Mapping[str, str]) -> bool:
-        if not isinstance(clause, WhenMatched) or not isinstance(value, Part | str):
+        if not isinstance(clause, WhenMatched) or not isinstance(value, Part | str) or _is_default(value):
             return False
         tree, _ = self._parsed(_part(f"value of {shown(column)}", value), self._reach(clause))
         return isinstance(tree, exp.Column) and (str(tree.table), str(tree.name)) in (
@@ -377,7 +376,7 @@ class _Planner:
                 given = {self._spelled(name, clause): value for name, value in clause.insert.items()}
                 for key in keys:
                     value = given.get(key)
-                    if not isinstance(value, Part | str):
+                    if not isinstance(value, Part | str) or _is_default(value):
                         return False
                     tree, _ = self._parsed(_part("insert", value), self._reach(clause))
                     if not isinstance(tree, exp.Column) or tree.name != equated[key]:
@@ -385,6 +384,11 @@ class _Planner:
             elif isinstance(clause, WhenNotMatched) and any(equated[key].casefold() != key.casefold() for key in keys):
                 return False
         return True
+
+
+def _is_default(value: Any) -> bool:
+    text = value.text if isinstance(value, Part) else value
+    return isinstance(text, Default) or (isinstance(text, str) and text.strip().upper() == "DEFAULT")
 
 
 def _part(what: str, given: Any) -> Part:

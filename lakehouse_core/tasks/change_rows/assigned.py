@@ -124,7 +124,8 @@ def _has_long_part(array: pa.Array, data_type: DataType) -> bool:
         start, end = array.offsets[0].as_py(), array.offsets[-1].as_py()
         entries = [part.slice(start, end - start) for part in (array.keys, array.items)]
         return any(_is_long(part, one) for part, one in zip(entries, parts, strict=True))
-    if (pa.types.is_list(kind) or pa.types.is_large_list(kind)) and isinstance(data_type, ArrayType):
+    is_array = pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
+    if is_array and isinstance(data_type, ArrayType):
         return _is_long(array.flatten(), parts[0])
     if pa.types.is_struct(kind) and len(parts) == kind.num_fields:
         return any(_is_long(part, one) for part, one in zip(array.flatten(), parts, strict=True))

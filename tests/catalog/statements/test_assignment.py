@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import lakehouse_core as lc
@@ -103,6 +104,19 @@ def test_bytes_that_are_longer_than_their_column_are_refused(empty):
             empty.sql(f"INSERT INTO s.b VALUES ({values})")
 
 
+@pytest.mark.parametrize("kind", [pa.list_(pa.string()), pa.list_(pa.string(), 2), pa.large_list(pa.string())], ids=str)
+def test_an_array_of_a_frame_is_measured_whatever_its_type_in_arrow_is(empty, kind):
+    empty.sql("CREATE TABLE s.a (l ARRAY<VARCHAR(2)>)")
+    given = {"f": pa.table({"l": pa.array([["a", "ab"], None], kind)})}
+    longer = {"f": pa.table({"l": pa.array([["a", "ab"], None, ["ab", "abc"]], kind)})}
+
+    empty.sql("INSERT INTO s.a SELECT l FROM f", tables=given)
+    with pytest.raises(lc.InvalidRequest, match="and a value is longer"):
+        empty.sql("INSERT INTO s.a SELECT l FROM f", tables=longer)
+
+    assert empty.table("s.a").scan().to_arrow().column("l").to_pylist() == [["a", "ab"], None]
+
+
 def test_the_value_of_a_partition_is_within_its_length(empty):
     empty.sql("CREATE TABLE s.p (id INT, day CHAR(2)) PARTITIONED BY (day)")
     empty.sql("INSERT INTO s.p PARTITION (day = 'ab  ') VALUES (1)")
@@ -110,6 +124,25 @@ def test_the_value_of_a_partition_is_within_its_length(empty):
     with pytest.raises(lc.InvalidRequest, match="Column 'day' is CHAR"):
         empty.sql("INSERT INTO s.p PARTITION (day = 'abc') VALUES (1)")
     assert [one.partition for one in empty.table("s.p").partitions()] == [{"day": "ab"}]
+
+
+def test_a_key_that_on_compares_gets_its_default(empty):
+    empty.sql(
+        "CREATE TABLE s.k (p STRING NOT NULL DEFAULT 'x', id INT NOT NULL, PRIMARY KEY (p, id) NOT ENFORCED) "
+        "PARTITIONED BY (p) TBLPROPERTIES ('bucket' = '1')"
+    )
+
+    empty.sql(
+        "MERGE INTO s.k USING (SELECT 'y' AS p, 1 AS id) AS n ON k.p = n.p AND k.id = n.id "
+        "WHEN NOT MATCHED THEN INSERT (p, id) VALUES (DEFAULT, n.id)"
+    )
+
+    assert empty.table("s.k").scan().to_arrow().to_pylist() == [{"p": "x", "id": 1}]
+    with pytest.raises(lc.InvalidRequest, match="'p' is part of the primary key"):
+        empty.sql(
+            "MERGE INTO s.k USING (SELECT 'x' AS p, 1 AS id) AS n ON k.p = n.p AND k.id = n.id "
+            "WHEN MATCHED THEN UPDATE SET p = DEFAULT"
+        )
 
 
 @pytest.mark.parametrize(("text", "message"), REFUSED)
