@@ -73,7 +73,7 @@ def table_checks(lake: Lake, table: TableSpec) -> dg.AssetChecksDefinition:
         with retry_transient(table.identifier, "check", retry_number=context.retry_number):
             opened, _ = table_of_run(
                 context.run.run_id,
-                (lakehouse.uri, lakehouse.metastore, False),
+                (lakehouse.place, False),
                 table.identifier,
                 lambda: lakehouse.local_catalog().table(table.identifier),
                 _look,

@@ -95,17 +95,17 @@ class Table:
         return table_records.schema(self._context)
 
     def at_one_moment(self, read: Callable[["Table"], R]) -> R:
-        """Return `read` of a handle that only reads, and whose verbs all see the metadata of one moment: in an object
-        store, what several of them ask for is asked for once, and together.
+        """Return `read` of a handle that only reads, and whose verbs all see each listing and each small object as the
+        first of them saw it. In an object store these are asked for together, before `read`; on a disk a commit may
+        come between two of them: snapshots without the schema that was added with them.
 
         `read` is called again with this handle itself if an expiry, a rollback or a drop came in between. Not for
         `verify`, which looks twice. Raises as `read` does; InvalidRequest if it writes.
         """
         if not callable(read):
             raise InvalidRequest(f"at_one_moment: found {shown(read)}, expected a function that takes a table.")
-        context = self._context.at_one_moment()
         try:
-            return read(_of_context(context))
+            return read(_of_context(self._context.at_one_moment()))
         except (CorruptTable, NotFound, StorageUnavailable):
             return read(self)
 

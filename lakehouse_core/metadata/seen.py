@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from itertools import islice
-from typing import IO, Final, NoReturn
+from typing import IO, Any, Final, NoReturn
 
 import pyarrow as pa
 
@@ -28,6 +28,10 @@ class SeenStore:
         self._store = store
         self._objects: dict[str, bytes | None] = {}
         self._children: dict[str, Children] = {}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the store without what was seen; another process reads again."""
+        return SeenStore, (self._store,)
 
     def see(self, keys: Iterable[str] = (), *, folders: Iterable[str] = ()) -> None:
         """Read these objects and list these folders together, in one round trip where the store can."""
@@ -76,8 +80,11 @@ class SeenStore:
         asked = list(dict.fromkeys(keys))
         unknown = [key for key in asked if key not in self._objects and not self._is_unlisted(key)]
         found = self._store.read_found(unknown) if unknown else {}
-        self._objects.update((key, found.get(key)) for key in unknown if not key.startswith(_LARGE))
-        data = ((key, found[key] if key in found else self._objects.get(key)) for key in asked)
+        for key in unknown:
+            if not key.startswith(_LARGE):
+                # Threads may share a moment: what another one has seen meanwhile holds.
+                self._objects.setdefault(key, found.get(key))
+        data = ((key, self._objects[key] if key in self._objects else found.get(key)) for key in asked)
         return {key: each for key, each in data if each is not None}
 
     def read_versioned(self, key: str) -> tuple[bytes, str] | None:
@@ -88,7 +95,7 @@ class SeenStore:
 
     def children(self, prefix: str) -> Children:
         if prefix not in self._children:
-            self._children[prefix] = self._store.children(prefix)
+            self._children.setdefault(prefix, self._store.children(prefix))
         return self._children[prefix]
 
     def list(self, prefix: str) -> Iterator[ObjectInfo]:

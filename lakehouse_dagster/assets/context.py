@@ -126,7 +126,7 @@ class TableAssets:
             catalog, spec = self.catalog(context), self.spec
             return catalog.table(spec.identifier) if opened is None else opened(catalog, spec)
 
-        place = self.lakehouse(context).uri, self.lakehouse(context).metastore, self.in_spark
+        place = self.lakehouse(context).place, self.in_spark
         return table_of_run(context.run.run_id, place, self.spec.identifier, of_catalog, read)
 
     def partition_of(self, batch: Batch) -> str | None:

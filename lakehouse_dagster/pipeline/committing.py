@@ -79,7 +79,7 @@ def commit_batches(
     done = committed_identifier(table, commit_user)
     earlier: dict[int, SnapshotFacts] | None = None
     finished = []
-    pending = pending_batches(table, commit_user)
+    pending = pending_batches(table, commit_user, batches)
     for batch in batches:
         staged = pending(batch.identifier)
         if staged is None and done is not None and batch.identifier <= done:

@@ -50,8 +50,8 @@ def overtaken(table: lc.Table, batches: Iterable[Batch], *, commit_user: str) ->
     words.
     """
     done = committed_identifier(table, commit_user)
-    left = (batch for batch in batches if done is None or batch.identifier > done)
-    pending = pending_batches(table, commit_user)
+    left = [batch for batch in batches if done is None or batch.identifier > done]
+    pending = pending_batches(table, commit_user, left)
     staged = {batch: pending(batch.identifier) for batch in left}
     found = {batch: overtaken_by(table, each) for batch, each in staged.items() if each is not None}
     return {batch: why for batch, why in found.items() if why is not None}

@@ -147,7 +147,8 @@ def stage_batches(
     done = committed_identifier(table, commit_user)
     # Without them a batch would number its rows as if those before it did not exist, and not win over them.
     uncommitted: list[lc.StagedCommit] = []
-    pending = pending_batches(table, commit_user)
+    batches = list(batches)
+    pending = pending_batches(table, commit_user, batches)
     for batch in batches:
         if groups.is_committed(batch.identifier) if groups else done is not None and batch.identifier <= done:
             yield Staged(batch=batch, is_committed=True)

@@ -1,7 +1,7 @@
 """Table state for assets, checks and the sensor: metadata only, no rows, no Spark."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -183,12 +183,16 @@ def committed_identifiers(table: lc.Table) -> Mapping[str, int]:
     return {each.commit_user: each.commit_identifier for each in table.committers()}
 
 
-def pending_batches(table: lc.Table, commit_user: str) -> Callable[[int], lc.StagedCommit | None]:
-    """Return what tells the staged commit of an identifier, None if there is none.
+def pending_batches(
+    table: lc.Table, commit_user: str, batches: Collection[object]
+) -> Callable[[int], lc.StagedCommit | None]:
+    """Return what tells the staged commit of each of some batches by its identifier, None if there is none.
 
-    Those that are kept now are read together. If one of them cannot be read, each is read when it is asked for, and
-    raises then.
+    Those that are kept now are read together. If one of them cannot be read, or only one batch is asked for, each is
+    read when it is asked for, and raises then: other runs may have staged a thousand batches.
     """
+    if len(batches) < 2:
+        return partial(table.pending, commit_user)
     try:
         kept = {each.commit_identifier: each for each in table.all_pending(commit_user)}
     except (lc.CorruptTable, lc.UnsupportedFeature):

@@ -3,6 +3,8 @@
 Rule: the resource is configuration only. The verbs are the catalog's.
 """
 
+import json
+from collections.abc import Hashable
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlparse
@@ -52,6 +54,11 @@ class LakehouseResource(dg.ConfigurableResource):
             "metastore_options": self.metastore_options or None,
             "storage": self.storage or None,
         }
+
+    @property
+    def place(self) -> Hashable:
+        """What tells the warehouse from others in a process: another service may have one of the same URI."""
+        return self.uri, json.dumps(self._settings(), sort_keys=True)
 
     @property
     def uri(self) -> str:

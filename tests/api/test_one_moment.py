@@ -134,6 +134,22 @@ def test_a_moment_that_an_expiry_tears_is_read_again(opened: Callable[[MemorySto
     assert attempts == [3, 4]
 
 
+def test_what_the_store_cannot_tell_is_missed_only_where_it_is_asked_for() -> None:
+    store = MemoryStore(clock=VirtualClock())
+    made(store)
+    table, children = far_away(store), MemoryStore.children
+
+    def refused(store: MemoryStore, prefix: str) -> Children:
+        if prefix.endswith("consumer"):
+            raise lc.StorageUnavailable("no permission")
+        return children(store, prefix)
+
+    with mock.patch.object(MemoryStore, "children", refused):
+        assert table.at_one_moment(newest) == (3, 3, 3)
+        with pytest.raises(lc.StorageUnavailable, match="no permission"):
+            table.at_one_moment(lambda seen: seen.system("consumers").to_arrow())
+
+
 def test_rows_are_read_and_counted_at_a_moment(opened: Callable[[MemoryStore], lc.Table]) -> None:
     store = MemoryStore(clock=VirtualClock())
     other = made(store)

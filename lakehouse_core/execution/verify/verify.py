@@ -18,7 +18,7 @@ from lakehouse_core.metadata.boundary import boundary_mark
 from lakehouse_core.metadata.deletion_plans import load_plans, plan_keys
 from lakehouse_core.metadata.ids import changelog_ids, snapshot_ids
 from lakehouse_core.metadata.look import Look
-from lakehouse_core.metadata.roots import branch_names, is_begun
+from lakehouse_core.metadata.roots import branch_names, has_schema, is_begun
 from lakehouse_core.metadata.schema_log import SchemaLog
 from lakehouse_core.metadata.seen import SeenStore
 from lakehouse_core.metadata.staged_commits import pending_commits
@@ -64,7 +64,7 @@ def verify(table: TableContext, *, reads_data: bool = False, watch: Watch = NOBO
     """
     for attempt in LISTING.attempts():
         verification = _Verification(table, reads_data=reads_data, watch=watch)
-        if attempt.number == 1 and not verification.has_schema(table.layout):
+        if attempt.number == 1 and not verification.finds_schema(table.layout):
             raise NotFound(f"{table.store.uri('')}: there is no table: expected a schema, found none. Check the name.")
         found, is_whole = verification.run()
         if is_whole:
@@ -99,9 +99,9 @@ class _Verification:
         folders = (layout.snapshot_folder, layout.changelog_folder, layout.tag_folder)
         seen.see([*keys, *plan_keys(seen.children(OWN_FOLDER))], folders=folders)
 
-    def has_schema(self, layout: TableLayout) -> bool:
+    def finds_schema(self, layout: TableLayout) -> bool:
         """Return whether the branch of `layout`, which is the one that was asked for, has a schema."""
-        return bool(self._seen.children(layout.schema_folder).files)
+        return has_schema(self._seen, layout)
 
     def run(self) -> tuple[tuple[Finding, ...], bool]:
         """Return the findings, and whether they are complete.
@@ -111,7 +111,8 @@ class _Verification:
         """
         self._watch.at("reading the roots", 0, None, "snapshots")
         names = branch_names(self._seen)
-        branches = [(each, self._branch(each)) for each in (self._table, *self._others(names))]
+        branches = [(self._table, self._branch(self._table))]
+        branches += [(each, self._branch(each)) for each in self._others(names)]
         self._pending()
         # Files are listed after the roots were read: every file that a root names was written before the root.
         self._inspection.list_files(self._roots_read)
@@ -141,15 +142,14 @@ class _Verification:
         """Return these branches, which are beside the main one, without those that a verb creates, deletes or
         renames.
         """
-        found = []
-        for table in map(self._table.on_branch, names):
-            # A boundary that cannot be read is a finding where its branch is read.
-            with suppress(CorruptTable):
-                if table.snapshots.boundary.mark().is_closed:
-                    continue
-            if is_begun(self._store, table.layout):
-                found.append(table)
-        return found
+        return [table for table in map(self._table.on_branch, names) if self._is_there(table)]
+
+    def _is_there(self, table: TableContext) -> bool:
+        # A boundary that cannot be read is a finding where its branch is read.
+        with suppress(CorruptTable):
+            if table.snapshots.boundary.mark().is_closed:
+                return False
+        return is_begun(self._store, table.layout)
 
     def _interrupted(self, names: Iterable[str]) -> None:
         """Report those of the branches on which a verb has worked for long."""
@@ -204,7 +204,9 @@ class _Verification:
         read = self._schemas(seen, layout)
         schema = read.get(max(read, default=0))
         if schema is None:
-            self._inspection.report([no_schema(layout)] if not read else [])
+            # A branch may have been deleted since the branches were listed.
+            if not read and (layout.branch is None or self._is_there(table)):
+                self._inspection.report([no_schema(layout)])
             return None
         every_id, every_changelog_id = snapshot_ids(seen, layout), changelog_ids(seen, layout)
         snapshot_hints = _contents(seen, layout.earliest_hint, layout.latest_hint)

@@ -66,6 +66,14 @@ def test_where_there_is_no_table_there_is_nothing_to_verify():
         verify(context_of(store, SmallTable().clock))
 
 
+def test_a_folder_of_another_file_is_no_table():
+    store = MemoryStore()
+    store.write("schema/notes.txt", b"x")
+
+    with pytest.raises(NotFound, match="there is no table"):
+        verify(context_of(store, SmallTable().clock))
+
+
 def test_verify_writes_nothing():
     table = sound_table()
     counting = FaultyStore(table.store)
@@ -462,6 +470,21 @@ def test_a_schema_that_was_added_meanwhile_is_not_missing():
         assert place.table(store).verify(data=True).findings == (), number
         if len(store.calls) < number:
             break
+
+
+def test_a_branch_that_is_deleted_while_the_roots_are_read_is_not_broken():
+    ready = MemoryPlace({"k": "INT NOT NULL"}, (["k"], [], {"bucket": "1"}), {})
+    ready.table().write([{"k": 1}])
+    ready.table().create_branch("b")
+
+    def interrupt(call):
+        if call.key.endswith("snapshot-1") and "branch" not in call.key:
+            ready.table().delete_branch("b")
+
+    store = FaultyStore(ready.store, on_call=interrupt)
+
+    assert ready.table(store).verify().findings == ()
+    assert [branch.name for branch in ready.table().branches()] == []
 
 
 def test_a_tag_is_looked_at_also_where_every_listed_snapshot_expires_meanwhile():

@@ -1,12 +1,15 @@
 """Tables of a run: opened once for all its steps, as long as they are the same tables."""
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import lakehouse_core as lc
 from lakehouse_dagster.pipeline.table_setup import table_of_run
 from lakehouse_dagster.pipeline.table_state import pending_batches, read_state
+from lakehouse_dagster.resources import LakehouseResource, SparkRuntime
 
 COLUMNS = {"id": "BIGINT NOT NULL", "v": "INT"}
 
@@ -60,16 +63,37 @@ def test_a_table_that_was_made_again_is_opened_anew(catalog: lc.Catalog) -> None
     assert old.incarnation != read_state(now).incarnation
 
 
+@pytest.mark.parametrize(
+    "other",
+    [{"storage": {"endpoint": "http://other:9000"}}, {"profile": "other"}, {"metastore": "sqlite:///other.db"}],
+)
+def test_warehouses_of_one_uri_at_two_services_are_two_places(other: Mapping[str, Any]) -> None:
+    here = {"warehouse": "s3://lake", "spark": SparkRuntime()}
+
+    assert LakehouseResource(**here).place == LakehouseResource(**here).place
+    assert LakehouseResource(**here).place != LakehouseResource(**here, **other).place
+
+
+def test_one_batch_is_looked_for_alone(catalog: lc.Catalog) -> None:
+    """Other runs may have staged a thousand."""
+    table = catalog.table("ops.orders")
+    found = pending_batches(table, "u", [1])
+
+    table.keep_pending(table.stage([{"id": 1, "v": 1}], commit_user="u", commit_identifier=1))
+
+    assert getattr(found(1), "commit_identifier", None) == 1
+
+
 @pytest.mark.damage
 def test_a_staged_commit_that_cannot_be_read_hides_no_other_one(catalog: lc.Catalog, tmp_path: Path) -> None:
     table = catalog.table("ops.orders")
     for number in (1, 2, 3):
         table.keep_pending(table.stage([{"id": number, "v": 1}], commit_user="u", commit_identifier=number))
-    found = pending_batches(table, "u")
+    found = pending_batches(table, "u", range(4))
     assert [getattr(found(number), "commit_identifier", None) for number in (1, 2, 3, 4)] == [1, 2, 3, None]
 
     next(tmp_path.rglob("commit-u-2.json")).write_bytes(b"{")
-    found = pending_batches(table, "u")
+    found = pending_batches(table, "u", range(4))
 
     assert [getattr(found(number), "commit_identifier", None) for number in (1, 3, 4)] == [1, 3, None]
     with pytest.raises(lc.CorruptTable):
