@@ -12,6 +12,8 @@ from lakehouse_core.execution.engines.duckdb.dialect.fragments import fragment, 
 from lakehouse_core.planning.sql.tokens import DIALECT
 
 _EXPLODING: Final = (exp.Explode, exp.Posexplode)
+# What has its own type, whatever that of its parts is.
+_OF_OWN_TYPE: Final = (exp.Query, exp.Split, exp.RegexpSplit, exp.RegexpExtractAll)
 # The columns that a function makes of an array or a map, in DuckDB's SQL.
 _OF_ARRAYS: Final = ("unnest(:x)",)
 _OF_PLACES: Final = ("unnest(range(len(:x)))", "unnest(:x)")
@@ -70,6 +72,6 @@ def type_exploded(typed: Any) -> None:
 def _set_type(column: Any, wrong: Any, kind: Any) -> None:
     """Set the type of a column, and of what has its type, such as the greatest of several."""
     node = column
-    while node is not None and not isinstance(node, exp.Query) and (node is column or node.type == wrong):
+    while node is not None and not isinstance(node, _OF_OWN_TYPE) and (node is column or node.type == wrong):
         node.type = kind.copy()
         node = node.parent
