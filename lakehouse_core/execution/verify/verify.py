@@ -35,7 +35,7 @@ from lakehouse_core.planning.findings import (
 )
 from lakehouse_core.progress import NOBODY, Watch
 from lakehouse_core.retry import LISTING
-from lakehouse_core.storage.object_store import ObjectStore, StoreReader
+from lakehouse_core.storage.object_store import StoreReader
 from lakehouse_core.table.boundary import NO_MARK
 from lakehouse_core.table.checksums import CHECKSUMS_PROPERTY
 from lakehouse_core.table.layout import (
@@ -201,7 +201,7 @@ class _Verification:
         plans = seen if layout.branch is None else store
         boundary, unlinking = self._boundary(seen, layout), self._plans(plans, layout.prefix)
         self._consumers(layout)
-        read = self._schemas(seen, layout)
+        read = self._schemas(SchemaLog(seen, layout), layout)
         schema = read.get(max(read, default=0))
         if schema is None:
             # A branch may have been deleted since the branches were listed.
@@ -246,18 +246,19 @@ class _Verification:
         listed = self._inspection.listed_below(table.layout.schema_folder)
         if listed <= set(map(table.layout.schema, branch.schemas)):
             return branch
-        later = self._schemas(self._store, table.layout, but=branch.schemas)
+        now = SchemaLog(self._store, table.layout)
+        later = self._schemas(now, table.layout, but=branch.schemas)
         found = {id: one for id, one in later.items() if one is not None}
         return replace(branch, schemas={**branch.schemas, **found})
 
     def _schemas(
-        self, store: ObjectStore, layout: TableLayout, *, but: Container[int] = ()
+        self, schemas: SchemaLog, layout: TableLayout, *, but: Container[int] = ()
     ) -> dict[int, TableSchema | None]:
         """Return the schemas of a branch by their ids, None for those that cannot be read; without those in `but`.
 
-        Schemas that a handle knows may differ from the files as they are now.
+        `schemas`: of this call alone. Those that a handle knows may differ from the files as they are now.
         """
-        schemas, read, promise = SchemaLog(store, layout), self._inspection.read, Invariant.READABLE_SCHEMAS
+        read, promise = self._inspection.read, Invariant.READABLE_SCHEMAS
         ids = [id for id in schemas.ids() if id not in but]
         return {id: read(promise, layout.schema(id), partial(schemas.schema, id)) for id in ids}
 
