@@ -5,10 +5,10 @@ wait, and then by a snapshot that changes nothing: every commit after it has see
 Source: docs/semantics/tables.md#postponed-buckets.
 """
 
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
-from typing import get_args
+from typing import Final, get_args
 
 from lakehouse_core.errors import CommitConflict, InvalidRequest, LakehouseError, shown
 from lakehouse_core.execution.commit.loop import make_snapshot
@@ -21,18 +21,22 @@ from lakehouse_core.planning.alter.announcement import announcing, taken_back
 from lakehouse_core.planning.alter.schema_change import SchemaChange
 from lakehouse_core.planning.commit.steps import CompactStep
 from lakehouse_core.retry import ALTER
+from lakehouse_core.storage.outcomes import begun
 from lakehouse_core.table.bucketing import may_wait
 from lakehouse_core.table.data_layout import moved_places
 from lakehouse_core.table.partition_time import skipped_by_compaction
 from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.waiting_files import waiting_rows
 
+_LEFT: Final = "The table may have a snapshot that changes nothing, and be altered: alter it again."
+
 
 def alter(table: TableContext, changes: Sequence[SchemaChange]) -> tuple[TableSchema, TableSchema]:
     """Return the schema before the changes and the schema after them; twice the same one when nothing changes.
 
     Either all changes are applied or none. Raises InvalidRequest, UnsupportedFeature, CommitConflict when other writers
-    took the schema id in every attempt, WriteOutcomeUnknown when the store does not answer.
+    took the schema id in every attempt, WriteOutcomeUnknown when the store does not answer or failed after a number of
+    buckets was announced.
     """
     if not changes:
         raise InvalidRequest("alter: give at least one change, such as AddColumn('note', 'STRING').")
@@ -54,9 +58,10 @@ def alter(table: TableContext, changes: Sequence[SchemaChange]) -> tuple[TableSc
             if announced is None:
                 continue
             new = replace(new, id=announced.id + 1)
-        if table.schemas.create(new):
-            table.snapshots.boundary.check_kept([table.layout.schema(new.id)])
-            return old, new
+        with nullcontext() if announced is None else _ending(table):
+            if table.schemas.create(new):
+                table.snapshots.boundary.check_kept([table.layout.schema(new.id)])
+                return old, new
         if announced is not None:
             _withdraw(table)
     raise CommitConflict(
@@ -101,7 +106,7 @@ def _announced(table: TableContext, old: TableSchema, bucket: str) -> TableSchem
     if not table.schemas.create(announced):
         return None
     table.snapshots.boundary.check_kept([table.layout.schema(announced.id)])
-    try:
+    with _withdrawn(table):
         look = table.look()
         make_snapshot(
             table,
@@ -110,10 +115,24 @@ def _announced(table: TableContext, old: TableSchema, bucket: str) -> TableSchem
             look,
             before_publish=lambda previous: _check_waiting(waiting_row_count_at(table, previous), old),
         )
+    return announced
+
+
+@contextmanager
+def _ending(table: TableContext) -> Iterator[None]:
+    """The block ends an alteration that was announced. Raises WriteOutcomeUnknown for StorageUnavailable."""
+    with begun(_LEFT), _withdrawn(table):
+        yield
+
+
+@contextmanager
+def _withdrawn(table: TableContext) -> Iterator[None]:
+    """End the announcement if the block raises a LakehouseError."""
+    try:
+        yield
     except LakehouseError:
         _withdraw(table)
         raise
-    return announced
 
 
 def _withdraw(table: TableContext) -> None:

@@ -25,7 +25,7 @@ def test_a_name_that_was_given_while_the_disk_said_no_damages_nothing(name):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("code", [errno.EIO, errno.EACCES])
-@pytest.mark.parametrize("name", ["write", "create table", "drop table", "tag", "alter"])
+@pytest.mark.parametrize("name", ["write", "create table", "drop table", "tag", "alter", "alter, postponed buckets"])
 def test_a_name_that_was_not_given_is_told_or_found_out(name, code):
     assert sweep(name, code, takes_effect=False, is_wanted=lambda call: call in NAMING) > 0
 

@@ -175,6 +175,20 @@ def test_an_alteration_and_a_write_that_pause_at_any_two_of_their_calls(step: in
     assert (False, False) not in outcomes
 
 
+def test_an_alteration_that_the_store_refuses_leaves_no_announcement() -> None:
+    made = Place()
+    refused = 0
+    for number in range(1, calls_of(fix, made.copy()) + 1):
+        place = made.copy()
+        try:
+            fix(place.table(FaultyStore(place.store, [Fault(at=number, kind=FaultKind.ENOSPC)])))
+        except lc.StorageUnavailable:
+            refused += 1
+            assert is_done(write, place.other()), number
+            place.check(acknowledged=True, number=number)
+    assert refused > 1
+
+
 @pytest.mark.parametrize(("then", "kind"), each_with_one([write, fix, postpone, overwrite], KILLS, step=2))
 def test_an_alteration_that_ends_anywhere_is_completed_or_taken_back(then: Verb, kind: FaultKind) -> None:
     made = Place()
