@@ -76,7 +76,7 @@ def table_checks(lake: Lake, table: TableSpec) -> dg.AssetChecksDefinition:
                 (lakehouse.place, False),
                 table.identifier,
                 lambda: lakehouse.local_catalog().table(table.identifier),
-                _look,
+                _schema,
             )
             # First: it has findings where the state of a damaged table cannot be read.
             if VERIFY in wanted:
@@ -106,10 +106,11 @@ def table_checks(lake: Lake, table: TableSpec) -> dg.AssetChecksDefinition:
     return checks
 
 
-def _look(table: lc.Table) -> None:
-    """Read what tells whether the table is still the one that was opened; what is damaged, the check tells."""
+def _schema(table: lc.Table) -> lc.TableSchema | None:
+    """Return the schema, None if it is damaged, which the checks tell. Raises NotFound if the table is gone."""
     with suppress(lc.CorruptTable):
-        table.schema  # noqa: B018  # asks the store
+        return table.schema
+    return None
 
 
 @dataclass(frozen=True, slots=True)

@@ -95,12 +95,13 @@ class Table:
         return table_records.schema(self._context)
 
     def at_one_moment(self, read: Callable[["Table"], R]) -> R:
-        """Return `read` of a handle that only reads, and whose verbs all see each listing and each small object as the
-        first of them saw it. In an object store these are asked for together, before `read`; on a disk a commit may
-        come between two of them: snapshots without the schema that was added with them.
+        """Call `read` with a second handle of the table, and return what it returns. That handle reads only, and asks
+        for each listing and each small object once: all its verbs see the first answer.
 
-        `read` is called again with this handle itself if an expiry, a rollback or a drop came in between. Not for
-        `verify`, which looks twice. Raises as `read` does; InvalidRequest if it writes.
+        In an object store these are asked for together, before `read` is called. On a disk another writer may commit
+        between two of them, so that one is newer than the other. If the second handle finds an object missing or
+        damaged, or the store does not answer, `read` is called once more, with this handle. Do not call `verify` in it,
+        which looks twice. Raises as `read` does; InvalidRequest if it writes.
         """
         if not callable(read):
             raise InvalidRequest(f"at_one_moment: found {shown(read)}, expected a function that takes a table.")

@@ -56,11 +56,11 @@ class TableContext:
         return Look(self.store, [*self.snapshots.asked(after), *self.schemas.asked(), *more])
 
     def at_one_moment(self) -> "TableContext":
-        """Return a context for a few verbs that only read, in which all see the metadata of one moment: each listing
-        and each small object is asked for once. Data files, manifests and their errors are as always.
+        """Return a context for a few verbs that only read: each listing and each small object is asked for once, and
+        all see the first answer. Data files and manifests are read as always.
 
-        What an expiry, a rollback or a drop in the middle of these reads leaves may contradict itself: read again with
-        the context itself then.
+        If an expiry, a rollback or a drop runs between these reads, a verb may find an object missing: read again with
+        this context then.
         """
         seen, layout = SeenStore(self.store), self.layout
         snapshots = self.snapshots.over(seen)

@@ -1,7 +1,7 @@
 """Seen: a store for verbs that only read, in which each listing and each small object is that of the first question.
 
 Rule: what was not there at the first question stays missing, also an object whose folder was listed without it. Such a
-store serves one answer and is dropped then: nothing outlives it, so it hides no later snapshot from anybody.
+store serves one call and is dropped then, so that no later call misses a newer snapshot.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -82,16 +82,16 @@ def open_table(catalog: lc.Catalog, name: str) -> lc.Table | None:
 def table_of_run(
     run_id: str, place: Hashable, name: str, opened: Callable[[], lc.Table], read: Callable[[lc.Table], R]
 ) -> tuple[lc.Table, R]:
-    """Return the table as an earlier step of a run in this process opened it, which knows the metadata that it read,
-    and what `read` returns for it.
+    """Return the handle of a table, and what `read` returns for it. It is the handle that an earlier step of the run
+    opened in this process, which knows the metadata that it has read, else that of `opened`.
 
-    `read` asks for the schema at least, and so finds a table that was dropped or made again: that one is `opened`, as
-    is a table that no step has opened. `place`: what tells the warehouse and the engine.
+    `read` asks for the schema at least. If the table was dropped or made again, that fails for the earlier handle, and
+    the table is opened anew. `place`: the warehouse and the engine, which may share names of tables with others.
     """
     kept = _opened_of_run(run_id, place, name)
-    if kept:
+    for table in [*kept]:
         try:
-            return kept[0], read(kept[0])
+            return table, read(table)
         except (lc.NotFound, lc.InvalidRequest, lc.CorruptTable):
             kept.clear()
     table = opened()
@@ -101,5 +101,5 @@ def table_of_run(
 
 @lru_cache(maxsize=_KEPT)
 def _opened_of_run(run_id: str, place: Hashable, name: str) -> list[lc.Table]:
-    """Return the place for the handle of a table. The longest unused ones are forgotten."""
+    """Return a list with the handle of a table, empty until a step opens it. Drops the least recently used."""
     return []

@@ -186,7 +186,7 @@ def committed_identifiers(table: lc.Table) -> Mapping[str, int]:
 def pending_batches(
     table: lc.Table, commit_user: str, batches: Collection[object]
 ) -> Callable[[int], lc.StagedCommit | None]:
-    """Return what tells the staged commit of each of some batches by its identifier, None if there is none.
+    """Return a function from the identifier of a batch, one of these, to its staged commit, None if there is none.
 
     Those that are kept now are read together. If one of them cannot be read, or only one batch is asked for, each is
     read when it is asked for, and raises then: other runs may have staged a thousand batches.

@@ -40,7 +40,7 @@ _MODE = "spark.sql.sources.partitionOverwriteMode"
 class PlannedInsert:
     """An INSERT of which no row is read yet. `call` has the values of DEFAULT as parameters. `found`: the query as its
     engine has accepted it. `targets`: the column that each column of the query is written to. `fixed`: the values of
-    PARTITION (…).
+    PARTITION (…). `condition`: that of REPLACE WHERE, if the statement has one; None for all rows.
     """
 
     call: StatementCall
@@ -50,6 +50,7 @@ class PlannedInsert:
     found: Any
     targets: Sequence[DataField]
     fixed: Mapping[str, Any]
+    condition: Condition
 
     @property
     def effect(self) -> str:
@@ -80,10 +81,16 @@ def planned_insert(call: StatementCall, statement: Insert) -> PlannedInsert:
     planned = plan_query(call, statement.query)
     found = engine_query(planned, call)
     targets = _targets(call, statement, table, found.schema.names, fixed)
-    if statement.replaced is not None:
-        _condition(call, statement, table)
+    condition = None if statement.replaced is None else _condition(call, statement, statement.replaced, table)
     return PlannedInsert(
-        call=call, statement=statement, table=table, query=planned, found=found, targets=targets, fixed=fixed
+        call=call,
+        statement=statement,
+        table=table,
+        query=planned,
+        found=found,
+        targets=targets,
+        fixed=fixed,
+        condition=condition,
     )
 
 
@@ -102,8 +109,7 @@ def _inserted(found: PlannedInsert) -> CommitReport:
         return renamed_rows(call, query, found.targets, constants)
 
     if statement.replaced is not None:
-        condition = bound_condition(_condition(call, statement, table))
-        return _replaced(call, statement, planned, rows, condition)
+        return _replaced(call, statement, planned, rows, bound_condition(found.condition))
     if statement.overwrites and _is_dynamic(call):
         given = GivenRows(rows(found.found), read_at=read_at(planned, full))
         return _of_named_partitions(call, full, given)
@@ -143,14 +149,13 @@ def _named_columns(call: StatementCall, statement: Insert, table: Table, fixed: 
     return [name for name in table.schema.column_names if name not in fixed]
 
 
-def _condition(call: StatementCall, statement: Insert, table: Table) -> Condition:
-    """Return the condition of REPLACE WHERE."""
-    assert statement.replaced is not None
+def _condition(call: StatementCall, statement: Insert, replaced: Part, table: Table) -> Condition:
+    """Return the condition of REPLACE WHERE, None for all rows."""
     tables = {statement.table.parts[-1]: table.schema.column_names}
-    condition = condition_of(call, statement.replaced, tables, table, "INSERT")
+    condition = condition_of(call, replaced, tables, table, "INSERT")
     if isinstance(condition, Part):
         raise call.sql.unsupported(
-            statement.replaced.start,
+            replaced.start,
             "REPLACE WHERE takes conditions that compare columns with literals, by =, <, IN, IS NULL and the like. "
             "Delete the rows with DELETE, and insert the new ones",
         )
