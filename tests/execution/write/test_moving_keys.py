@@ -451,6 +451,28 @@ def test_a_key_that_was_loaded_twice_is_told(runs: list[list[tuple[int, int]]]) 
     keys.close()
 
 
+def test_runs_on_disk_are_in_memory_one_after_the_other_while_keys_are_sought() -> None:
+    words = np.random.default_rng(1).integers(0, 1 << 63, 1 << 20, dtype=np.uint64)
+    every = [Digests(part, part) for part in np.split(words, 16)]
+    keys = KeyMap(run_keys=1 << 16)
+    keys.load((each, np.full(len(each), number, np.int32)) for number, each in enumerate(every))
+    before = mapped_bytes()
+
+    places, others = keys.loaded(every[5])
+
+    assert (places == 5).all()
+    assert (others == -1).all()
+    # The runs have 20 MB together.
+    assert mapped_bytes() < before + 4_000_000
+    keys.close()
+
+
+def mapped_bytes() -> int:
+    """Return how many bytes of files this process has in memory."""
+    (line,) = (line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("RssFile:"))
+    return int(line.split()[1]) * 1024
+
+
 def digests(keys: list[tuple[int, int]]) -> Digests:
     return Digests(*(np.array([key[part] for key in keys], np.uint64) for part in (0, 1)))
 

@@ -12,16 +12,32 @@ from typing import IO, Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from lakehouse_core.format.rows import Rows
 from lakehouse_core.merge.key_digests import Digests
+from lakehouse_core.merge.key_words import Words
 from lakehouse_core.tasks.write.scratch import closed, nameless_file, on_disk
 
 Places: TypeAlias = npt.NDArray[np.int32]
 
 NOWHERE: Final = -1
-# A run of so many keys takes 80 MiB; to sort it takes about twice as much for a moment.
+# A run of so many keys takes 80 MiB, and its order, while it is sorted, half as much more.
 _RUN_KEYS: Final = 4 << 20
+# So many keys are put in order at once on their way to the disk.
+_WRITTEN_KEYS: Final = 1 << 18
 # A new run is merged with those before it that are not so many times larger, so that there are few.
 _RATIO: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class _MappedFile:
+    """A file without a name, which is read in place."""
+
+    file: IO[bytes]
+    mapped: mmap.mmap
+
+    def let_go(self) -> None:
+        """Let the system have the memory of what was read; it is read again when it is needed."""
+        self.mapped.madvise(mmap.MADV_DONTNEED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +46,7 @@ class KeyRun:
 
     keys: Digests
     places: Places
-    file: IO[bytes] | None = None
+    file: "_MappedFile | None" = None
 
     def find(self, keys: Digests) -> "npt.NDArray[np.int64]":
         """Return the first position of each of the keys, -1 for one that is not there."""
@@ -52,13 +68,9 @@ class KeyRun:
 
 
 def sorted_run(keys: Digests, places: Places) -> KeyRun:
-    """Return the keys as a run; equal ones stay beside each other."""
-    order = np.argsort(keys.high, kind="stable")
-    high = keys.high[order]
-    if (high[1:] == high[:-1]).any():
-        order = np.lexsort((keys.low, keys.high))
-        high = keys.high[order]
-    return KeyRun(Digests(high, keys.low[order]), places[order])
+    """Return the keys as a run; equal ones stay beside each other, in the order in which they are given."""
+    order = _order(keys)
+    return KeyRun(keys.take(order), places[order])
 
 
 class KeyMap:
@@ -72,16 +84,15 @@ class KeyMap:
 
     def load(self, found: Iterable[tuple[Digests, Places]]) -> None:
         """Take the keys of a table. Raises StorageFull, StorageUnavailable, and what `found` raises."""
-        pending: list[tuple[Digests, Places]] = []
-        count = 0
+        gathered = _Gathered(self._run_keys)
         for keys, places in found:
-            pending.append((keys, places))
-            count += len(keys)
-            if count >= self._run_keys:
-                self._loaded.append(self._on_disk(_joined(pending)))
-                pending, count = [], 0
-        if count:
-            self._loaded.append(_joined(pending))
+            start = 0
+            while start < len(keys):
+                start += gathered.add(keys.take(slice(start, None)), places[start:])
+                if gathered.count == self._run_keys:
+                    self._loaded.append(self._on_disk(*gathered.taken()))
+        if gathered.count:
+            self._loaded.append(sorted_run(*gathered.taken()))
 
     def loaded(self, keys: Digests) -> tuple[Places, Places]:
         """Return the place with which each key was loaded, and a second one where it has two; else `NOWHERE`."""
@@ -98,6 +109,7 @@ class KeyMap:
                 (after > at[hits]) & (run.keys.high[after] == keys.high[hits]) & (run.keys.low[after] == keys.low[hits])
             )
             others[hits[is_twice]] = run.places[after[is_twice]]
+            _let_go(run)
         return places, others
 
     def put_since(self, keys: Digests) -> Places:
@@ -107,6 +119,7 @@ class KeyMap:
             at = run.find(keys)
             hits = np.flatnonzero(at >= 0)
             places[hits] = run.places[at[hits]]
+            _let_go(run)
         return places
 
     def put(self, keys: Digests, places: Places) -> None:
@@ -116,31 +129,73 @@ class KeyMap:
         run = sorted_run(keys, places)
         while self._put and (last := self._put[-1]).file is None and len(last.keys) <= _RATIO * len(run.keys):
             run = _newest(self._put.pop(), run)
-        self._put.append(self._on_disk(run) if len(run.keys) >= self._run_keys else run)
+        self._put.append(self._on_disk(run.keys, run.places) if len(run.keys) >= self._run_keys else run)
 
     def close(self) -> None:
         """Delete the runs on disk."""
         for run in (*self._loaded, *self._put):
             if run.file is not None:
-                closed(run.file)
+                closed(run.file.file)
         self._loaded.clear()
         self._put.clear()
 
-    def _on_disk(self, run: KeyRun) -> KeyRun:
+    def _on_disk(self, keys: Digests, places: Places) -> KeyRun:
+        """Write the keys as a run; beside them, memory holds their order."""
+        count, order = len(keys), _order(keys)
         with on_disk(self._folder):
             file = nameless_file(self._folder)
             try:
-                for part in (run.keys.high, run.keys.low, run.places):
-                    file.write(part.data)
+                for part in (keys.high, keys.low, places):
+                    for start in range(0, count, _WRITTEN_KEYS):
+                        file.write(part[order[start : start + _WRITTEN_KEYS]].data)
                 file.flush()
                 mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
             except BaseException:
                 closed(file)
                 raise
-        count = len(run.keys)
         high = np.frombuffer(mapped, np.uint64, count)
         low = np.frombuffer(mapped, np.uint64, count, offset=8 * count)
-        return KeyRun(Digests(high, low), np.frombuffer(mapped, np.int32, count, offset=16 * count), file)
+        places = np.frombuffer(mapped, np.int32, count, offset=16 * count)
+        return KeyRun(Digests(high, low), places, _MappedFile(file, mapped))
+
+
+class _Gathered:
+    """Keys that come together for one run, in memory that each run uses again."""
+
+    def __init__(self, most: int) -> None:
+        self.count = 0
+        self._most = most
+        self._keys = Digests(np.empty(most, np.uint64), np.empty(most, np.uint64))
+        self._places: Places = np.empty(most, np.int32)
+
+    def add(self, keys: Digests, places: Places) -> int:
+        """Take the first keys, as many as there is room for; return how many."""
+        end = min(self._most, self.count + len(keys))
+        taken = end - self.count
+        for kept, given in ((self._keys.high, keys.high), (self._keys.low, keys.low), (self._places, places)):
+            kept[self.count : end] = given[:taken]
+        self.count = end
+        return taken
+
+    def taken(self) -> tuple[Digests, Places]:
+        """Return the keys, which are valid until others are added."""
+        count, self.count = self.count, 0
+        return self._keys.take(slice(count)), self._places[:count]
+
+
+def _order(keys: Digests) -> Rows:
+    """Return the positions of the keys by their digests, those of equal keys rising."""
+    order: Rows = np.argsort(keys.high)
+    if _has_equal(keys.high, order):
+        order = np.lexsort((keys.low, keys.high))
+    return order
+
+
+def _has_equal(words: Words, order: Rows) -> bool:
+    """Return whether some words, which are in this order, are equal."""
+    starts = range(0, len(order), _WRITTEN_KEYS)
+    parts = (words[order[start : start + _WRITTEN_KEYS + 1]] for start in starts)
+    return any((part[1:] == part[:-1]).any() for part in parts)
 
 
 def _joined(parts: Iterable[tuple[Digests, Places]]) -> KeyRun:
@@ -154,6 +209,12 @@ def _newest(older: KeyRun, newer: KeyRun) -> KeyRun:
     """Return both as one run, without the older places of keys that are in both."""
     left = ~newer.has(older.keys)
     return _joined([(older.keys.take(left), older.places[left]), (newer.keys, newer.places)])
+
+
+def _let_go(run: KeyRun) -> None:
+    """Keep no more than one run in memory: rows in any order ask for a key in each part of every run."""
+    if run.file is not None:
+        run.file.let_go()
 
 
 def _nowhere(keys: Digests) -> Places:
