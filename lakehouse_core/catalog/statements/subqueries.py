@@ -14,7 +14,7 @@ from lakehouse_core.catalog.statements.prepared import is_in_utc
 from lakehouse_core.catalog.statements.sources import Sources, session_of
 from lakehouse_core.execution.row_changes.change_base import SourceRows
 from lakehouse_core.format.data_types import in_backquotes
-from lakehouse_core.planning.row_changes.merge_plan import TARGET_VIEW
+from lakehouse_core.planning.row_changes.merge_join import TARGET_VIEW
 from lakehouse_core.planning.sql.expressions import PartText
 from lakehouse_core.planning.sql.pushing import QueryTable, analyse
 from lakehouse_core.planning.sql.query import check_without_spark, parse_query

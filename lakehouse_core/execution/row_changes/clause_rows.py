@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from lakehouse_core.format.data_types import DataField, arrow_type
 from lakehouse_core.planning.row_changes.expressions import Default
-from lakehouse_core.planning.row_changes.merge_plan import ACTION, ADDRESS, MergePlan, PlannedClause
+from lakehouse_core.planning.row_changes.merge_join import ACTION, ADDRESS, MergePlan, PlannedClause
 from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.tasks.change_rows.assigned import assigned_column
 from lakehouse_core.tasks.change_rows.effects import check_effect

@@ -26,14 +26,8 @@ from lakehouse_core.format.deletion_vector import Positions
 from lakehouse_core.merge.compact import POSITION_BITS
 from lakehouse_core.planning.commit.read_scope import ReadScope
 from lakehouse_core.planning.row_changes.merge_clauses import MergeRequest
-from lakehouse_core.planning.row_changes.merge_plan import (
-    ACTION,
-    ADDRESS,
-    SOURCE,
-    MergePlan,
-    PlainJoin,
-    plan_merge,
-)
+from lakehouse_core.planning.row_changes.merge_join import ACTION, ADDRESS, SOURCE, MergePlan, PlainJoin
+from lakehouse_core.planning.row_changes.merge_plan import plan_merge
 from lakehouse_core.planning.row_changes.statements import Isolation, SourceMerge
 from lakehouse_core.progress import Watch
 from lakehouse_core.table.commit_message import CommitMessage

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from lakehouse_core.format.deletion_vector import Positions
-from lakehouse_core.planning.row_changes.merge_plan import ACTION, ADDRESS, SOURCE, MergePlan, PlainJoin
+from lakehouse_core.planning.row_changes.merge_join import ACTION, ADDRESS, SOURCE, MergePlan, PlainJoin
 from lakehouse_core.tasks.change_rows.among import comparable
 
 

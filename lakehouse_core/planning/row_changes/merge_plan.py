@@ -5,8 +5,8 @@ Source: docs/semantics/row-changes.md#merge.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Final, Literal, TypeAlias
+from dataclasses import dataclass
+from typing import Any
 
 from sqlglot import exp
 
@@ -29,12 +29,22 @@ from lakehouse_core.planning.row_changes.merge_clauses import (
     WhenNotMatched,
     WhenNotMatchedBySource,
 )
+from lakehouse_core.planning.row_changes.merge_join import (
+    ACTION,
+    ADDRESS,
+    SOURCE,
+    SOURCE_VIEW,
+    TARGET_VIEW,
+    MergePlan,
+    PlainJoin,
+    PlannedClause,
+    Value,
+)
 from lakehouse_core.planning.sql.conditions import translated_condition
 from lakehouse_core.planning.sql.expressions import (
     ArgumentText,
     columns_outside,
-    parse_part,
-    qualified_text,
+    parsed_part,
     without_case,
 )
 from lakehouse_core.planning.sql.pushing import conjuncts
@@ -43,68 +53,14 @@ from lakehouse_core.planning.sql.statement import Part
 from lakehouse_core.planning.sql.tokens import DIALECT
 from lakehouse_core.table.merge_spec import merge_spec
 from lakehouse_core.table.predicate import Predicate, all_of, bind
-from lakehouse_core.table.schema import RESERVED_PREFIX, TableSchema
-
-# Columns of the joined rows, and of the two relations; no column of a table begins like these.
-ADDRESS: Final = f"{RESERVED_PREFIX}ADDRESS"
-SOURCE: Final = f"{RESERVED_PREFIX}SOURCE"
-ACTION: Final = f"{RESERVED_PREFIX}ACTION"
-TARGET_VIEW: Final = "lakehouse merge target"
-SOURCE_VIEW: Final = "lakehouse merge source"
-
-Action: TypeAlias = Literal["update", "delete", "insert"]
-# The value of a column: a column of the joined rows, the column's default, or what `with_new_values` takes.
-Value: TypeAlias = str | Default
+from lakehouse_core.table.schema import TableSchema
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlannedClause:
-    """`values`: by column of the table, its value in the rows of this clause; an update has those it assigns only."""
+@dataclass(frozen=True, slots=True)
+class _SourceColumn:
+    """A value that `"*"` says: the column of the source."""
 
-    action: Action
-    values: Mapping[str, Value] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlainJoin:
-    """A join that computes nothing: ON says that columns are equal, no clause has a condition, and each value is a
-    column or a default. `matched`, `unmatched`: the clause of rows of the source with and without a row of the table;
-    None: there is none. `target_values`, `source_values`: by alias, the columns that clauses take.
-    """
-
-    matched: int | None
-    unmatched: int | None
-    target_values: Mapping[str, str]
-    source_values: Mapping[str, str]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MergePlan:
-    """`text`: the query of the joined rows, over the relations TARGET_VIEW and SOURCE_VIEW. Its columns are ADDRESS of
-    the table's row, SOURCE (true, or null without a row of the source) and ACTION, the number of the clause. Columns of
-    the table follow by the names in `kept`, then the values of the clauses.
-
-    `columns`: those of the table that the join reads. `is_pruned`: rows of the table without a match do not matter;
-    `condition`: what the others satisfy, None if nothing is known. `equated`: pairs of columns of table and source that
-    ON compares. `checks_matches`: a row of the table may have one row of the source only. `keys_are_new`: ON compares
-    inserted keys with those of the table. `plain`: the same join without an engine of SQL, if that can be said.
-    """
-
-    text: str
-    clauses: tuple[PlannedClause, ...]
-    columns: tuple[str, ...]
-    kept: Mapping[str, str]
-    condition: Predicate | None
-    equated: tuple[tuple[str, str], ...]
-    is_pruned: bool
-    checks_matches: bool
-    keys_are_new: bool
-    plain: PlainJoin | None = None
-    in_sql: bool = False
-
-    @property
-    def inserts(self) -> bool:
-        return any(one.action == "insert" for one in self.clauses)
+    name: str
 
 
 def plan_merge(request: MergeRequest, schema: TableSchema, source: Sequence[DataField], *, in_utc: bool) -> MergePlan:
@@ -214,7 +170,7 @@ class _Planner:
                 return {self._request.target: self._schema.column_names}
 
     def _parsed(self, part: Part, tables: Mapping[str, Sequence[str]]) -> tuple[Any, str]:
-        tree = parse_part(
+        tree, text = parsed_part(
             part, tables, self._request.parameters, statement=self._request.operation, queries=self._is_alone
         )
         self._used |= {str(each.name) for each in columns_outside(tree) if each.table == self._request.target}
@@ -222,7 +178,7 @@ class _Planner:
         queries = tree.find_all(exp.Query)
         inside = {str(each.name).casefold() for query in queries for each in query.find_all(exp.Column)}
         self._used |= {name for name in self._schema.column_names if name.casefold() in inside}
-        return tree, qualified_text(part, tables, self._request.parameters)
+        return tree, text
 
     def _old_columns(self, clauses: Sequence[PlannedClause]) -> set[str]:
         """Return the columns of the table whose old values the clauses write or compare."""
@@ -284,7 +240,7 @@ class _Planner:
                     f"MERGE: {what} of all columns, and the source has {'no' if not matches else 'more than one'} "
                     f"column {shown(name)}. Name the columns with their values, or add it to the source."
                 )
-            found[name] = f"{in_backquotes(self._request.source)}.{in_backquotes(matches[0])}"
+            found[name] = _SourceColumn(matches[0])
         return found
 
     def _spelled(self, name: Any, clause: Clause) -> str:
@@ -305,22 +261,42 @@ class _Planner:
             if _is_default(value):
                 found[column] = Default()
                 continue
-            column_of = None
-            if isinstance(value, Part | str):
+            column_of, is_plain = None, True
+            if isinstance(value, _SourceColumn):
+                column_of = self._request.source, value.name
+                text = ".".join(map(in_backquotes, column_of))
+            elif isinstance(value, Part | str):
                 part = _part(f"value of {shown(column)} in {words(clause)}", value)
                 tree, text = self._parsed(part, self._reach(clause))
                 is_plain = isinstance(tree, exp.Column | exp.Literal)
                 column_of = (str(tree.table), str(tree.name)) if isinstance(tree, exp.Column) else None
                 text = f"({text}\n)"
             else:
-                text, is_plain = f"({literal(value).sql(dialect=DIALECT)})", True
+                text = f"({literal(value).sql(dialect=DIALECT)})"
             alias = f"e{number}_{len(self._expressions)}"
             # A value is computed for the rows of its clause alone: for others it may be an error.
-            computed = text if is_plain or self._is_alone else f"CASE WHEN ({action}) = {number} THEN {text} END"
+            computed = (
+                text if is_plain or self._is_alone else f"CASE WHEN {self._is_of(number, action)} THEN {text} END"
+            )
             self._expressions.append(f"{computed} AS `{alias}`")
             self._columns[alias] = column_of
             found[column] = alias
         return found
+
+    def _is_of(self, number: int, action: str) -> str:
+        """Return the condition for rows of a clause. `action`: what gives the number of each row's clause."""
+        clause = self._request.clauses[number]
+        if clause.where is not None or sum(type(each) is type(clause) for each in self._request.clauses) > 1:
+            return f"({action}) = {number}"
+        # All rows of its kind are its rows: the engine compares no numbers.
+        sides = (
+            (self._request.target, ADDRESS, WhenNotMatched),
+            (self._request.source, SOURCE, WhenNotMatchedBySource),
+        )
+        return " AND ".join(
+            f"{in_backquotes(side)}.`{column}` IS {'' if isinstance(clause, kind) else 'NOT '}NULL"
+            for side, column, kind in sides
+        )
 
     def _check_key_values(
         self, clause: Clause, given: Mapping[str, Any], keys: Sequence[str], equated: Mapping[str, str]
@@ -335,6 +311,8 @@ class _Planner:
                 )
 
     def _is_equated(self, column: str, value: Any, clause: Clause, equated: Mapping[str, str]) -> bool:
+        if isinstance(value, _SourceColumn):
+            return equated.get(column) == value.name
         if not isinstance(clause, WhenMatched) or not isinstance(value, Part | str) or _is_default(value):
             return False
         tree, _ = self._parsed(_part(f"value of {shown(column)}", value), self._reach(clause))

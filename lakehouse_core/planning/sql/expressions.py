@@ -59,6 +59,20 @@ def parse_part(
     Each column of the tree that is not inside such a query has the name of its table, as `tables` spells both. Raises
     InvalidRequest and UnsupportedFeature with the place of the part that is not understood.
     """
+    return parsed_part(part, tables, parameters, statement=statement, queries=queries)[0]
+
+
+def parsed_part(
+    part: Part,
+    tables: Mapping[str, Sequence[str]],
+    parameters: Mapping[str, Any],
+    *,
+    statement: str,
+    queries: bool = False,
+) -> tuple[Any, str]:
+    """Return the tree of `parse_part`, and the text of the expression in which each of these columns has the name of
+    its table before it, and no other. Raises as that does.
+    """
     text = PartText(part)
     tree = parse_query(QueryText(text, 0, 0), parameters).tree
     if not isinstance(tree, exp.Select) or len(tree.expressions) != 1 or set(_clauses(tree)) - {"expressions"}:
@@ -75,9 +89,26 @@ def parse_part(
             raise text.unsupported(_start(node), f"{node.sql_name().lower()} needs other rows, and has none here")
         if isinstance(node, exp.Star | exp.Alias):
             raise text.invalid(_start(node), f"{part.text.strip()!r} is not an expression")
+    # The name of the table takes the place of the characters between start and end.
+    named = []
     for column in list(columns_outside(found)):
+        start, end, is_named = _before_name(column)
         _resolve(text, column, tables)
-    return found
+        if not is_named:
+            named.append((start - len(_BEFORE), end - len(_BEFORE), f"{in_backquotes(str(column.table))}."))
+    qualified = part.text
+    for start, end, prefix in sorted(named, reverse=True):
+        qualified = qualified[:start] + prefix + qualified[end:]
+    return found, qualified
+
+
+def _before_name(column: Any) -> tuple[int, int, bool]:
+    """Return the place of what stands before the name of a column, and whether that is the name of its table alone."""
+    database = column.args.get("catalog") or column.args.get("db")
+    if database is not None:
+        return database.meta["start"], column.this.meta["start"], False
+    start = _start(column)
+    return start, start, bool(column.table)
 
 
 def columns_outside(tree: Any) -> Iterator[Any]:
@@ -133,26 +164,3 @@ def check_column(sql: SqlText, start: int, name: str, known: Sequence[str]) -> s
     if len(found := without_case(name, known)) == 1:
         return found[0]
     raise sql.no_column(start, name, known)
-
-
-def qualified_text(part: Part, tables: Mapping[str, Sequence[str]], parameters: Mapping[str, Any]) -> str:
-    """Return the text of an expression in which each column has the name of its table before it, and no other.
-
-    Columns of the queries inside it stay as they are. REQUIRES: `parse_part` took it.
-    """
-    text = PartText(part)
-    tree = parse_query(QueryText(text, 0, 0), parameters).tree.expressions[0]
-    # The name of the table takes the place of the characters between start and end.
-    found = []
-    for column in columns_outside(tree):
-        database = column.args.get("catalog") or column.args.get("db")
-        start = end = _start(column)
-        if database is not None:
-            start, end = database.meta["start"], column.this.meta["start"]
-        if database is not None or not column.table:
-            _resolve(text, column, tables)
-            found.append((start - len(_BEFORE), end - len(_BEFORE), f"{in_backquotes(str(column.table))}."))
-    result = part.text
-    for start, end, prefix in sorted(found, reverse=True):
-        result = result[:start] + prefix + result[end:]
-    return result

@@ -1,6 +1,8 @@
 """The join of a MERGE in this process, by DuckDB: the rows of the table are a stream, those of the source a table."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final
 
 import pyarrow as pa
@@ -13,11 +15,16 @@ from lakehouse_core.execution.row_changes.change_base import ReadAt
 from lakehouse_core.execution.sql.relation import Named, Relation, joined_relations
 from lakehouse_core.format.data_types import DataField, field_from_arrow
 from lakehouse_core.interchange.arrow_rows import ArrowRows, RowsInMemory
-from lakehouse_core.planning.row_changes.merge_plan import ADDRESS, SOURCE_VIEW, TARGET_VIEW, MergePlan
+from lakehouse_core.planning.row_changes.merge_join import ADDRESS, SOURCE_VIEW, TARGET_VIEW, MergePlan
+from lakehouse_core.planning.sql.joining import JoinQuery, parse_join, query_over
 from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.tasks.change_rows.among import Among
 from lakehouse_core.tasks.change_rows.target import TargetTask, target_rows, target_schema
 from lakehouse_core.tasks.runtime import TaskRuntime, local_runtime
+
+# A pipeline says the same statement again and again: to translate it takes longer than to join a few thousand rows.
+_MOST_JOINS: Final = 64
+_MOST_CHARACTERS: Final = 100_000
 
 
 class LocalMerge:
@@ -55,15 +62,47 @@ class LocalMerge:
         among: Among | None,
     ) -> pa.Table:
         target = _TargetRows(tasks, target_schema(schema, plan.columns, ADDRESS), self._runtime, among)
-        fields = {TARGET_VIEW: [field_from_arrow(each) for each in target.schema()], SOURCE_VIEW: self.fields}
-        join, others = joined_relations(plan.text, fields, parameters, self._named, in_utc=True)
+        fields = tuple(field_from_arrow(each) for each in target.schema())
+        known = None
+        if not parameters and len(plan.text) <= _MOST_CHARACTERS:
+            known = _known(plan.text, fields, tuple(self.fields))
+        others: Sequence[Relation] = ()
+        if known is None:
+            sides = {TARGET_VIEW: fields, SOURCE_VIEW: self.fields}
+            join, others = joined_relations(plan.text, sides, parameters, self._named, in_utc=True)
+            known = _translated(join)
         relations = [
-            Relation(view=join.views[TARGET_VIEW], title="target", rows=target),
-            Relation(view=join.views[SOURCE_VIEW], title="source", rows=RowsInMemory(self._source)),
+            Relation(view=known.target, title="target", rows=target),
+            Relation(view=known.source, title="source", rows=RowsInMemory(self._source)),
             *others,
         ]
-        analysed = join.analysed
-        return read_at_once(duckdb_text(analysed.tree, analysed.schema), relations, analysed.names)
+        return read_at_once(known.text, relations, known.names)
+
+
+@dataclass(frozen=True, slots=True)
+class _Join:
+    """A join in DuckDB's SQL, with the names of its columns and those of its relations."""
+
+    text: str
+    names: Sequence[str]
+    target: str
+    source: str
+
+
+def _translated(join: JoinQuery) -> _Join:
+    analysed = join.analysed
+    text = duckdb_text(analysed.tree, analysed.schema)
+    return _Join(text, analysed.names, join.views[TARGET_VIEW], join.views[SOURCE_VIEW])
+
+
+@lru_cache(maxsize=_MOST_JOINS)
+def _known(text: str, target: tuple[DataField, ...], source: tuple[DataField, ...]) -> _Join | None:
+    """Return the join of a text without parameters; None if it reads other relations. Raises as `joined_relations`."""
+    query = parse_join(text, {})
+    sides = {TARGET_VIEW: target, SOURCE_VIEW: source}
+    if any(str(each.name) not in sides for each in query.references.values()):
+        return None
+    return _translated(query_over(query, sides, {}, in_utc=True))
 
 
 class _TargetRows(ArrowRows):

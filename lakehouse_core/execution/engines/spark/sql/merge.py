@@ -37,7 +37,7 @@ from lakehouse_core.format.data_types import (
     parse_type,
 )
 from lakehouse_core.planning.read.packing import waiting_parts
-from lakehouse_core.planning.row_changes.merge_plan import ADDRESS, SOURCE_VIEW, TARGET_VIEW, MergePlan
+from lakehouse_core.planning.row_changes.merge_join import ADDRESS, SOURCE_VIEW, TARGET_VIEW, MergePlan
 from lakehouse_core.planning.sql.conditions import is_utc
 from lakehouse_core.planning.sql.spark_text import spark_query
 from lakehouse_core.table.schema import TableSchema
