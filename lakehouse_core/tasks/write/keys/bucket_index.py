@@ -14,6 +14,7 @@ import numpy as np
 from lakehouse_core.data_files.hash_index import read_hashes, write_hashes
 from lakehouse_core.errors import CorruptTable
 from lakehouse_core.format.hash_index import Hashes, distinct
+from lakehouse_core.merge.positions import Flags
 from lakehouse_core.planning.bucket_assignment import Assigners, Buckets, assigned_buckets, buckets_of_rows
 from lakehouse_core.storage.object_store import StoreReader
 from lakehouse_core.storage.outcomes import clear_away
@@ -92,9 +93,10 @@ class BucketIndex:
         keys = distinct(hashes)
         state = self._partition(partition)
         buckets = state.known(keys)
+        sought = _Sought(keys, self._other_assigners(keys))
         for bucket, files in state.files.items():
             for file in files:
-                self._look_in(partition, bucket, file, keys, buckets)
+                self._look_in(partition, bucket, file, sought, buckets)
         if (is_new := buckets == _UNKNOWN).any():
             new = keys if is_new.all() else keys[is_new]
             buckets[is_new] = found = assigned_buckets(new, state.counts, self._options, self._assigners)
@@ -125,10 +127,21 @@ class BucketIndex:
             self._partitions[partition] = _Partition(dict(sorted(files.items())))
         return self._partitions[partition]
 
-    def _look_in(self, partition: bytes, bucket: int, file: IndexFile, keys: Hashes, buckets: Buckets) -> None:
+    def _other_assigners(self, keys: Hashes) -> Flags | None:
+        """Return of each assigner whether it has none of the keys; None if each has some."""
+        if self._assigners.count == 1:
+            return None
+        is_other: Flags = np.bincount(self._assigners.of(keys), minlength=self._assigners.count) == 0
+        return is_other if is_other.any() else None
+
+    def _look_in(self, partition: bytes, bucket: int, file: IndexFile, sought: "_Sought", buckets: Buckets) -> None:
         """Set the bucket of the keys whose hash is in the file."""
-        folder = self._folder(partition, bucket)
-        hits = positions_in(self._hashes(folder, file), keys)
+        folder, keys = self._folder(partition, bucket), sought.keys
+        known = self._hashes(folder, file)
+        if sought.is_other is not None and (is_foreign := sought.is_other[self._assigners.of(known)]).any():
+            # Many files have keys of other assigners only: hashes between those of the keys, and none of them.
+            known = known[~is_foreign]
+        hits = positions_in(known, keys)
         found = buckets[hits]
         if (doubled := (found != _UNKNOWN) & (found != bucket)).any():
             at = hits[np.flatnonzero(doubled)[0]]
@@ -150,6 +163,14 @@ class BucketIndex:
 
     def _folder(self, partition: bytes, bucket: int) -> str:
         return self._folders.index_folder(partition, bucket) or INDEX_FOLDER
+
+
+@dataclass(frozen=True, slots=True)
+class _Sought:
+    """Keys whose buckets are sought. `is_other`: of each assigner, whether it has none of them; None: each has some."""
+
+    keys: Hashes
+    is_other: Flags | None
 
 
 class _Partition:
