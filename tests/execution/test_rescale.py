@@ -357,6 +357,35 @@ def test_rows_that_were_staged_before_are_refused_and_staged_anew(kind: str) -> 
     place.check_buckets(4)
 
 
+@pytest.mark.parametrize("bucket", ["2", "-2"])
+def test_rows_that_were_staged_before_the_option_changed_give_no_new_partition_the_old_count(bucket: str) -> None:
+    catalog = Catalog(MemoryStore(clock=VirtualClock()), clock=VirtualClock())
+    catalog.create_database("db")
+    placed = {"postpone.batch-write-fixed-bucket": "true", "postpone.default-bucket-num": "2"}
+    table = catalog.create_table(
+        "db.t",
+        {"p": "INT NOT NULL", "k": "INT NOT NULL"},
+        primary_keys=["p", "k"],
+        partition_keys=["p"],
+        options={"bucket": bucket, **(placed if bucket == "-2" else {})},
+    )
+    table.write([{"p": 0, "k": 1}])
+    old = table.stage([{"p": 0, "k": 2}], commit_user="old", commit_identifier=1)
+    new = table.stage([{"p": 1, "k": 1}], commit_user="new", commit_identifier=1)
+    table.alter(lc.SetOption("bucket", "4"))
+
+    told = table.why_not_committed([old, new])
+    table.commit(old)
+    with pytest.raises(lc.CommitConflict, match="p=1: it has no files yet, and the new ones were written for 2 bucket"):
+        table.commit(new)
+    table.write([{"p": 1, "k": 1}])
+
+    assert [why is None for why in told] == [True, False]
+    assert {(file.partition["p"], file.total_buckets) for file in table.files()} == {("0", 2), ("1", 4)}
+    with pytest.raises(lc.InvalidRequest, match="p=0 has files in 2 buckets, and the table's option bucket is now 4"):
+        table.write([{"p": 0, "k": 3}])
+
+
 def _rescaled(table: lc.Table) -> None:
     table.rescale(None if table.schema.options.get("bucket") == "-1" else 4)
 

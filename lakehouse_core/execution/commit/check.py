@@ -13,7 +13,7 @@ from lakehouse_core.execution.commit.keys.hash_indexes import HashIndexes
 from lakehouse_core.execution.commit.live_files import live_in
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.planning.commit.checks import check_schema, check_staged
-from lakehouse_core.planning.commit.conflicts import bucket_counts, conflict_error
+from lakehouse_core.planning.commit.conflicts import bucket_counts, conflict_error, older_counts
 from lakehouse_core.planning.commit.file_changes import FileChanges, append_changes, check_new_files, new_files
 from lakehouse_core.planning.commit.steps import needs_live_files
 from lakehouse_core.table.bucketing import has_hash_index, moves_keys, places_keys
@@ -50,8 +50,10 @@ def refusals(table: TableContext, staged: Sequence[StagedCommit]) -> list[str | 
             return str(error)
         if not isinstance(each.mode, Append):
             return None
-        there = chain.from_iterable(live.get(partition, ()) for partition in changed.partitions)
+        there = list(chain.from_iterable(live.get(partition, ()) for partition in changed.partitions))
         conflicts = bucket_counts(there, changed.entries)
+        if each.schema_id < schema.id:
+            conflicts += older_counts(there, changed.entries, schema)
         if conflicts:
             return str(conflict_error(conflicts, schema))
         if has_hash_index(schema.bucketing):

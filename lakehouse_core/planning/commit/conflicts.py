@@ -15,6 +15,7 @@ from lakehouse_core.errors import CommitConflict, InvalidRequest
 from lakehouse_core.format.binary_row import deserialize_row
 from lakehouse_core.format.data_types import DataType
 from lakehouse_core.planning.partitions import bucket_name
+from lakehouse_core.table.bucketing import Fixed
 from lakehouse_core.table.commit_message import CommitKind
 from lakehouse_core.table.manifest import EntryKind, Identifier, ManifestEntry, file_identifier
 from lakehouse_core.table.schema import TableSchema
@@ -126,6 +127,25 @@ def bucket_counts(live: Iterable[ManifestEntry], entries: Iterable[ManifestEntry
             )
             found[entry.partition] = Conflict(partition=entry.partition, bucket=None, reason=reason)
     return list(found.values())
+
+
+def older_counts(
+    live: Iterable[ManifestEntry], entries: Iterable[ManifestEntry], schema: TableSchema
+) -> list[Conflict]:
+    """Return the conflicts of partitions without live files for which the entries have another bucket count than the
+    table has by now: the next writer there would have to bring their rows to its own count first.
+    """
+    bucketing = schema.bucketing
+    if not isinstance(bucketing, Fixed):
+        return []
+    there = {entry.partition for entry in live}
+    found = {
+        entry.partition: f"it has no files yet, and the new ones were written for {entry.total_buckets} buckets, where "
+        f"the option bucket is {bucketing.count} now"
+        for entry in entries
+        if entry.partition not in there and 0 < entry.total_buckets != bucketing.count
+    }
+    return [Conflict(partition=partition, bucket=None, reason=reason) for partition, reason in found.items()]
 
 
 def _overlaps(

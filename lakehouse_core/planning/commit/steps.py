@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias, assert_never
 
 from lakehouse_core.errors import CommitConflict, SnapshotExpired
-from lakehouse_core.planning.commit.conflicts import Conflict, check_itself, unseen_files
+from lakehouse_core.planning.commit.conflicts import Conflict, check_itself, older_counts, unseen_files
 from lakehouse_core.planning.commit.file_changes import (
     FileChanges,
     append_changes,
@@ -268,6 +268,10 @@ def plan_step(step: CommitStep, state: StepState) -> StepPlan:
             if state.live is None:
                 return StepPlan(changes=changes)
             check_none_waits(step.name, changes.entries, state.live, state.schema)
+            if step.staged.schema_id < state.schema.id:
+                conflicts = older_counts(state.live, changes.entries, state.schema)
+                if conflicts:
+                    return StepPlan(changes=FileChanges(kind=changes.kind), conflicts=tuple(conflicts))
             return _unless_conflicting(changes, state.live, state)
         case OverwriteStep():
             return _plan_overwrite(step, state)
