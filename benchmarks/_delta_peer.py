@@ -28,12 +28,15 @@ def delete(table: str, where: str) -> int:
     return int(done["num_deleted_rows"])
 
 
-def merge(table: str, file: str) -> int:
-    """Merge the rows of the Arrow file by `k`: update those that match, insert the others."""
+def merge(table: str, file: str, computed: dict[str, str] | None) -> int:
+    """Merge the rows of the Arrow file by `k`: update those that match, insert the others. `computed`: the values of
+    an update, None: those of the file.
+    """
     with pa.ipc.open_file(file) as batches:
         source = batches.read_all()
     merging = deltalake.DeltaTable(table).merge(source, "t.k = s.k", source_alias="s", target_alias="t")
-    done: dict[str, Any] = merging.when_matched_update_all().when_not_matched_insert_all().execute()
+    merging = merging.when_matched_update_all() if computed is None else merging.when_matched_update(computed)
+    done: dict[str, Any] = merging.when_not_matched_insert_all().execute()
     return int(done["num_target_rows_updated"]) + int(done["num_target_rows_inserted"])
 
 

@@ -2,9 +2,10 @@
 rows in the same rounds.
 
 Eight commits of distinct keys in any order. The rows to delete are in every part of the table ("spread"), or the lowest
-keys. Of the rows to merge, half have keys that are there, in any order, and half are new. delta-rs writes no deletion
-vectors: it always rewrites the files. Each side works on a fresh copy of its table. Ours syncs each file to the disk,
-delta-rs none; so bars are on CPU seconds, and wall seconds are in the tables.
+keys. Of the rows to merge, half have keys that are there, in any order, and half are new; once with the values of the
+source, and once with computed ones. delta-rs writes no deletion vectors: it always rewrites the files. Each side works
+on a fresh copy of its table. Ours syncs each file to the disk, delta-rs none; so bars are on CPU seconds, and wall
+seconds are in the tables.
 
 delta-rs is installed into build/ the first time.
 """
@@ -31,6 +32,8 @@ ENVIRONMENT = HERE.parent / "build" / "delta"
 COMMITS = 8
 TABLE = "db.t"
 COLUMNS = {"k": "BIGINT NOT NULL", "g": "INT", "s": "STRING", "x": "DOUBLE"}
+# What a MERGE computes of a row of the table and one of the source.
+COMPUTED = {"g": "t.g + s.g", "s": "s.s", "x": "t.x * 2 + s.x"}
 # Name → primary key, options, what a delete does.
 KINDS: dict[str, tuple[list[str], dict[str, str], str]] = {
     "key table": (["k"], {"bucket": "4"}, "records"),
@@ -51,7 +54,8 @@ def main() -> None:
         _fill(root, delta, rows)
         for what, where in (("spread", "g = 7"), ("lowest keys", f"k < {rows // 100}")):
             bars += _deletes(root, delta, what, where, arguments.rounds)
-        bars += _merges(root, delta, rows, arguments.rounds)
+        for computes in (False, True):
+            bars += _merges(root, delta, rows, arguments.rounds, computes=computes)
     measure.print_bars(bars)
 
 
@@ -112,7 +116,7 @@ def _deletes(root: Path, delta: Peer, what: str, where: str, rounds: int) -> lis
     ]
 
 
-def _merges(root: Path, delta: Peer, rows: int, rounds: int) -> list[measure.Bar]:
+def _merges(root: Path, delta: Peer, rows: int, rounds: int, *, computes: bool) -> list[measure.Bar]:
     file = str(root / "changes.arrow")
     random = np.random.default_rng(2)
     count = rows // 20
@@ -125,24 +129,31 @@ def _merges(root: Path, delta: Peer, rows: int, rounds: int) -> list[measure.Bar
         with pa.ipc.open_file(file) as batches:
             source = batches.read_all()
         table = lc.connect(str(root / "ours-copy" / kind)).table(TABLE)
-        report = table.merge(source, "t.k = s.k", lc.WhenMatched(update="*"), lc.WhenNotMatched(insert="*"))
+        matched = lc.WhenMatched(update=COMPUTED if computes else "*")
+        report = table.merge(source, "t.k = s.k", matched, lc.WhenNotMatched(insert="*"))
         assert report.method == KINDS[kind][2]
         return int(report.rows_updated or 0) + report.rows_inserted
 
     series = measure.interleave(
         {
-            "delta-rs": partial(delta.call, "merge", str(root / "delta-copy"), file),
+            "delta-rs": partial(delta.call, "merge", str(root / "delta-copy"), file, COMPUTED if computes else None),
             **{kind: partial(merge, kind) for kind in KINDS},
         },
         rounds=rounds,
         before_each=partial(_fresh, root),
     )
-    measure.print_table(f"merge of {count:,} rows", series, against="delta-rs")
+    what = "merge, computed values" if computes else "merge"
+    measure.print_table(f"{what}, {count:,} rows", series, against="delta-rs")
     assert {one.samples[0].value for one in series.values()} == {count}
-    return [
-        measure.Bar(f"{kind}, merge / delta-rs (CPU)", measure.cpu_ratio(series, kind, "delta-rs"), 1, 0.5)
+    bars = [
+        measure.Bar(f"{kind}, {what} / delta-rs (CPU)", measure.cpu_ratio(series, kind, "delta-rs"), 1, 0.5)
         for kind in KINDS
     ]
+    if computes:
+        # The bar of the design, for a narrow table.
+        seconds = series["key table"].cpu_seconds
+        bars.append(measure.Bar(f"key table, {what}, {count:,} rows (CPU)", seconds, 0.4, 0.3, unit="s"))
+    return bars
 
 
 def _fresh(root: Path) -> None:
