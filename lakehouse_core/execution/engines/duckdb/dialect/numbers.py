@@ -17,6 +17,7 @@ from lakehouse_core.execution.engines.duckdb.spark_functions import call
 _EXACT_SCALE: Final = 12
 _BITS_OF_INT: Final = 32
 _BITS_OF_LONG: Final = 64
+_LEAST_INT: Final = -(2**31)
 
 
 def rewritten_number(node: Any) -> Any:
@@ -26,6 +27,9 @@ def rewritten_number(node: Any) -> Any:
     match node:
         case exp.Literal() if not node.is_string and float(node.this) == float("inf"):
             raise InvalidRequest(f"SQL: the number {node.this} is too large for DOUBLE. Write a smaller one.")
+        case exp.Neg(this=exp.Literal()) if integer_of(node) == _LEAST_INT:
+            # DuckDB 2.0.1 negates a BIGINT instead.
+            return cast_to(node, "INT")
         case exp.Div():
             return _division(node)
         case exp.IntDiv():
