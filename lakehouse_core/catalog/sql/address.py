@@ -21,6 +21,7 @@ POSTGRESQL: Final = "postgresql"
 # MariaDB, too: it speaks the same language by the same driver.
 MYSQL: Final = "mysql"
 
+# The first one of each is that of its extra.
 _DRIVERS: Final = {SQLITE: ("pysqlite",), POSTGRESQL: ("psycopg", "psycopg2"), MYSQL: ("pymysql",)}
 # Other spellings of a kind of database, as users know them.
 _ALIASES: Final = {"postgres": POSTGRESQL, "mariadb": MYSQL}
@@ -52,6 +53,11 @@ class SqlAddress:
     def text(self) -> str:
         """The address as it is shown."""
         return f"{self.dialect}:{self.url.partition(':')[2]}"
+
+    @property
+    def names_other_driver(self) -> bool:
+        """Whether its driver is another one than that of the extra."""
+        return make_url(self.url).drivername != f"{self.dialect}+{_DRIVERS[self.dialect][0]}"
 
     @property
     def file(self) -> str | None:

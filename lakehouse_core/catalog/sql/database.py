@@ -225,8 +225,10 @@ def _engine(address: SqlAddress) -> sa.Engine:
             with_password(address), poolclass=sa.pool.NullPool, connect_args=settings, hide_parameters=True, **more
         )
     except ModuleNotFoundError as error:
+        # psycopg2 is in no extra: its address names it.
+        other = f"Leave +{error.name} out of the address, and run" if address.names_other_driver else "Run"
         raise InvalidRequest(
-            f"metastore: the driver {error.name} of {address.text} is not installed. Run pip install "
+            f"metastore: the driver {error.name} of {address.text} is not installed. {other} pip install "
             f"'paimon-lakehouse[{address.dialect}]'."
         ) from None
     if address.dialect == SQLITE:

@@ -466,6 +466,7 @@ def test_a_writer_waits_while_another_changes_the_database(disk: Lake) -> None:
         ("sqlalchemy", "postgres://h/d", "the package sqlalchemy .*paimon-lakehouse\\[postgresql\\]"),
         ("sqlalchemy", "mariadb+pymysql://h/d", "the package sqlalchemy .*paimon-lakehouse\\[mysql\\]"),
         ("psycopg", "postgresql://h/d", "the driver psycopg of .* is not installed.*paimon-lakehouse\\[postgresql\\]"),
+        ("psycopg2", "postgresql+psycopg2://h/d", "Leave \\+psycopg2 out of the address, and run pip install"),
     ],
 )
 def test_a_missing_package_is_told_with_its_command(

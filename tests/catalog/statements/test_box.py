@@ -13,6 +13,9 @@ from lakehouse_core.execution.engines.duckdb.box import boxed_connection
 from tests.limits import HANGS_AFTER_SECONDS
 from tests.pairs import in_turn
 
+# Python 3.12 and newer warn at a fork of a process with threads.
+FORKING = (sys.executable, "-W", "ignore:This process:DeprecationWarning")
+
 
 @pytest.mark.parametrize(
     "text",
@@ -77,9 +80,7 @@ for _ in range(2):
         sys.exit(7)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
 """
-    done = subprocess.run(
-        [sys.executable, "-c", script, tmp_path], capture_output=True, text=True, timeout=60, check=False
-    )
+    done = subprocess.run([*FORKING, "-c", script, tmp_path], capture_output=True, text=True, timeout=60, check=False)
 
     assert (done.returncode, done.stderr) == (0, "")
 
@@ -106,7 +107,7 @@ assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 7
 assert rows + sum(batch.num_rows for batch in answer) == 200_000
 """
     done = subprocess.run(
-        [sys.executable, "-c", script, tmp_path],
+        [*FORKING, "-c", script, tmp_path],
         capture_output=True,
         text=True,
         timeout=HANGS_AFTER_SECONDS,
