@@ -5,7 +5,6 @@ Rule: they read metadata and one count, without a Spark session.
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime
 
 import dagster as dg
@@ -17,7 +16,6 @@ from lakehouse_dagster.lateness import ask_source, content_age_check, inputs_che
 from lakehouse_dagster.page import (
     CONTENT_AGE,
     INPUTS_CURRENT,
-    ROW_COUNT,
     VERIFY,
     WAITING_ROWS,
     state_checks,
@@ -25,6 +23,7 @@ from lakehouse_dagster.page import (
 )
 from lakehouse_dagster.pipeline import TableState, logged_progress, read_state, table_of_run
 from lakehouse_dagster.resources import LakehouseResource
+from lakehouse_dagster.row_count import ROW_COUNT, RowsFound, row_count_check
 from lakehouse_dagster.sources import SourceCheck, row_source
 from lakehouse_dagster.specs import TableSpec
 
@@ -42,7 +41,9 @@ _MOST_NAMED = 5
 
 
 def table_checks(lake: Lake, table: TableSpec) -> dg.AssetChecksDefinition:
-    """Return the checks of a table."""
+    """Return the checks of a table: `verify`, `sorted_runs`, `snapshot_count`, and those that its source has an answer
+    for.
+    """
     key, source = lake.table_key(table), row_source(lake, table)
     freshness = table.freshness
     is_there = {
@@ -87,9 +88,7 @@ def table_checks(lake: Lake, table: TableSpec) -> dg.AssetChecksDefinition:
                 if ROW_COUNT not in wanted:
                     return state, []
                 expected, through = source.expected_rows(seen, context.resources)
-                unread = state.waiting_rows and not state.reads_waiting
-                waiting = _Waiting.of(seen) if unread else _Waiting()
-                return state, [_source_row_count(seen, key, expected, through, waiting)]
+                return state, [row_count_check(key, expected, through, RowsFound.of(seen, state))]
 
             state, found = opened.at_one_moment(counted)
             yield from found
@@ -111,40 +110,6 @@ def _schema(table: lc.Table) -> lc.TableSchema | None:
     with suppress(lc.CorruptTable):
         return table.schema
     return None
-
-
-@dataclass(frozen=True, slots=True)
-class _Waiting:
-    """Rows that wait for a compaction: each of kind +I or +U may add a row, each of kind -U or -D may remove one."""
-
-    adding: int = 0
-    removing: int = 0
-
-    @staticmethod
-    def of(table: lc.Table) -> "_Waiting":
-        files = [file for file in table.files() if file.bucket < 0]
-        total = sum(file.row_count for file in files)
-        # A file that does not tell them may have any number of them.
-        least = sum(file.delete_row_count or 0 for file in files)
-        most = sum(file.row_count if file.delete_row_count is None else file.delete_row_count for file in files)
-        return _Waiting(adding=total - least, removing=most)
-
-
-def _source_row_count(
-    table: lc.Table, key: dg.AssetKey, expected: int, through: str | None, waiting: _Waiting
-) -> dg.AssetCheckResult:
-    """Compare the rows with those of the source; rows that wait for a compaction may make up the difference."""
-    found = table.scan().count()
-    may_come = f"add {waiting.adding:,} and remove {waiting.removing:,}"
-    beside = f" (those that wait for a compaction may {may_come})" if waiting != _Waiting() else ""
-    return dg.AssetCheckResult(
-        asset_key=key,
-        check_name=ROW_COUNT,
-        passed=found - waiting.removing <= expected <= found + waiting.adding,
-        severity=dg.AssetCheckSeverity.ERROR,
-        description=f"{found} rows{beside}, the source makes {expected}" + (f" through {through}" if through else ""),
-        metadata={"dagster/row_count": found, "paimon/rows_expected": expected, "paimon/through": through or ""},
-    )
 
 
 def _source_check(key: dg.AssetKey, check: SourceCheck, faults: list[str]) -> dg.AssetCheckResult:

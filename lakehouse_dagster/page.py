@@ -16,6 +16,7 @@ from lakehouse_dagster.instance.dagster_internals import check_target
 from lakehouse_dagster.lake import Lake
 from lakehouse_dagster.metadata import OUTCOME, Metadata, findings, state_metadata
 from lakehouse_dagster.pipeline import OPERATIONS, Figure, TableState, figures, position, read_state
+from lakehouse_dagster.row_count import ROW_COUNT, RowsFound, counted_again
 from lakehouse_dagster.sources import row_source
 from lakehouse_dagster.specs import MaintenanceSpec, TableSpec
 
@@ -32,7 +33,7 @@ _KEPT = (
 )
 # The check of metadata and files is valid for one state of the table, the check of the rows until the rows change.
 # Dagster takes a check for not evaluated once there is a newer event of the asset.
-VERIFY, ROW_COUNT = "verify", "source_row_count"
+VERIFY = "verify"
 # The checks of what the source has and the table lacks, and of the age of the rows, which no maintenance changes.
 INPUTS_CURRENT, CONTENT_AGE = "inputs_current", "content_age"
 # Databases take so many values in a query.
@@ -186,21 +187,23 @@ def show_state(
         last = last_maintenance(instance, lake, spec, outcomes or {})
         is_shown = is_shown and shown is not None and shown.metadata.get(_LAST) == dg.MetadataValue.text(last)
     if not is_shown:
+        content = _content_metadata(shown, state, table)
         instance.report_runless_asset_event(
             dg.AssetMaterialization(
                 key,
                 description=done,
-                metadata={
-                    **page_metadata(state, spec.maintenance, last),
-                    **_content_metadata(shown, state, table),
-                },
+                metadata={**page_metadata(state, spec.maintenance, last), **content},
                 tags={**_lineage(shown), DATA_VERSION: state.content_version},
             )
         )
-        if event is not None and _is_same_content(shown, state):
-            own = (check.name for check in row_source(lake, spec).checks)
-            checks = (*((VERIFY,) if is_same_state else ()), ROW_COUNT, INPUTS_CURRENT, CONTENT_AGE, *own)
-            _evaluate_again(instance, key, checks, since=event.timestamp)
+        if event is not None:
+            own = (INPUTS_CURRENT, *(check.name for check in row_source(lake, spec).checks))
+            if _is_same_content(shown, state):
+                checks = (*((VERIFY,) if is_same_state else ()), ROW_COUNT, CONTENT_AGE, *own)
+                _evaluate_again(instance, key, checks, since=event.timestamp)
+            elif _has_moved_rows(shown, state):
+                _evaluate_again(instance, key, own, since=event.timestamp)
+                _count_again(instance, key, RowsFound.of(table, state, content["dagster/row_count"]), event.timestamp)
         return state, None
     return state, None if event is None else event.timestamp
 
@@ -329,6 +332,23 @@ def _evaluate_again(instance: dg.DagsterInstance, key: dg.AssetKey, names: Seque
                 metadata=found.metadata,
             )
             report_check(instance, result, blocking=bool(found.blocking))
+
+
+def _count_again(instance: dg.DagsterInstance, key: dg.AssetKey, found: RowsFound, since: float) -> None:
+    """Evaluate the check of the rows again, if it was evaluated at the time `since`, in seconds, or later."""
+    latest = latest_checks(instance, key, [ROW_COUNT]).get(ROW_COUNT)
+    if latest is not None and latest.time >= since:
+        report_check(instance, counted_again(latest.evaluation, found))
+
+
+def _has_moved_rows(shown: dg.AssetMaterialization | None, state: TableState) -> bool:
+    """Return whether nothing happened since the state that is shown but compactions, which moved rows that waited."""
+    at = _shown_position(shown, state)
+    if at.get("incarnation") != state.incarnation:
+        return False
+    ids = [each.id for each in state.recent]
+    since = state.recent[: ids.index(at["snapshot_id"])] if at.get("snapshot_id") in ids else ()
+    return bool(since) and all(each.kind == "COMPACT" for each in since)
 
 
 def _is_same_content(shown: dg.AssetMaterialization | None, state: TableState) -> bool:

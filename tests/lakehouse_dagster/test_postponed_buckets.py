@@ -8,7 +8,7 @@ import pytest
 
 import lakehouse_core as lc
 from lakehouse_dagster.automation.sensors import look_at, run_requests
-from lakehouse_dagster.page import latest_checks
+from lakehouse_dagster.page import latest_checks, report_check
 from lakehouse_dagster.testing import ReadyLake, ready_lake
 from tests.lakehouse_dagster.shop import ShopFeed, orders, shop_lake
 
@@ -104,6 +104,53 @@ def test_rows_that_wait_are_not_missing_and_to_move_them_is_a_new_version_for_wh
     check()
     # Four rows that are deleted are no four rows.
     assert shown()[1:] == (False, f"0 rows {beside(0, 4)}, the source makes 4 through 2013-01-03")
+
+
+def counted_at_the_newest_event(ready: ReadyLake) -> tuple[bool, str] | None:
+    """What the check of the rows says; None where Dagster takes it for not evaluated."""
+    key = ready.lake.table_key(ready.lake.table(TABLE))
+    event = ready.instance.get_latest_materialization_event(key)
+    assert event is not None
+    check = latest_checks(ready.instance, key, ["source_row_count"])["source_row_count"].evaluation
+    about = check.target_materialization_data
+    is_evaluated = about is not None and about.timestamp == event.timestamp
+    return (check.passed, str(check.description)) if is_evaluated else None
+
+
+@pytest.mark.parametrize(
+    ("done_before", "expected"),
+    [
+        pytest.param(None, (True, "3 rows, the source makes 3 through 2013-01-02"), id="nothing else"),
+        pytest.param({"id": 9}, None, id="a write of another process"),
+    ],
+)
+def test_rows_that_a_compaction_moves_are_counted_again(
+    ready: ReadyLake, done_before: dict[str, int] | None, expected: tuple[bool, str] | None
+) -> None:
+    ready.ingest("2013-01-01", "2013-01-02")
+    assert counted_at_the_newest_event(ready) is not None
+    if done_before is not None:
+        ready.table(TABLE).write([done_before])
+
+    assert ready.maintain().success
+
+    assert counted_at_the_newest_event(ready) == expected
+
+
+def test_rows_that_a_compaction_loses_are_missed(ready: ReadyLake) -> None:
+    ready.ingest("2013-01-01", "2013-01-02")
+    key = ready.lake.table_key(ready.lake.table(TABLE))
+    event = ready.instance.get_latest_materialization_event(key)
+    assert event is not None
+    check = latest_checks(ready.instance, key, ["source_row_count"])["source_row_count"].evaluation
+    more = {**check.metadata, "paimon/rows_expected": dg.MetadataValue.int(4)}
+    report_check(
+        ready.instance, dg.AssetCheckResult(asset_key=key, check_name=check.check_name, passed=True, metadata=more)
+    )
+
+    assert ready.maintain().success
+
+    assert counted_at_the_newest_event(ready) == (False, "3 rows, the source makes 4 through 2013-01-02")
 
 
 def beside(adding: int, removing: int) -> str:
