@@ -27,8 +27,9 @@ RUN_USERS = "run/"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Feed:
     """A source of batches for a table's assets: the upstream asset, the resource that reads it, its feeds by name, its
-    batches.
+    batches. docs/dagster.md has an example with its `FeedResource`.
 
+    `resource` is the key of the `FeedResource` in the code location, and `names` are what its feeds are called.
     `batches` has all batches that there can be: the place of a batch in it is its commit identifier. With `delivered`,
     Dagster offers only the batches that were delivered, so a missing partition is one that can be loaded. Without it,
     Dagster offers all `batches`, which suits a feed that continues to the present day.

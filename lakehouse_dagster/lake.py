@@ -19,7 +19,8 @@ from lakehouse_dagster.translator import LakehouseTranslator, TableFacts
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lake:
-    """The tables of one warehouse. Assets, jobs, schedules and sensors are functions of it.
+    """The tables of one warehouse. Assets, jobs, schedules and sensors are functions of it:
+    `lake_definitions(Lake(name="lake", tables=load_specs(Path("tables"))), resources={…})`.
 
     `name` is the first part of the asset keys. `feeds` has the source of each specification's `feed.source`. `resource`
     is the key of the `LakehouseResource` in the code location, which opens the warehouse. `prefix` begins the names of

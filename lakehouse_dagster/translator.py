@@ -12,7 +12,7 @@ import dagster as dg
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableFacts:
-    """What is known of a table before it is opened."""
+    """What is known of a table before it is opened: its lake, and what its specification says."""
 
     lake: str
     database: str
@@ -28,7 +28,9 @@ class TableFacts:
 
 
 class LakehouseTranslator:
-    """The names of tables in Dagster. Subclass it, and override what is to differ."""
+    """The names of tables in Dagster. Subclass it, override what is to differ, and give it to the lake:
+    `Lake(…, translator=OwnTranslator())`.
+    """
 
     def key(self, table: TableFacts) -> dg.AssetKey:
         """Return the key of the asset that is the table."""

@@ -15,6 +15,7 @@ import click
 import pytest
 
 import lakehouse_core as lc
+import lakehouse_dagster
 from lakehouse_core.cli.program import cli, run
 from lakehouse_core.planning.findings import Invariant
 from tests.limits import HANGS_AFTER_SECONDS
@@ -111,10 +112,13 @@ def test_the_site_is_built_without_a_warning_and_its_reference_has_all_public_na
     )
 
     assert built.returncode == 0, built.stderr
-    reference = (tmp_path / "api.html").read_text()
-    assert [name for name in lc.__all__ if f'id="lakehouse_core.{name}"' not in reference] == []
-    named = {match.split(".")[0] for match in re.findall(r'<h\d id="lakehouse_core\.([^"]+)"', reference)}
-    assert named == {*lc.__all__}
+    for page, package in (("api", lc), ("api-dagster", lakehouse_dagster)):
+        reference = (tmp_path / f"{page}.html").read_text()
+        assert [name for name in package.__all__ if f'id="{package.__name__}.{name}"' not in reference] == []
+        named = {match.split(".")[0] for match in re.findall(rf'<h\d id="{package.__name__}\.([^"]+)"', reference)}
+        assert named == {*package.__all__}
+        parts = dict(re.findall(r'<h2 id="[a-z_]+\.(\w+)"(.*?)(?=<h[23] id|$)', reference, re.DOTALL))
+        assert [name for name in package.__all__ if "<p>" not in parts[name]] == []
 
 
 def test_every_citation_in_the_code_leads_to_a_heading():

@@ -31,8 +31,9 @@ TAG_FORMER_NAME_FIELD = "lakehouseTagBefore"
 HOLDING_TAG = "lakehouse-holds-"
 ROLLBACK_TAG = f"{HOLDING_TAG}for-rollback-"
 NO_WATERMARK = -(2**63)
-# The property with the run of an orchestrator that made a snapshot. Stored in snapshots. Never rename.
+# Stored in snapshots. Never rename.
 RUN_ID = "lakehouse.run-id"
+"""The property with the run of an orchestrator that made a snapshot: `orders.write(rows, properties={RUN_ID: "…"})`."""
 # The property with the id of the snapshot whose state a rollback brought back. Stored in snapshots. Never rename.
 ROLLED_BACK_TO = "lakehouse.rolled-back-to"
 # The property with the delta of that snapshot, which tells it from another with its id. Stored in snapshots. Never

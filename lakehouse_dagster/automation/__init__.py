@@ -1,9 +1,9 @@
 """Automation: jobs, schedules and sensors of a lake, alerts, and the lines that a run prints."""
 
 from lakehouse_dagster.automation.alerts import log_failed_run, log_failed_step, webhook_sensor
-from lakehouse_dagster.automation.carry_on import carry_on
 from lakehouse_dagster.automation.committer import committer_sensors
 from lakehouse_dagster.automation.copying import copy_job
+from lakehouse_dagster.automation.dead_runs import carry_on
 from lakehouse_dagster.automation.deliveries import deliveries_sensors
 from lakehouse_dagster.automation.fleet import urgent_sensor
 from lakehouse_dagster.automation.ingestion import derived_sensors, ingest_schedules, news_sensors

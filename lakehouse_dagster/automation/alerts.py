@@ -18,7 +18,7 @@ _ATTEMPTS, _WAIT_SECONDS, _TIMEOUT_SECONDS = 3, 2, 5
 
 @dg.failure_hook(name="log_failed_step")
 def log_failed_step(context: dg.HookContext) -> None:
-    """Log the failed step, its run and the cause."""
+    """Log the failed step, its run and the cause: a hook, which the jobs of a lake have."""
     tags = context.op.tags
     what = " ".join(filter(None, (tags.get(OPERATION), tags.get(TABLE)))) or context.op.name
     cause = context.op_exception
@@ -32,6 +32,9 @@ def log_failed_step(context: dg.HookContext) -> None:
     default_status=dg.DefaultSensorStatus.RUNNING,
 )
 def log_failed_run(context: dg.RunFailureSensorContext) -> None:
+    """Log every failed run, also those whose process was killed. A sensor, which is on; it is among the
+    `location_definitions`.
+    """
     alert = failed_run_alert(context.dagster_run, context.failure_event)
     what = " ".join(filter(None, (alert["operation"], alert["table"]))) or f"job {alert['job']}"
     context.log.error(f"{what} failed in run {alert['run_id']}: {alert['message']}")

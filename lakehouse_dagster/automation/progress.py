@@ -15,6 +15,9 @@ class _OneLine(logging.Formatter):
 
 @dg.logger(config_schema=None, description="Prints the lines of the steps on standard output, without times and ids.")
 def progress_logger(init_context: dg.InitLoggerContext) -> logging.Logger:
+    """Print the lines of the steps at a terminal, without Dagster's own lines:
+    `dg.Definitions(loggers={"progress": progress_logger})`.
+    """
     logger = logging.getLogger("lakehouse.progress")
     logger.handlers.clear()
     logger.propagate = False

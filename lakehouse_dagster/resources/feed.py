@@ -14,7 +14,10 @@ if TYPE_CHECKING:
 
 
 class FeedResource(dg.ConfigurableResource):
-    """A source of named feeds; `batch` is a partition key, or None for a feed that is loaded whole."""
+    """A source of named feeds: subclass it, and write the abstract methods. docs/dagster.md has an example.
+
+    `batch` is a partition key, or None for a feed that is loaded whole.
+    """
 
     @abstractmethod
     def version(self) -> str:

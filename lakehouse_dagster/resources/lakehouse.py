@@ -16,28 +16,40 @@ from lakehouse_dagster.resources.spark import SessionSource
 
 
 class LakehouseResource(dg.ConfigurableResource):
-    """The warehouse and its Spark session. `name` is the first part of the asset keys of its tables."""
+    """The warehouse and its Spark session: `LakehouseResource(warehouse="s3://lake/wh", spark=SparkRuntime())`.
+
+    Its arguments but `name`, `table_defaults`, `health_pages` and `lineage` are those of `lc.connect`. Give what is
+    secret, and what differs between machines, as a `dg.EnvVar`: Dagster shows the values of all others.
+    """
 
     name: str = "lake"
-    # A path or URI. `dg.EnvVar("LAKEHOUSE_WAREHOUSE")` keeps it out of the code location.
+    """The first part of the asset keys of its tables."""
     warehouse: str
-    # The SQL database with the names, such as sqlite:////data/catalog.db. None: names are folders of the warehouse.
-    # `dg.EnvVar("LAKEHOUSE_METASTORE")` keeps its password out of the code location.
+    """A path or URI. `dg.EnvVar("LAKEHOUSE_WAREHOUSE")` keeps it out of the code location."""
     metastore: str | None = None
+    """The SQL database with the names, such as sqlite:////data/catalog.db. None: names are folders of the warehouse.
+    `dg.EnvVar("LAKEHOUSE_METASTORE")` keeps its password out of the code location.
+    """
     metastore_options: dict[str, str] = {}  # noqa: RUF012  # pydantic copies the default
-    # The profile, in the file of profiles, that gives the storage and the metastore that are not set here. Empty: none.
+    """The settings of a SQL catalog, such as `lock.enabled`."""
     profile: str = ""
-    # Settings of the store's client; never options of a table.
+    """The profile, in the file of profiles, that gives the storage and the metastore that are not set here. Empty:
+    none.
+    """
     storage: dict[str, str] = {}  # noqa: RUF012  # pydantic copies the default
-    # Options that a table gets when it is created here and its specification does not name them.
+    """Settings of the store's client; never options of a table."""
     table_defaults: dict[str, str] = {}  # noqa: RUF012  # pydantic copies the default
-    # Folder of the health pages of tables, which maintenance writes. Empty: none are written.
+    """Options that a table gets when it is created here and its specification does not name them."""
     health_pages: str = ""
-    # Receiver of OpenLineage events about the steps of its tables: a file, or an http(s) address. Empty: none are sent.
+    """Folder of the health pages of tables, which maintenance writes. Empty: none are written."""
     lineage: str = ""
-    # The API key for the receiver. `dg.EnvVar("LINEAGE_API_KEY")` keeps it out of the code location.
+    """Receiver of OpenLineage events about the steps of its tables: a file, or an http(s) address. Empty: none are
+    sent.
+    """
     lineage_api_key: str = ""
+    """The API key for the receiver. `dg.EnvVar("LINEAGE_API_KEY")` keeps it out of the code location."""
     spark: dg.ResourceDependency[SessionSource]
+    """What gives the Spark session of its tasks: a `SparkRuntime`, or the PySparkResource of dagster-pyspark."""
 
     def catalog(self) -> lc.Catalog:
         """Open the catalog. The Spark session is made at the first task: sensors and checks never start a JVM."""

@@ -71,16 +71,24 @@ class SessionSource(Protocol):
 
 
 class SparkRuntime(dg.ConfigurableResource):
-    """How to reach Spark: a master, or the URL of a Spark Connect server in `remote`."""
+    """How to reach Spark: a master, or the URL of a Spark Connect server in `remote`.
+
+    `SparkRuntime(master="spark://spark:7077", conf={"spark.executor.memory": "4g"})` is a cluster; without arguments
+    Spark runs in the process of the step, on all its cores. The session is made when a task first needs it.
+    """
 
     master: str = "local[*]"
+    """local[2], local-cluster[2,1,1024], spark://host:7077, yarn or k8s://address."""
     app_name: str = "lakehouse"
+    """The name of the application in Spark's own pages."""
     remote: str | None = None
+    """The URL of a Spark Connect server, such as sc://host:15002; `master` does not count then."""
     conf: dict[str, str] = {}  # noqa: RUF012  # pydantic copies the default
-    # Off: the session lives as long as the process, so that the next run of this process starts warm.
+    """Settings of Spark, which count before ours. Dagster shows them, and Spark logs them: put no secret here."""
     stop_on_teardown: bool = False
-    # Name Spark's jobs after the table and operation, and cancel them when the step ends early.
+    """True: stop the session after each run. False: the next run of this process starts warm."""
     job_description: bool = True
+    """Name Spark's jobs after the table and operation, and cancel them when the step ends early."""
 
     def teardown_after_execution(self, context: dg.InitResourceContext) -> None:
         if self.stop_on_teardown:

@@ -23,9 +23,10 @@ from lakehouse_dagster.specs.table import TableSpec
 def load_specs(
     folder: Path, sources: Mapping[str, Collection[str]] | None = None, *, root: Path | None = None
 ) -> tuple[TableSpec, ...]:
-    """Read every `*.yaml` in `folder`, ordered by table name; `sources` names the feeds of each source.
+    """Read every `*.yaml` in `folder`, ordered by table name: `load_specs(Path(__file__).parent / "tables")`.
 
-    The page of a table shows its file relative to `root`, by default the parent of `folder`.
+    `sources` names the feeds of each source: `{"shop": ["orders"]}`; with it a specification with another feed is
+    refused. The page of a table shows its file relative to `root`, by default the parent of `folder`.
 
     Raises NotFound when the folder does not exist, and InvalidRequest with all faults of all files, each with file and
     line.

@@ -90,7 +90,11 @@ def _commit(value: object) -> object:
 
 
 class TableSpec(StrictModel):
-    """One table. Its asset keys, checks and jobs are made from the specification alone."""
+    """One table. Its asset keys, checks and jobs are made from the specification alone.
+
+    The attributes are the keys of its YAML file, which `load_specs` reads. docs/dagster.md has an example, and
+    docs/sources.md one for each source.
+    """
 
     database: Identifier
     name: Identifier

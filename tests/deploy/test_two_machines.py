@@ -7,7 +7,7 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from lakehouse_dagster.automation.carry_on import INTERVAL_SECONDS
+from lakehouse_dagster.automation.dead_runs import INTERVAL_SECONDS
 from lakehouse_dagster.instance.launcher import WORKER_TAG
 from tests.deploy.machine import machine
 from tests.deploy.shared_instance import SharedPlane, shared_instance

@@ -11,7 +11,7 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from lakehouse_dagster.automation.carry_on import INTERVAL_SECONDS
+from lakehouse_dagster.automation.dead_runs import INTERVAL_SECONDS
 from tests.lakehouse_dagster.plane import plane
 from tests.lakehouse_dagster.web_address import address
 

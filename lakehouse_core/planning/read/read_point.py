@@ -184,6 +184,7 @@ StatePoint: TypeAlias = (
 )
 IncrementPoint: TypeAlias = LatestDelta | Between | BetweenTimes | ToAutoTag
 ReadPoint: TypeAlias = StatePoint | IncrementPoint
+"""What `Table.scan(at=…)` takes: the state, or the changes, that a read has."""
 
 
 def checked_point(at: object) -> ReadPoint:

@@ -97,6 +97,9 @@ def carried_tags(death: Death, *, max_retries: int) -> dict[str, str]:
     description="Executes dead runs again, once, when Dagster's own retry of them was lost.",
 )
 def carry_on(context: dg.SensorEvaluationContext) -> dg.SensorResult:
+    """Execute dead runs again, once each, when Dagster's own retry of them was lost. A sensor, which is on; it is among
+    the `location_definitions`.
+    """
     instance, known = context.instance, context.repository_def
     assert known is not None
     max_retries = most_retries(instance)

@@ -9,7 +9,7 @@ import pytest
 
 import lakehouse_core as lc
 from lakehouse_dagster import lake_definitions
-from lakehouse_dagster.automation.carry_on import GRACE, MEMORY, Death, carried_tags, is_claimed, is_forgotten
+from lakehouse_dagster.automation.dead_runs import GRACE, MEMORY, Death, carried_tags, is_claimed, is_forgotten
 from tests.lakehouse_dagster.shop import ShopFeed, orders, shop_lake, shop_resources
 
 NOW = datetime(2026, 11, 21, 10, tzinfo=UTC)
