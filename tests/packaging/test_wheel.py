@@ -184,6 +184,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "mypy.ini").write_text("[mypy]\nstrict = true\n[mypy-pyarrow.*]\nignore_missing_imports = true\n")
     (folder / "core_script.py").write_text(CORE)
     (folder / "wrong_script.py").write_text(WRONG)
+    shutil.copy(Path(__file__).with_name("user_script.py"), folder)
     return folder
 
 
@@ -324,7 +325,7 @@ def test_a_table_scaffolded_in_a_project_of_dg_is_green_at_its_first_run_on_spar
 @pytest.mark.parametrize(
     "scripts",
     [
-        pytest.param(["core_script.py"], id="core"),
+        pytest.param(["core_script.py", "user_script.py"], id="core"),
         # Dagster's own types are read for the first time.
         pytest.param(["shop_location.py", "runs.py", "fleet_location.py"], id="dagster"),
     ],
