@@ -67,19 +67,12 @@ def jars(tmp_path_factory: pytest.TempPathFactory) -> str:
     return ",".join(map(str, folder.glob("*.jar")))
 
 
-def told_by(stub: S3Stub, master: str, endpoint: str, **settings: str) -> list[list[object]]:
+def told_by(stub: S3Stub, master: str, **settings: str) -> list[list[object]]:
     """Return what the script prints: whether rows are right, how many they are, whether Spark's own scan read them."""
     asked = {
         "spark.master": master,
         **DRIVER,
         "spark.executor.memory": "600m",
-        "spark.hadoop.fs.s3a.endpoint": endpoint,
-        "spark.hadoop.fs.s3a.endpoint.region": REGION,
-        "spark.hadoop.fs.s3a.path.style.access": "true",
-        "spark.hadoop.fs.s3a.connection.ssl.enabled": "false",
-        "spark.hadoop.fs.s3a.aws.credentials.provider": (
-            "software.amazon.awssdk.auth.credentials.EnvironmentVariableCredentialsProvider"
-        ),
         **{name.replace("__", "."): value for name, value in settings.items()},
     }
     ended = subprocess.run(
@@ -105,14 +98,18 @@ def expected(is_native: bool) -> list[list[object]]:
 
 
 @pytest.mark.parametrize(
-    ("endpoint", "is_native"),
-    [pytest.param(None, True, id="of our store"), pytest.param("http://127.0.0.1:1", False, id="of another store")],
+    ("of_the_session", "is_native"),
+    [
+        pytest.param({}, True, id="with what the store is told"),
+        pytest.param({"spark__hadoop__fs__s3a__path__style__access": "true"}, True, id="with a setting of the session"),
+        pytest.param({"spark__hadoop__fs__s3a__endpoint": "http://127.0.0.1:1"}, False, id="not at another address"),
+    ],
 )
 def test_spark_reads_large_files_itself_where_its_connector_finds_them(
-    jars: str, endpoint: str | None, is_native: bool
+    jars: str, of_the_session: Mapping[str, str], is_native: bool
 ) -> None:
     with S3Stub() as stub:
-        told = told_by(stub, "local[2]", endpoint or stub.endpoint, spark__jars=jars)
+        told = told_by(stub, "local[2]", spark__jars=jars, **of_the_session)
 
     assert told == expected(is_native)
 
@@ -129,6 +126,6 @@ def test_on_a_cluster_spark_reads_large_files_itself_where_executors_have_the_co
 ) -> None:
     given = jars if setting == "spark__jars" else jars.replace(",", ":")
     with S3Stub() as stub, cluster(tmp_path, environ=environ_of(stub)) as master:
-        told = told_by(stub, master, stub.endpoint, **{setting: given})
+        told = told_by(stub, master, **{setting: given})
 
     assert told == expected(is_native)

@@ -14,7 +14,7 @@ from pyspark.sql.types import ByteType, StructField, StructType
 
 from lakehouse_core.data_files.parquet.reader import ParquetFileReader
 from lakehouse_core.execution.engines.spark.runtime import driver_runtime
-from lakehouse_core.execution.engines.spark.scan.connector import reaches, spark_path
+from lakehouse_core.execution.engines.spark.scan.connector import reaches, spark_path, spark_settings
 from lakehouse_core.execution.engines.spark.scan.partitioned import LocatedFile, partitioned_frame
 from lakehouse_core.execution.engines.spark.session import settings
 from lakehouse_core.execution.engines.spark.types import spark_schema
@@ -78,6 +78,7 @@ def native_frame(session: SparkSession, tasks: Sequence[ReadTask], fields: Seque
         "ignoreCorruptFiles": "false",
         # Days and instants before the Gregorian calendar are stored as they are.
         "datetimeRebaseMode": "CORRECTED",
+        **spark_settings(session, first.store),
     }
     if schema.table_options.read_verify:
         reading["parquet.page.verify-checksum.enabled"] = "true"
