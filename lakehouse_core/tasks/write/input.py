@@ -59,15 +59,16 @@ def input_batches(
     if _is_series(data):
         frame = f"series.to_frame(), with column {shown(data.name)}" if data.name else "series.to_frame('its column')"
         raise InvalidRequest(f"The data is a Series, a single column: write {frame}.")
-    if (source := arrow_source(data)) is not None:
-        if missing == "error":
-            _check_complete(source[0].names, fields, "The data")
-        return _of_arrow(*source, fields, rowkind_column, misfits)
+    # From Spark 4.3 on it has an Arrow stream, too, which the driver alone would draw.
     if _is_spark_frame(data):
         raise InvalidRequest(
             "The data is a Spark DataFrame, and this catalog has no Spark session: open it with "
             "connect(…, spark=df.sparkSession), or hand over df.toArrow() where the rows fit into memory."
         )
+    if (source := arrow_source(data)) is not None:
+        if missing == "error":
+            _check_complete(source[0].names, fields, "The data")
+        return _of_arrow(*source, fields, rowkind_column, misfits)
     raise InvalidRequest(
         f"Cannot write {_told(data)}: expected an object with an Arrow stream (a scan, pyarrow, polars, DuckDB), "
         "a pandas DataFrame, a list of dicts, files (lc.RowFiles), or, if the catalog has a session, a Spark "
@@ -88,7 +89,7 @@ def source_rows(data: object) -> pa.Table:
             source = pa.Table.from_pandas(source, preserve_index=False)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise InvalidRequest(f"The rows have no common types: {error}. Hand over a pyarrow.Table.") from error
-    found = None if _is_series(data) else arrow_source(source)
+    found = None if _is_series(data) or _is_spark_frame(data) else arrow_source(source)
     if found is None:
         raise InvalidRequest(
             f"The source is {_told(data)}: expected an object with an Arrow stream (a scan, pyarrow, polars, DuckDB), "
