@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import reduce
+from inspect import signature
 from operator import or_
 from typing import Any, Final, TypeVar
 
@@ -62,6 +63,9 @@ _OF_QUERIES = (
     SparkRuntimeException,
 )
 
+# PySpark 4.1 has instants in UTC; newer versions have to be told.
+_IN_UTC: Final = {"timezone": "UTC"} if "timezone" in signature(to_arrow_schema).parameters else {}
+
 
 class SparkQuery:
     """A query that Spark has analysed; `frame` gives its rows. Raises InvalidRequest for a text that Spark refuses."""
@@ -76,7 +80,7 @@ class SparkQuery:
         frames = {relation.view: _frame(session, relation) for relation in relations}
         template = _template(text, frames) if frames else text
         self.frame: DataFrame = _asked(session, lambda: session.sql(template, arguments, **frames))
-        self.schema: pa.Schema = _asked(session, lambda: to_arrow_schema(self.frame.schema))
+        self.schema: pa.Schema = _asked(session, lambda: to_arrow_schema(self.frame.schema, **_IN_UTC))
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the rows, which Spark collects in this process; no batch is empty."""
