@@ -12,7 +12,7 @@ class CopyMark(BaseModel):
     """`source`: the address of the copied table; `uuid`: of the call that copies."""
 
     # A mark of a newer version is refused by its version number, so an unknown field means damage.
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     version: int = _VERSION
     source: str

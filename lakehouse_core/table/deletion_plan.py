@@ -37,7 +37,7 @@ class DeletionPlan(BaseModel):
     """
 
     # A plan of a newer version is refused by its version number, so an unknown field means damage.
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     version: int = _FIRST_VERSION
     uuid: str

@@ -15,7 +15,13 @@ from lakehouse_core.format.strict_json import json_with_checksum, strict_json
 
 # Statistics are replaced as a whole, never edited, so ignoring the fields of newer writers loses nothing.
 _CONFIG = ConfigDict(
-    frozen=True, strict=True, alias_generator=to_camel, validate_by_name=True, validate_by_alias=True, extra="ignore"
+    frozen=True,
+    strict=True,
+    alias_generator=to_camel,
+    validate_by_name=True,
+    validate_by_alias=True,
+    extra="ignore",
+    defer_build=True,
 )
 
 
