@@ -46,6 +46,8 @@ else
 export SPARK_LOCAL_IP := 127.0.0.1
 endif
 export PYTHONDONTWRITEBYTECODE :=
+# Tests write in memory where 8 GB are free for it: each of their thousand small tables waits for a disk else.
+export PYTEST_DEBUG_TEMPROOT ?= $(shell df --output=avail,target /dev/shm 2> /dev/null | awk '$$1 > 8e6 {print $$2}')
 
 .PHONY: help
 help: ## Print this
@@ -98,7 +100,7 @@ test-golden: setup ## The tests against tables that Java Paimon wrote, alone
 
 .PHONY: test-long
 test-long: setup ## More cases of the longest tests, which `make test` leaves out (PART=2/3: every third of them)
-	@$(PYTEST) -n auto $(GROUPS) -m long --part $(PART)
+	@$(PYTEST) -n auto $(GROUPS) -m "long or sweep" --each-call --part $(PART)
 
 .PHONY: laws
 laws: setup ## The laws with more examples than in `make test`, the same every time (PART=2/3: every third of them)

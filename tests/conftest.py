@@ -36,6 +36,7 @@ for name in ("SPARK_SUBMIT_OPTS", "SPARK_LAUNCHER_OPTS"):
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--part", type=parse_part, default=WHOLE, metavar="K/N", help="every N-th test from the K-th on")
+    parser.addoption("--each-call", action="store_true", help="sweeps interfere with each call, not with every third")
 
 
 @pytest.hookimpl(wrapper=True)
@@ -46,6 +47,8 @@ def pytest_collection() -> Generator[None, object, object]:
         return (yield)
     finally:
         gc.freeze()
+        # It looks less often than for a program that must not grow: a tenth of the tests' time.
+        gc.set_threshold(20_000, 10, 10)
         gc.enable()
 
 
@@ -59,6 +62,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     Of the tests that are left by their marks, keep those of `--part`.
     """
     for item in items:
+        if "every" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.sweep)
         if item.get_closest_marker("spark") and not item.get_closest_marker("own_session"):
             item.add_marker(pytest.mark.xdist_group("spark"))
     items.sort(key=_turn)
@@ -99,6 +104,15 @@ def pytest_collection_finish(session: pytest.Session) -> None:
                 raise pytest.UsageError(
                     f"{item.nodeid} has a group, and pytest-xdist does not see it: see pyproject.toml"
                 )
+
+
+@pytest.fixture
+def every(request: pytest.FixtureRequest) -> int:
+    """The stride of a test that fails, ends or interrupts a verb at its calls, one after the other.
+
+    `make test` takes every third call from the first on, `make test-long` each.
+    """
+    return 1 if request.config.getoption("each_call") else 3
 
 
 # The contents of the tables in which `verify` found nothing.

@@ -64,11 +64,11 @@ def test_unavailable_means_not_applied_whatever_call_fails(name):
 
 
 @pytest.mark.parametrize("name", ["write", "overwrite", "compact", "compact, postponed buckets"])
-def test_unavailable_means_nothing_left_behind(name):
+def test_unavailable_means_nothing_left_behind(name, every):
     made = MemoryStore(clock=VirtualClock())
     make(made, VERBS[name])
     before = {info.key for info in made.list("")}
-    for number in count(1):
+    for number in count(1, every):
         store = copied(made)
         faulty = FaultyStore(store, [Fault(at=number, kind=FaultKind.FAIL_BEFORE)])
         try:

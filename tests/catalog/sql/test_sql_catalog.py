@@ -300,10 +300,10 @@ KINDS = (FaultKind.DIE_BEFORE, FaultKind.FAIL_AFTER, FaultKind.FAIL_BEFORE, Faul
 @pytest.mark.parametrize(("kind", "folders"), each_with_one(KINDS, [True, False], step=2))
 @pytest.mark.parametrize("verb", VERBS)
 def test_a_verb_that_fails_at_any_request_is_all_or_nothing_as_the_catalog_shows_it(
-    verb: str, folders: bool, kind: FaultKind, tmp_path: Path
+    verb: str, folders: bool, kind: FaultKind, tmp_path: Path, every: int
 ) -> None:
     do, again = VERBS[verb]
-    for at in count(1):
+    for at in count(1, every):
         store = (MemoryStore if folders else FlatStore)()
         names = tmp_path / f"{at}.db"
         before = catalog_on(store, names)

@@ -375,11 +375,11 @@ def finish(place: Lines) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("event", EVENTS)
-def test_whoever_comes_between_any_two_calls_nothing_is_lost(event: Event) -> None:
+def test_whoever_comes_between_any_two_calls_nothing_is_lost(event: Event, every: int) -> None:
     made = Lines()
     before = made.lines()
     outcomes = set()
-    for number in range(1, calls_of(forward, made.copy()) + 1):
+    for number in range(1, calls_of(forward, made.copy()) + 1, every):
         place = made.copy()
         failed: list[BaseException] = []
 
@@ -418,13 +418,15 @@ def test_whoever_comes_between_any_two_calls_nothing_is_lost(event: Event) -> No
         for then in (forward, write_main, delete_branch, expire_branch)
     ],
 )
-def test_a_call_that_ends_anywhere_is_completed_or_refused_by_the_next(kind: FaultKind, then: Event) -> None:
+def test_a_call_that_ends_anywhere_is_completed_or_refused_by_the_next(
+    kind: FaultKind, then: Event, every: int
+) -> None:
     made = Lines()
     before = made.lines()
     whole = made.copy()
     number_of_calls = calls_of(forward, whole)
     expected = whole.lines()
-    for number in range(1, number_of_calls + 1):
+    for number in range(1, number_of_calls + 1, every):
         place = made.copy()
         told: BaseException | None = None
         try:
@@ -646,11 +648,11 @@ GOING = [(delete_branch, forward)]
     ],
 )
 def test_whoever_comes_between_any_two_calls_of_a_verb_that_ends_a_record_nothing_is_lost(
-    verb: Event, event: Event
+    verb: Event, event: Event, every: int
 ) -> None:
     made = overtaken()
     before = made.lines()
-    for number in range(1, calls_of(verb, made.copy()) + 1):
+    for number in range(1, calls_of(verb, made.copy()) + 1, every):
         place = made.copy()
         ends: list[bool] = []
 
@@ -680,10 +682,12 @@ def test_whoever_comes_between_any_two_calls_of_a_verb_that_ends_a_record_nothin
 
 
 @pytest.mark.parametrize(("verb", "kind"), each_with_one([delete_branch, rename_branch], KILLS, step=2))
-def test_a_verb_that_ends_a_record_and_ends_anywhere_is_completed_by_the_next(verb: Event, kind: FaultKind) -> None:
+def test_a_verb_that_ends_a_record_and_ends_anywhere_is_completed_by_the_next(
+    verb: Event, kind: FaultKind, every: int
+) -> None:
     made = overtaken()
     before = made.lines()
-    for number in range(1, calls_of(verb, made.copy()) + 1):
+    for number in range(1, calls_of(verb, made.copy()) + 1, every):
         place = made.copy()
         with suppress(lc.LakehouseError, ProcessDied):
             verb(place.table(FaultyStore(place.store, [Fault(at=number, kind=kind)])))

@@ -151,8 +151,8 @@ QUICK = [(rename_old, delete_old)]
         for pair in RACES
     ],
 )
-def test_two_verbs_at_once_leave_every_branch_whole(runs: Action, interrupts: Action) -> None:
-    for number in range(1, calls_of(runs, table_with_branch()) + 1):
+def test_two_verbs_at_once_leave_every_branch_whole(runs: Action, interrupts: Action, every: int) -> None:
+    for number in range(1, calls_of(runs, table_with_branch()) + 1, every):
         table = table_with_branch()
         before = states(table)
 
@@ -178,10 +178,12 @@ def test_two_verbs_at_once_leave_every_branch_whole(runs: Action, interrupts: Ac
 
 
 @pytest.mark.parametrize("verb", [delete_old, rename_old])
-def test_a_commit_to_a_branch_that_goes_is_in_it_or_is_told_not_to_be(verb: Action) -> None:
+def test_a_commit_to_a_branch_that_goes_is_in_it_or_is_told_not_to_be(verb: Action, every: int) -> None:
     outcomes = set()
     whole = table_with_branch()
-    for number in range(1, calls_of(lambda context: write_to(context.on_branch("old"), whole, {9: "c"}), whole) + 1):
+    for number in range(
+        1, calls_of(lambda context: write_to(context.on_branch("old"), whole, {9: "c"}), whole) + 1, every
+    ):
         table = table_with_branch()
         told: list[BaseException] = []
 
@@ -257,11 +259,11 @@ KILLS = (FaultKind.DIE_BEFORE, FaultKind.DIE_AFTER, FaultKind.FAIL_BEFORE, Fault
 
 
 @pytest.mark.parametrize(("verb", "kind"), each_with_one(KILLED, KILLS, step=3))
-def test_a_verb_that_ends_anywhere_leaves_what_can_be_finished(verb: Action, kind: FaultKind) -> None:
+def test_a_verb_that_ends_anywhere_leaves_what_can_be_finished(verb: Action, kind: FaultKind, every: int) -> None:
     whole = table_with_branch()
     count = calls_of(verb, whole)
     expected = states(whole)
-    for number in range(1, count + 1):
+    for number in range(1, count + 1, every):
         table = table_with_branch()
         before = states(table)
         told: BaseException | None = None

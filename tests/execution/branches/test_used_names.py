@@ -88,11 +88,11 @@ QUICK = [("expire", deleted), ("create a tag", renamed), ("alter", deleted)]
 @pytest.mark.parametrize(
     "dies", [pytest.param(False, id="ends"), pytest.param(True, id="dies", marks=pytest.mark.long)]
 )
-def test_what_works_on_a_former_branch_harms_no_other_one(verb: str, event: Event, dies: bool) -> None:
+def test_what_works_on_a_former_branch_harms_no_other_one(verb: str, event: Event, dies: bool, every: int) -> None:
     counting = table_with_branch()
     faulty = FaultyStore(counting.store)
     VERBS[verb](context_of(faulty, counting.clock), counting)
-    for number in range(1, len(faulty.calls) + 1):
+    for number in range(1, len(faulty.calls) + 1, every):
         table = table_with_branch()
         before = states(table)
 

@@ -131,9 +131,9 @@ def check_repeated(table: CommitTable, staged: StagedCommit, case: Case, applied
         for turn, kind in enumerate(WRITE_FAULTS)
     ],
 )
-def test_one_fault_at_any_call_leaves_the_commit_applied_or_not(name: str, kind: FaultKind) -> None:
+def test_one_fault_at_any_call_leaves_the_commit_applied_or_not(name: str, kind: FaultKind, every: int) -> None:
     case = CASES[name]
-    for call in range(1, calls_of(case) + 1):
+    for call in range(1, calls_of(case) + 1, every):
         table, staged = case.make()
         told: BaseException | None = None
         try:
@@ -156,9 +156,11 @@ def test_one_fault_at_any_call_leaves_the_commit_applied_or_not(name: str, kind:
 
 @pytest.mark.parametrize("kind", [FaultKind.FAIL_BEFORE, FaultKind.LOST_BEFORE, FaultKind.FAIL_AFTER])
 @pytest.mark.parametrize("name", ["first", "pair", "overwrite"])
-def test_a_store_that_goes_away_at_any_call_ends_the_commit_in_bounded_time(name: str, kind: FaultKind) -> None:
+def test_a_store_that_goes_away_at_any_call_ends_the_commit_in_bounded_time(
+    name: str, kind: FaultKind, every: int
+) -> None:
     case = CASES[name]
-    for call in range(1, calls_of(case) + 1):
+    for call in range(1, calls_of(case) + 1, every):
         table, staged = case.make()
         writer = on(FaultyStore(table.store, [Fault(at=call, kind=kind, count=1_000_000)]))
         before = writer.clock.monotonic_seconds()
@@ -190,11 +192,11 @@ def test_a_changed_bit_in_what_is_read_is_found_or_harmless(name: str) -> None:
 
 
 @pytest.mark.parametrize("refusal", [InvalidRequest, UnsupportedFeature, CorruptTable, TaskFailed, CommitConflict])
-def test_no_error_hides_that_the_append_of_a_pair_is_applied(refusal: type[LakehouseError]) -> None:
+def test_no_error_hides_that_the_append_of_a_pair_is_applied(refusal: type[LakehouseError], every: int) -> None:
     """Whatever is found wrong at whichever call: an error means that nothing was applied, or that nobody knows."""
     case = CASES["pair"]
     told = 0
-    for number in range(1, calls_of(case) + 1):
+    for number in range(1, calls_of(case) + 1, every):
         table, staged = case.make()
 
         def refuse(call: Call, at: int = number) -> None:

@@ -86,8 +86,8 @@ def attempted(table: CommitTable, staged: StagedCommit) -> CommitResult | None:
 
 
 @pytest.mark.parametrize(("mine", "theirs"), OUTCOMES)
-def test_another_commit_between_any_two_calls_of_mine(mine: str, theirs: str) -> None:
-    for moment in range(1, 40):
+def test_another_commit_between_any_two_calls_of_mine(mine: str, theirs: str, every: int) -> None:
+    for moment in range(1, 40, every):
         table, ours, others = prepared(mine, theirs)
         moved: list[CommitResult | None] = []
 

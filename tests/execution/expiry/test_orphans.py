@@ -290,9 +290,9 @@ MEANWHILE: dict[str, Callable[[SmallTable], object]] = {
 @pytest.mark.parametrize(
     "what", [pytest.param(what, marks=() if "kept" in what else pytest.mark.long) for what in MEANWHILE]
 )
-def test_whatever_is_done_between_two_calls_no_file_that_is_needed_goes(what: str) -> None:
+def test_whatever_is_done_between_two_calls_no_file_that_is_needed_goes(what: str, every: int) -> None:
     original = eventful()
-    for number in range(1, len(calls(original)) + 1):
+    for number in range(1, len(calls(original)) + 1, every):
         table = aged(original)
 
         def interrupt(call: Call, number: int = number, table: SmallTable = table) -> None:

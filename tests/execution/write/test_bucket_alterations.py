@@ -107,10 +107,12 @@ QUICK = [(fix, write), (write, fix)]
         for pair in [*QUICK, (fix, overwrite), (fix, add_column), (overwrite, fix), (fix, fix), (fix, postpone)]
     ],
 )
-def test_whoever_comes_between_any_two_calls_the_table_is_read_at_each_of_them(runs: Verb, interrupts: Verb) -> None:
+def test_whoever_comes_between_any_two_calls_the_table_is_read_at_each_of_them(
+    runs: Verb, interrupts: Verb, every: int
+) -> None:
     made = Place()
     written = set()
-    for number in range(1, calls_of(runs, made.copy()) + 1):
+    for number in range(1, calls_of(runs, made.copy()) + 1, every):
         place = made.copy()
         told: dict[Verb, bool] = {}
 
@@ -190,9 +192,9 @@ def test_an_alteration_that_the_store_refuses_leaves_no_announcement() -> None:
 
 
 @pytest.mark.parametrize(("then", "kind"), each_with_one([write, fix, postpone, overwrite], KILLS, step=2))
-def test_an_alteration_that_ends_anywhere_is_completed_or_taken_back(then: Verb, kind: FaultKind) -> None:
+def test_an_alteration_that_ends_anywhere_is_completed_or_taken_back(then: Verb, kind: FaultKind, every: int) -> None:
     made = Place()
-    for number in range(1, calls_of(fix, made.copy()) + 1):
+    for number in range(1, calls_of(fix, made.copy()) + 1, every):
         place = made.copy()
         with suppress(lc.LakehouseError, ProcessDied):
             fix(place.table(FaultyStore(place.store, [Fault(at=number, kind=kind)])))
