@@ -162,7 +162,8 @@ def test_making_definitions_warns_of_nothing():
 def test_importing_the_package_changes_no_setting_of_the_process():
     script = """
 import os, signal, sys, threading, warnings
-import dagster, lakehouse_core
+import dagster
+from lakehouse_core import connect
 before = dict(os.environ), list(warnings.filters), signal.getsignal(signal.SIGINT), threading.active_count()
 import lakehouse_dagster
 assert before == (dict(os.environ), list(warnings.filters), signal.getsignal(signal.SIGINT), threading.active_count())
