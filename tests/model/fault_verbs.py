@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from hashlib import sha256
 from typing import Any
 
 import lakehouse_core as lc
@@ -471,6 +472,15 @@ def check(verb: Verb, store: ObjectStore, before: Seen, after: Seen, told: BaseE
         (verb.again or verb.run)(catalog_of(store, 5))
     assert seen(catalog_of(store, 6)).is_like(after)
     check_sound(catalog_of(store, 7))
+
+
+def state_of(store: ObjectStore, told: BaseException | None) -> tuple[type | None, str]:
+    """Return what the checks depend on: what the verb told, and each object. Many faults lead to the same state."""
+    digest = sha256()
+    for key in sorted(info.key for info in store.list("")):
+        data = store.read(key)
+        digest.update(f"{key}\0{len(data)}\0".encode() + data)
+    return None if told is None else type(told), digest.hexdigest()
 
 
 def left_over(store: ObjectStore) -> list[str]:
