@@ -1,30 +1,105 @@
-"""Cache of the values used most recently, by key."""
+"""Caches of the values used most recently, by key, and what all caches of a process may hold together.
 
-from collections import OrderedDict
+Rule: where the sum is too large, the cache that was used longest ago gives up its oldest values first. A cache that is
+collected gives back what it held.
+"""
+
+from collections import OrderedDict, deque
 from collections.abc import Hashable
 from threading import Lock
-from typing import Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
+from weakref import finalize, ref
 
 V = TypeVar("V")
 
 
-class Recent(Generic[V]):
-    """The values used most recently, up to a maximum count. Threads may share a cache."""
+class Budget:
+    """About the bytes of values that caches hold together, in any thread. One lock serves all of them."""
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most_bytes: int) -> None:
+        self.lock = Lock()
+        self.most_bytes = most_bytes
+        self._held_bytes = 0
+        # By the number of the cache, the one used longest ago first.
+        self._caches: OrderedDict[int, tuple[ref[Recent[Any]], _Held]] = OrderedDict()
+        # Numbers of collected caches: an object is collected at any moment of a thread, so without the lock.
+        self._gone: deque[int] = deque()
+        self._count = 0
+
+    @property
+    def held_bytes(self) -> int:
+        """About the bytes that are held now."""
+        with self.lock:
+            self._settle()
+            return self._held_bytes
+
+    def join(self, cache: "Recent[Any]") -> int:
+        """Return the number of a cache that takes part from now on."""
+        with self.lock:
+            self._count += 1
+            number = self._count
+            self._caches[number] = ref(cache), _Held()
+        finalize(cache, self._gone.append, number).atexit = False
+        return number
+
+    def use(self, number: int, more_bytes: int = 0) -> None:
+        """Count a use of a cache, by which it holds so many bytes more. REQUIRES: the caller has the lock."""
+        self._settle()
+        self._caches.move_to_end(number)
+        self._caches[number][1].size_bytes += more_bytes
+        self._held_bytes += more_bytes
+        oldest = iter(list(self._caches.values())) if self._held_bytes > self.most_bytes else iter(())
+        for cache, held in oldest:
+            while self._held_bytes > self.most_bytes and held.size_bytes:
+                found = cache()
+                if found is None:
+                    break
+                freed = found.drop_oldest()
+                held.size_bytes -= freed
+                self._held_bytes -= freed
+
+    def _settle(self) -> None:
+        while self._gone:
+            _, held = self._caches.pop(self._gone.popleft())
+            self._held_bytes -= held.size_bytes
+
+
+class _Held:
+    """The bytes that one cache holds."""
+
+    size_bytes = 0
+
+
+# A process that keeps handles of many large tables reads some manifests again.
+OF_PROCESS: Final = Budget(128 << 20)
+
+
+class Recent(Generic[V]):
+    """The values used most recently, up to a maximum count, and within a budget. Threads may share a cache."""
+
+    def __init__(self, most: int, *, budget: Budget = OF_PROCESS) -> None:
         self._most = most
-        self._values: OrderedDict[Hashable, V] = OrderedDict()
-        self._lock = Lock()
+        self._values: OrderedDict[Hashable, tuple[V, int]] = OrderedDict()
+        self._budget = budget
+        self._number = budget.join(self)
 
     def get(self, key: Hashable) -> V | None:
-        with self._lock:
+        with self._budget.lock:
             if key not in self._values:
                 return None
             self._values.move_to_end(key)
-            return self._values[key]
+            self._budget.use(self._number)
+            return self._values[key][0]
 
-    def put(self, key: Hashable, value: V) -> None:
-        with self._lock:
-            self._values[key] = value
+    def put(self, key: Hashable, value: V, size_bytes: int = 0) -> None:
+        """Remember a value, which takes about so many bytes; of 0 bytes only the count is limited."""
+        with self._budget.lock:
+            more = size_bytes - (self._values.pop(key)[1] if key in self._values else 0)
+            self._values[key] = value, size_bytes
             if len(self._values) > self._most:
-                self._values.popitem(last=False)
+                more -= self.drop_oldest()
+            self._budget.use(self._number, more)
+
+    def drop_oldest(self) -> int:
+        """Forget the value used longest ago and return its bytes. REQUIRES: the caller has the budget's lock."""
+        return self._values.popitem(last=False)[1][1]

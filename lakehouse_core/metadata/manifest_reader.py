@@ -36,10 +36,14 @@ from lakehouse_core.table.snapshot import Snapshot, snapshot_checksums
 
 # The number of manifests that threads decode at once. Each takes arrays several times the size of its manifest.
 _COLUMN_READERS: Final = 2
-# At most some 20 MB: an entry with statistics takes 1 to 2 KB, a manifest's line in a list 1 KB.
+# At most some 20 MB, and less where other tables of the process are used: an entry with statistics takes 1 to 2 KB, and
+# more where these are long; a manifest's line in a list 1 KB.
+_ENTRY_BYTES: Final = 2_000
+_LINE_BYTES: Final = 1_000
 _REMEMBERED_MANIFESTS: Final = 256
 _REMEMBERED_LISTS: Final = 64
 # At most some 8 MB: an entry without statistics takes 250 bytes in columns.
+_COLUMNS_ENTRY_BYTES: Final = 250
 _REMEMBERED_COLUMNS: Final = 4
 _MOST_COLUMN_ENTRIES: Final = 8_192
 _LONGEST_LIST: Final = 64
@@ -78,7 +82,7 @@ class ManifestReader:
     def remember(self, written: Mapping[str, bytes]) -> None:
         """Read these small files, by name, from memory from now on. REQUIRES: this process has written them."""
         for name, data in written.items():
-            self._own.put(name, data)
+            self._own.put(name, data, len(data))
 
     def fetch(self, sizes: Mapping[str, int]) -> None:
         """Read these files together where the store can; the next call that needs one takes it from memory.
@@ -109,7 +113,7 @@ class ManifestReader:
             return list(known)
         named = decode_manifest_list(self._bytes(list_name, size, checksum), list_name)
         if len(named) <= _LONGEST_LIST:
-            self._lists.put(key, tuple(named))
+            self._lists.put(key, tuple(named), _LINE_BYTES * len(named))
         return named
 
     def of(self, snapshot: Snapshot) -> list[ManifestFile]:
@@ -225,7 +229,7 @@ class ManifestReader:
             data = self.bytes_of(manifest)
             columns = decode_manifest_columns(data, manifest.file_name, keep=keep, with_stats=with_stats)
             if is_kept:
-                self._columns.put(key, columns)
+                self._columns.put(key, columns, _COLUMNS_ENTRY_BYTES * _entry_count(manifest))
             return columns
 
         return in_order(read, manifests, ahead=_COLUMN_READERS)
@@ -235,7 +239,7 @@ class ManifestReader:
         if (known := self._small.get(key)) is not None:
             return known
         entries = tuple(decode_manifest(self.bytes_of(manifest), manifest.file_name, with_stats=with_stats))
-        self._small.put(key, entries)
+        self._small.put(key, entries, _ENTRY_BYTES * len(entries) + manifest.file_size)
         return entries
 
     def _checksum(self, snapshot: Snapshot, name: str) -> str | None:

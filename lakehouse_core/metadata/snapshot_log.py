@@ -39,6 +39,8 @@ _PROBES: Final = (2, 4, 8, 16)
 # This many take at most a few MB: a snapshot takes some KB.
 _REMEMBERED_SNAPSHOTS: Final = 128
 _LONGEST_REMEMBERED: Final = 32 * 1024
+# What one byte of the file takes: as bytes, and as values.
+_BYTES_OF_ONE: Final = 3
 
 
 class SnapshotLog:
@@ -256,7 +258,7 @@ class SnapshotLog:
         data = readable_file(snapshot, serialize_snapshot, lambda data: parse_snapshot(data, key), what="The snapshot")
         created = self._arbiter.create(self._store, key, data)
         if created and len(data) <= _LONGEST_REMEMBERED:
-            self._parsed.put((snapshot.id, data), snapshot)
+            self._parsed.put((snapshot.id, data), snapshot, _BYTES_OF_ONE * len(data))
             self._newest = snapshot.id
         return created
 
@@ -307,7 +309,7 @@ class SnapshotLog:
             return known
         snapshot = parse_snapshot(data, key)
         if len(data) <= _LONGEST_REMEMBERED:
-            self._parsed.put((snapshot_id, data), snapshot)
+            self._parsed.put((snapshot_id, data), snapshot, _BYTES_OF_ONE * len(data))
         return snapshot
 
     def _exists(self, key: str) -> bool:

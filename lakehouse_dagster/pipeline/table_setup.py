@@ -19,7 +19,8 @@ _ALTER = "Alter the table, or the specification."
 
 R = TypeVar("R")
 
-# A handle of a table with thousands of small manifests remembers some 20 MB, most often some 100 KB.
+# A handle of a table with thousands of small manifests remembers some 20 MB, most often some 100 KB. All together have
+# the budget of the core's caches, one for the process.
 _KEPT: Final = 32
 
 

@@ -18,6 +18,7 @@ from lakehouse_core.storage.object_store import FileOpener
 from lakehouse_core.tasks.keys.live import KeySource, PlacedFiles, stored_keys
 
 # At most some 20 MB: a key takes 17 bytes. Larger files are read each time.
+_KEY_BYTES: Final = 17
 _REMEMBERED: Final = 1024
 _MOST_ROWS: Final = 1024
 
@@ -41,11 +42,12 @@ class ComparedKeys:
 
     def of(self, source: KeySource, placed: PlacedFiles, store: FileOpener) -> Iterable[tuple[Digests, Kinds]]:
         """Return the keys of all records of some files, as `stored_keys` yields them. Raises as it does."""
-        if sum(file.row_count for file in placed.files) > _MOST_ROWS:
+        row_count = sum(file.row_count for file in placed.files)
+        if row_count > _MOST_ROWS:
             return stored_keys(source, placed, store, self.seed)
         name = (placed.folder, *(file.file_name for file in placed.files))
         found = self._recent.get(name)
         if found is None:
             found = list(stored_keys(source, placed, store, self.seed))
-            self._recent.put(name, found)
+            self._recent.put(name, found, _KEY_BYTES * row_count)
         return found

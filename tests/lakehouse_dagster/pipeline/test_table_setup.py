@@ -1,12 +1,14 @@
 """Tables of a run: opened once for all its steps, as long as they are the same tables."""
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import lakehouse_core as lc
+from lakehouse_core.metadata import lru
 from lakehouse_dagster.pipeline.table_setup import table_of_run
 from lakehouse_dagster.pipeline.table_state import pending_batches, read_state
 from lakehouse_dagster.resources import LakehouseResource, SparkRuntime
@@ -109,3 +111,31 @@ def test_staged_commits_are_forgotten_together(catalog: lc.Catalog) -> None:
     table.forget_pending(*staged[:2], *[each for each in table.pending_commits() if each.commit_identifier == 3])
 
     assert table.all_pending("u") == []
+
+
+def test_what_the_handles_of_a_run_remember_is_bounded_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = [f"ops.t{number}" for number in range(6)]
+    catalog = lc.connect(str(tmp_path))
+    catalog.create_database("ops")
+    for name in names:
+        table = catalog.create_table(name, COLUMNS, primary_keys=["id"], options={"bucket": "1", "write-only": "true"})
+        for number in range(5):
+            table.write([{"id": number, "v": 1}])
+
+    def read(table: lc.Table) -> int:
+        return sum(file.row_count for file in table.files())
+
+    def of_each(run_id: str) -> list[int]:
+        return [table_of_run(run_id, catalog.uri, name, partial(catalog.table, name), read)[1] for name in names]
+
+    before = lru.OF_PROCESS.held_bytes
+    assert of_each("run 7") == [5] * 6
+    of_one = (lru.OF_PROCESS.held_bytes - before) // 6
+    assert of_one > 10_000
+
+    monkeypatch.setattr(lru.OF_PROCESS, "most_bytes", 2 * of_one)
+    for _ in range(2):
+        assert of_each("run 7") == [5] * 6
+        assert lru.OF_PROCESS.held_bytes <= 2 * of_one
