@@ -29,7 +29,7 @@ from lakehouse_core.api.lookups import Lookups
 from lakehouse_core.api.scan import ChangesScan, Scan
 from lakehouse_core.api.system.tables import SystemTable
 from lakehouse_core.clock import Clock
-from lakehouse_core.errors import CorruptTable, InvalidRequest, NotFound, StorageUnavailable, shown
+from lakehouse_core.errors import CorruptTable, InvalidRequest, NotFound, shown
 from lakehouse_core.execution.context import TableContext, table_context
 from lakehouse_core.execution.engine import Engine
 from lakehouse_core.execution.lookup.local_files import LookupCache
@@ -100,14 +100,15 @@ class Table:
 
         In an object store these are asked for together, before `read` is called. On a disk another writer may commit
         between two of them, so that one is newer than the other. If the second handle finds an object missing or
-        damaged, or the store does not answer, `read` is called once more, with this handle. Do not call `verify` in it,
-        which looks twice. Raises as `read` does; InvalidRequest if it writes.
+        damaged, `read` is called once more, with this handle. Do not call `verify` in it, which looks twice. Raises as
+        `read` does; StorageUnavailable if the store does not answer, after the time for one; InvalidRequest if it
+        writes.
         """
         if not callable(read):
             raise InvalidRequest(f"at_one_moment: found {shown(read)}, expected a function that takes a table.")
         try:
             return read(_of_context(self._context.at_one_moment()))
-        except (CorruptTable, NotFound, StorageUnavailable):
+        except (CorruptTable, NotFound):
             return read(self)
 
     def snapshots(self) -> records.Records[Snapshot]:

@@ -6,10 +6,10 @@ Rule: a verb takes the context as its first argument; a helper takes the one mem
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import islice, zip_longest
-from typing import Any
+from typing import Any, Final
 
 from lakehouse_core.clock import Clock
-from lakehouse_core.errors import InvalidRequest
+from lakehouse_core.errors import InvalidRequest, StorageUnavailable
 from lakehouse_core.execution.engine import Engine
 from lakehouse_core.metadata.added_files import AddedFiles
 from lakehouse_core.metadata.arbiter import CREATE_IF_ABSENT, Arbiter
@@ -25,6 +25,9 @@ from lakehouse_core.storage.object_store import ObjectStore
 from lakehouse_core.table.layout import TableLayout, branch_in, branch_table_name
 from lakehouse_core.tasks.keys.compared import ComparedKeys
 from lakehouse_core.tasks.runtime import TaskRuntime, local_runtime
+
+# A store that takes longer to fail does not answer; a refusal comes sooner.
+_ANSWERS_WITHIN_SECONDS: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,15 +63,22 @@ class TableContext:
         all see the first answer. Data files and manifests are read as always.
 
         If an expiry, a rollback or a drop runs between these reads, a verb may find an object missing: read again with
-        this context then.
+        this context then. Raises StorageUnavailable if the store does not answer.
         """
         seen, layout = SeenStore(self.store), self.layout
         snapshots = self.snapshots.over(seen)
         if seen.requests_at_once > 1:
             folders = (layout.snapshot_folder, layout.schema_folder, layout.tag_folder, layout.changelog_folder)
-            # Not the next snapshot: a list without it was taken before it.
-            seen.see((snapshots.boundary.key, layout.latest_hint), folders=(*folders, layout.consumer_folder))
-            seen.see(self._small_objects(seen))
+            began = self.clock.monotonic_seconds()
+            try:
+                # Not the next snapshot: a list without it was taken before it.
+                seen.see((snapshots.boundary.key, layout.latest_hint), folders=(*folders, layout.consumer_folder))
+                seen.see(self._small_objects(seen))
+            except StorageUnavailable:
+                # A store that refuses one of these at once answers for those that are asked for. One that did not
+                # answer would be waited for again.
+                if self.clock.monotonic_seconds() - began > _ANSWERS_WITHIN_SECONDS:
+                    raise
         return replace(
             self,
             store=seen,

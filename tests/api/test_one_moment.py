@@ -1,6 +1,6 @@
 """One moment: verbs that read together, each listing and each object of which is asked for once."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
 from pathlib import Path
 from unittest import mock
@@ -11,7 +11,7 @@ import lakehouse_core as lc
 from lakehouse_core.catalog.catalog import Catalog
 from lakehouse_core.clock import VirtualClock
 from lakehouse_core.storage import Children, MemoryStore
-from tests.round_trips.meter import MeteredStore, metered
+from tests.round_trips.meter import Meter, MeteredStore, metered
 
 COLUMNS = {"k": "BIGINT NOT NULL", "v": "STRING"}
 OPTIONS = {"bucket": "1", "write-only": "true", "lakehouse.read.grace": "0 s"}
@@ -148,6 +148,54 @@ def test_what_the_store_cannot_tell_is_missed_only_where_it_is_asked_for() -> No
         assert table.at_one_moment(newest) == (3, 3, 3)
         with pytest.raises(lc.StorageUnavailable, match="no permission"):
             table.at_one_moment(lambda seen: seen.system("consumers").to_arrow())
+
+
+class DyingStore(MeteredStore):
+    """Gives no answer after so many questions: each further one waits for a minute."""
+
+    clock = VirtualClock()
+    answers = 0
+
+    def at(self, prefix: str) -> MeteredStore:
+        return DyingStore(self._inner.at(prefix), self._meter, self._prefix)
+
+    def children(self, prefix: str) -> Children:
+        self._answer()
+        return super().children(prefix)
+
+    def read_found(self, keys: Iterable[str]) -> Mapping[str, bytes]:
+        self._answer()
+        return super().read_found(keys)
+
+    def read(self, key: str) -> bytes:
+        self._answer()
+        return super().read(key)
+
+    def _answer(self) -> None:
+        DyingStore.answers -= 1
+        if DyingStore.answers < 0:
+            self.clock.advance(60)
+            raise lc.StorageUnavailable("no answer")
+
+
+@pytest.mark.parametrize("answers", range(7))
+def test_a_store_that_does_not_answer_is_not_asked_again(answers: int) -> None:
+    store = MemoryStore(clock=VirtualClock())
+    made(store)
+    DyingStore.answers = 1_000
+    table = Catalog(DyingStore(store, Meter()), clock=DyingStore.clock).table("db.t")
+    table.at_one_moment(newest)
+    begun: list[bool] = []
+
+    def read(seen: lc.Table) -> object:
+        begun.append(DyingStore.answers >= 0)
+        return newest(seen)
+
+    DyingStore.answers = answers
+    with pytest.raises(lc.StorageUnavailable, match="no answer"):
+        table.at_one_moment(read)
+
+    assert begun in ([], [True])
 
 
 def test_rows_are_read_and_counted_at_a_moment(opened: Callable[[MemoryStore], lc.Table]) -> None:
