@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Final, TypeAlias, cast
 
 from lakehouse_core.storage.forked import OneProcess
+from lakehouse_core.storage.remote.room import ROOM, Room
 
 Buffer: TypeAlias = "bytes | memoryview"
 # Of a large object that is read on and on: what one request asks for, how much is asked for before it is read, at the
@@ -18,16 +19,20 @@ _FIRST_AHEAD_BYTES: Final = 4 << 20
 _MOST_AHEAD_BYTES: Final = 8 << 20
 _PIECES_AT_ONCE: Final = 4
 _GAP_BYTES: Final = 1 << 20
-# The end of a large object, where formats keep what readers ask for first, is read at once.
+# The end of a large object, where formats keep what readers ask for first, is read at once; less of it without room.
 _TAIL_BYTES: Final = 256 << 10
+_SHORT_TAIL_BYTES: Final = 64 << 10
 
 
 class RangeFile(io.RawIOBase):
     """A large object, read in ranges. What follows a read is asked for before it is read, the more the further reads go
-    on, until one begins elsewhere. `read_range` returns so many bytes from a place on.
+    on, until one begins elsewhere; nothing is where there is no `room`. `read_range` returns so many bytes from a place
+    on.
     """
 
-    def __init__(self, read_range: Callable[[int, int], Buffer], size: int) -> None:
+    def __init__(self, read_range: Callable[[int, int], Buffer], size: int, room: Room = ROOM) -> None:
+        self._room = room
+        self._tail_room = 0
         self._read_range = read_range
         self._size = size
         self._position = 0
@@ -68,6 +73,7 @@ class RangeFile(io.RawIOBase):
         """Ask for nothing more."""
         if not self.closed:
             self._pieces = {}
+            self._room.give(self._tail_room + self._ahead_bytes)
             if "_pool" in vars(self):
                 self._pool.shutdown(wait=False, cancel_futures=True)
         super().close()
@@ -79,7 +85,9 @@ class RangeFile(io.RawIOBase):
     def _tail(self) -> Buffer:
         # Not a cached property: the ends of several files are read at once, and that has one lock for all of them.
         if self._end is None:
-            length = min(self._size, _TAIL_BYTES)
+            if self._room.take(_TAIL_BYTES):
+                self._tail_room = _TAIL_BYTES
+            length = min(self._size, self._tail_room or _SHORT_TAIL_BYTES)
             self._end = self._read_range(self._size - length, length)
         return self._end
 
@@ -87,11 +95,14 @@ class RangeFile(io.RawIOBase):
         if start >= self._size - _TAIL_BYTES and not self._pieces:
             tail = self._tail()
             first = self._size - len(tail)
-            return memoryview(tail)[start - first : end - first]
+            if start >= first:
+                return memoryview(tail)[start - first : end - first]
         follows = self._read_end is None or 0 <= start - self._read_end <= _GAP_BYTES
         self._read_end = end
-        self._ahead_bytes = min(max(2 * self._ahead_bytes, _FIRST_AHEAD_BYTES), _MOST_AHEAD_BYTES) if follows else 0
-        if not follows:
+        self._ahead_bytes = self._taken(
+            min(max(2 * self._ahead_bytes, _FIRST_AHEAD_BYTES), _MOST_AHEAD_BYTES) if follows else 0
+        )
+        if not self._ahead_bytes:
             self._pieces = {}
             return self._read_range(start, end - start)
         self._process.check("A large object")
@@ -101,6 +112,15 @@ class RangeFile(io.RawIOBase):
         self._pieces = {first: piece for first, piece in self._pieces.items() if first >= last}
         parts = [memoryview(data)[max(0, start - first) : end - first] for first, data in pieces]
         return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def _taken(self, ahead_bytes: int) -> int:
+        """Return how much may be asked for ahead: `ahead_bytes`, or what it was where there is no more room."""
+        more = ahead_bytes - self._ahead_bytes
+        if more > 0 and not self._room.take(more):
+            return self._ahead_bytes
+        if more < 0:
+            self._room.give(-more)
+        return ahead_bytes
 
     def _ask(self, start: int, end: int) -> None:
         """Ask for what is not asked for yet of the range and of the bytes beyond it; forget what lies before it."""

@@ -11,6 +11,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import islice
 from typing import IO, Any, Final, cast
+from weakref import finalize
 
 import pyarrow as pa
 
@@ -23,11 +24,13 @@ from lakehouse_core.storage.object_store import Children, ObjectInfo, StoreSpec
 from lakehouse_core.storage.remote import conditions
 from lakehouse_core.storage.remote.files import RangeFile
 from lakehouse_core.storage.remote.requests import Requests, or_none
+from lakehouse_core.storage.remote.room import ROOM
 from lakehouse_core.storage.remote.service import Service
 from lakehouse_core.storage.remote.settings import RemoteSettings
 
-# Up to this size an object is read whole; a larger one in ranges.
+# Up to this size an object is read whole where there is room; a larger one in ranges. Readers hold the smallest anyway.
 _WHOLE_BYTES: Final = 32 << 20
+_LEAST_BYTES: Final = 64 << 10
 # A larger object is uploaded in parts while it is written.
 _ONE_PART_BYTES: Final = 64 << 20
 _PART_BYTES: Final = 16 << 20
@@ -102,8 +105,10 @@ class RemoteStore:
     def open_read(self, key: str, size: int | None = None) -> pa.NativeFile:
         if size is None:
             size = self._requests.head(key).size
-        if size <= _WHOLE_BYTES:
+        if size <= min(_LEAST_BYTES, _WHOLE_BYTES):
             return pa.BufferReader(self.read(key))
+        if size <= _WHOLE_BYTES and ROOM.take(size):
+            return pa.BufferReader(pa.py_buffer(self._held(key, size)))
         with self._requests.answers.reading(key):
             return pa.PythonFile(RangeFile(partial(self._requests.get_range, key), size), mode="r")
 
@@ -181,6 +186,16 @@ class RemoteStore:
     def check_conditions(self) -> None:
         """Raise UnsupportedFeature if the store ignores the conditions of writes. Asks each store once in a process."""
         conditions.check_conditions(self._requests, self._temp_key)
+
+    def _held(self, key: str, size: int) -> memoryview:
+        """Return the whole object. It gives back its room of `size` bytes when nobody uses it any more."""
+        try:
+            held = memoryview(self.read(key))
+        except BaseException:
+            ROOM.give(size)
+            raise
+        finalize(held, ROOM.give, size).atexit = False
+        return held
 
     def _check_writable(self) -> None:
         """Raise UnsupportedFeature or InvalidRequest if the store cannot decide which writer wins. Asks once in a
