@@ -142,7 +142,9 @@ class CommitOutcomeUnknown(LakehouseError):
 
 
 class BackPressure(LakehouseError):
-    """Compaction lags behind the writers."""
+    """Compaction lags behind the writers. No verb raises it yet: a write compacts what piled up by itself, and a
+    write-only table is left to its compactions (docs/semantics/compaction.md#stop-trigger).
+    """
 
 
 class StorageUnavailable(LakehouseError):
