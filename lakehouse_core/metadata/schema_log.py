@@ -78,7 +78,7 @@ class SchemaLog:
         if look is None or look.get(self._layout.schema(latest)) is None:
             # A schema may have become known after the look.
             look = Look(self._store, self.asked())
-        self._check_same(latest, look)
+        self.check_same(latest, look)
         while self._load(latest + 1, look) is not None:
             latest += 1
         return self._known[latest][0]
@@ -134,17 +134,10 @@ class SchemaLog:
         """
         return created(self._store, self._layout.schema(schema_id), data, by=self._arbiter.create)
 
-    def _load(self, schema_id: int, look: Look | None = None) -> TableSchema | None:
-        if schema_id not in self._known:
-            key = self._layout.schema(schema_id)
-            data = (look or Look(self._store)).get(key)
-            if data is None:
-                return None
-            self._known.setdefault(schema_id, (parse_schema(data, key), data))
-        return self._known[schema_id][0]
-
-    def _check_same(self, schema_id: int, look: Look) -> None:
-        """Raise if the table was dropped, renamed, created again or damaged since a schema was read."""
+    def check_same(self, schema_id: int, look: Look) -> None:
+        """Raise if this schema, which was read before, is another one now: NotFound if the table was dropped or
+        renamed, InvalidRequest if it was created again, CorruptTable if the file is damaged.
+        """
         key = self._layout.schema(schema_id)
         data = look.get(key)
         if data is None:
@@ -165,3 +158,12 @@ class SchemaLog:
                 f"{self._store.uri(key)}: the schema is not the one that was read before: the table was dropped "
                 "and created again. Open it again, and stage the data again."
             )
+
+    def _load(self, schema_id: int, look: Look | None = None) -> TableSchema | None:
+        if schema_id not in self._known:
+            key = self._layout.schema(schema_id)
+            data = (look or Look(self._store)).get(key)
+            if data is None:
+                return None
+            self._known.setdefault(schema_id, (parse_schema(data, key), data))
+        return self._known[schema_id][0]

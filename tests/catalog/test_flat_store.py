@@ -1,11 +1,17 @@
 """A store without folders, as object stores are: what moves a folder is refused by name, all else works."""
 
+import threading
+from collections.abc import Iterator
+from itertools import count
+
 import pytest
 
 from lakehouse_core.catalog.catalog import Catalog
 from lakehouse_core.clock import VirtualClock
-from lakehouse_core.errors import UnsupportedFeature
-from lakehouse_core.storage import FaultyStore, MemoryStore, ObjectStore, is_hidden
+from lakehouse_core.errors import CorruptTable, NotFound, UnsupportedFeature
+from lakehouse_core.execution.commit.publish import TableDropped
+from lakehouse_core.storage import Call, FaultyStore, MemoryStore, ObjectStore, is_hidden
+from tests.limits import HANGS_AFTER_SECONDS
 
 
 class FlatStore(MemoryStore):
@@ -28,6 +34,10 @@ def store(request: pytest.FixtureRequest) -> ObjectStore:
 
 @pytest.fixture
 def catalog(store: ObjectStore) -> Catalog:
+    return made(store)
+
+
+def made(store: ObjectStore) -> Catalog:
     catalog = Catalog(store, clock=VirtualClock())
     catalog.create_database("db")
     catalog.create_table("db.t", {"k": "INT NOT NULL"}, primary_keys=["k"], options={"bucket": "1"})
@@ -94,3 +104,89 @@ def test_expiry_and_an_empty_database_need_no_folders(catalog: Catalog) -> None:
 
     assert table.scan().to_arrow().num_rows == 2
     assert catalog.databases() == ["db"]
+
+
+class Gate:
+    """Lets a commit in a thread of its own stop before one of its calls, until it is let go."""
+
+    def __init__(self, store: ObjectStore, stops_before: int) -> None:
+        self.calls = 0
+        self.error: BaseException | None = None
+        self._stops_before = stops_before
+        self._stopped, self._let_go = threading.Event(), threading.Event()
+        self._catalog = Catalog(FaultyStore(store, on_call=self._called), clock=VirtualClock(seed=2))
+        self._thread = threading.Thread(target=self._write)
+
+    def begin(self) -> None:
+        """Return when the commit stands before its call, or has ended."""
+        self._thread.start()
+        assert self._stopped.wait(HANGS_AFTER_SECONDS)
+
+    def end(self) -> None:
+        self._let_go.set()
+        self._thread.join(HANGS_AFTER_SECONDS)
+        assert not self._thread.is_alive()
+
+    def _called(self, call: Call) -> None:
+        self.calls = call.number
+        if call.number == self._stops_before:
+            self._stopped.set()
+            assert self._let_go.wait(HANGS_AFTER_SECONDS)
+
+    def _write(self) -> None:
+        try:
+            self._catalog.table("db.t").write([{"k": 2}])
+        except BaseException as error:
+            self.error = error
+        finally:
+            self._stopped.set()
+
+
+def test_a_commit_that_is_dropped_between_any_of_its_calls_leaves_no_object() -> None:
+    """The commit stands still before one of its calls while the drop begins, and goes on before one of the drop's."""
+    store = FlatStore()
+    made(store)
+    whole = Gate(store, 0)
+    whole.begin()
+    outcomes = {outcome for at in range(1, whole.calls + 2) for outcome in outcomes_of_drops(at)}
+
+    assert outcomes >= {None, TableDropped}
+
+
+def outcomes_of_drops(of_commit: int) -> Iterator[type | None]:
+    """Yield what the commit raised, for each call of the drop before which it goes on."""
+    for of_drop in count(1):
+        store = FlatStore()
+        made(store)
+        commit = Gate(store, of_commit)
+        commit.begin()
+        calls: list[Call] = []
+
+        def go_on(call: Call, calls: list[Call] = calls, commit: Gate = commit, at: int = of_drop) -> None:
+            calls.append(call)
+            if call.number == at:
+                commit.end()
+
+        dropping = Catalog(FaultyStore(store, on_call=go_on), clock=VirtualClock(seed=3))
+        dropping.drop_table("db.t")
+        commit.end()
+
+        where = f"commit at {of_commit}, drop at {of_drop}"
+        assert commit.error is None or isinstance(commit.error, NotFound | CorruptTable), where
+        left = {info.key for info in store.list("db.db/t")}
+        assert left <= {"db.db/t/snapshot/LATEST"}, where
+        assert dropping.create_table("db.t", {"k": "INT"}).snapshots() == [], where
+        assert [info.key for info in store.list("db.db/t")] == ["db.db/t/schema/schema-0"], where
+        yield commit.error and type(commit.error)
+        if len(calls) < of_drop:
+            return
+
+
+def test_the_hint_of_a_commit_that_a_drop_overtook_keeps_no_database(catalog: Catalog, store: ObjectStore) -> None:
+    catalog.drop_table("db.t")
+    store.write("db.db/t/snapshot/LATEST", b"1")
+
+    catalog.drop_database("db")
+
+    assert catalog.databases() == []
+    assert [info.key for info in store.list("") if not is_hidden(info.key.rpartition("/")[2])] == []

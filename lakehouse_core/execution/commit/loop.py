@@ -30,7 +30,7 @@ from lakehouse_core.execution.commit.outcome import (
     StepOutcome,
     result_of,
 )
-from lakehouse_core.execution.commit.publish import publish
+from lakehouse_core.execution.commit.publish import TableDropped, publish
 from lakehouse_core.execution.commit.replay import find_applied, ledger_at
 from lakehouse_core.execution.commit.snapshot_files import BaseManifests, NewSnapshot, SnapshotFiles
 from lakehouse_core.execution.commit.staged_files import discard
@@ -253,6 +253,8 @@ class _StepRun:
                 return ready
             new = self._written(ready, is_free=is_free)
         except (CommitConflict, CorruptTable):
+            # A drop deletes files while they are read; then this raises NotFound.
+            self._table.schemas.latest()
             # Another process may commit the same, and delete staged files once the commit is applied there.
             applied = self._applied_at(self._table.snapshots.latest())
             if applied is None:
@@ -332,8 +334,8 @@ class _StepRun:
         self.may_be_applied = True
         try:
             outcome = publish(self._table, new.snapshot, attempt, when_done=self._turn.leave)
-        except (StorageUnavailable, InvalidRequest):
-            # The request was refused before a file was created.
+        except (StorageUnavailable, InvalidRequest, TableDropped):
+            # The request was refused before a file was created, or its file is removed.
             self.may_be_applied = False
             raise
         match outcome:

@@ -1,17 +1,19 @@
 """Publishing: create the file of a snapshot, resolve an uncertain answer, and verify that the id still counts.
 
-Rule: create-if-absent succeeds for a deleted name. So the boundary is read afterwards: an id below it has expired.
-Source: docs/reliability/commit.md#steps, docs/reliability/commit.md#why-the-boundary.
+Rule: create-if-absent succeeds for a deleted name. So the boundary is read afterwards: an id below it has expired. In
+an object store so is the schema: without it the table is dropped. Source: docs/reliability/commit.md#steps,
+docs/reliability/commit.md#why-the-boundary.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
-from typing import Final, assert_never
+from typing import Final, NoReturn, assert_never
 
 from lakehouse_core.errors import (
     CommitConflict,
     CommitOutcomeUnknown,
+    CorruptTable,
     InvalidRequest,
     LakehouseError,
     NotFound,
@@ -22,6 +24,7 @@ from lakehouse_core.execution.commit.outcome import LostRace, Published
 from lakehouse_core.execution.commit.replay import ledger_at
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.metadata.hints import write_hint
+from lakehouse_core.metadata.look import Look
 from lakehouse_core.metadata.read_ahead import both
 from lakehouse_core.planning.commit.ledger import NONCE_PROPERTY, LedgerAnswer, ledger_answer
 from lakehouse_core.retry import Attempt, Retry
@@ -31,6 +34,10 @@ from lakehouse_core.table.snapshot import Snapshot, parse_snapshot
 # that commits that wait for one store do not keep it busy.
 _OUTCOME: Final = Retry(None, min_wait_millis=100, max_wait_millis=5_000)
 _NO_ANSWER: Final = "the store did not answer before the deadline whether it was written"
+
+
+class TableDropped(NotFound):
+    """The table was dropped before its snapshot was published, which is removed again."""
 
 
 class SnapshotOwner(Enum):
@@ -57,7 +64,7 @@ def publish(
     published; it raises nothing.
 
     Raises CommitOutcomeUnknown when the store does not answer before the deadline of the attempt, StorageUnavailable or
-    InvalidRequest when the store refused the write and nothing was applied.
+    InvalidRequest when the store refused the write and nothing was applied, TableDropped.
     """
     claim = _Claim(table, snapshot, attempt.deadline)
     if not _is_created(claim) or not _counts(claim):
@@ -130,7 +137,9 @@ def _counts(claim: _Claim) -> bool:
     snapshots = claim.table.snapshots
     for attempt in _OUTCOME.attempts(claim.table.clock, until=claim.deadline):
         try:
-            mark = snapshots.boundary.mark()
+            look = Look(claim.table.store, [snapshots.boundary.key, *_asked_of_table(claim)])
+            _check_table(claim, look)
+            mark = snapshots.boundary.mark(look)
             if mark.is_closed:
                 raise _unknown(
                     claim,
@@ -151,10 +160,10 @@ def _counts(claim: _Claim) -> bool:
                     return False
                 case _:
                     assert_never(answer)
+        except (CommitOutcomeUnknown, TableDropped):
+            raise
         except (StorageUnavailable, NotFound):
             attempt.wait()
-        except CommitOutcomeUnknown:
-            raise
         except LakehouseError as error:
             # After an error about the request or the table a caller may assume that nothing was applied.
             raise _unknown(
@@ -162,6 +171,36 @@ def _counts(claim: _Claim) -> bool:
                 f"it was written, but the boundary, which tells whether its id has expired, cannot be read ({error})",
             ) from error
     raise _unknown(claim, _NO_ANSWER)
+
+
+def _asked_of_table(claim: _Claim) -> list[str]:
+    """Return the key of the schema that the snapshot names, where a table is dropped object by object."""
+    table = claim.table
+    is_asked = table.layout.branch is None and table.store.folders is None
+    return [table.layout.schema(claim.snapshot.schema_id)] if is_asked else []
+
+
+def _check_table(claim: _Claim, look: Look) -> None:
+    """Remove our snapshot and raise TableDropped if the schema is gone: a drop deletes it before it lists the objects
+    that it deletes, so it finds each snapshot that was there while the schema was.
+    """
+    if not _asked_of_table(claim):
+        return
+    try:
+        claim.table.schemas.check_same(claim.snapshot.schema_id, look)
+    except CorruptTable:
+        # A damaged schema is no drop; those who read it say so.
+        return
+    except (NotFound, InvalidRequest) as error:
+        _withdraw(claim, error)
+
+
+def _withdraw(claim: _Claim, reason: LakehouseError) -> NoReturn:
+    table, key = claim.table, claim.table.layout.snapshot(claim.snapshot.id)
+    is_ours = _snapshot_owner(claim) is SnapshotOwner.OURS
+    if is_ours and table.store.delete([key]):
+        raise _unknown(claim, f"its table was dropped, and {table.store.uri(key)} was not removed")
+    raise TableDropped(f"{table.name}: the table was dropped before the commit, and nothing was applied ({reason}).")
 
 
 def _check_branch(claim: _Claim) -> None:
