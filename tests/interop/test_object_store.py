@@ -6,11 +6,14 @@ Java cannot make empty objects on Ceph 16 without TLS, and makes one for a new w
 `INTEROP_COMMITS=200` lets each of the writers that race commit so often.
 """
 
+import multiprocessing
 import os
 import sqlite3
+import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -18,6 +21,7 @@ from typing import Any
 import pytest
 
 import lakehouse_core as lc
+from lakehouse_core.storage.remote.store import RemoteStore
 from tests.interop.judge import Judge
 from tests.limits import HANGS_AFTER_SECONDS
 from tests.storage.ceph_server import ceph_server
@@ -30,6 +34,8 @@ FIELDS = {"dt": "DATE NOT NULL", "k": "INT NOT NULL", "v": "STRING"}
 DAYS = ("2024-01-05", "2024-01-06")
 WRITERS, COMMITS = 2, int(os.environ.get("INTEROP_COMMITS", "15"))
 NUMBERS = count()
+# How long the lock of a writer that died stays, and how long another writer may wait for its turn after that.
+LOCK_SECONDS, TURN_SECONDS = 60, 60
 
 
 SERVERS = [("1.4.2", "moto"), ("2.0.0", "strict"), pytest.param("2.0.0", "ceph", marks=pytest.mark.ceph)]
@@ -67,8 +73,11 @@ class Lake:
     def ours(self) -> lc.Catalog:
         if self._names is None:
             return lc.connect(self.warehouse, storage=self._storage)
-        names, options = f"sqlite:///{self._names}", {"lock.enabled": "true"}
-        return lc.connect(self.warehouse, storage=self._storage, metastore=names, metastore_options=options)
+        return with_lock(self.warehouse, self._storage, self._names)
+
+    def dying_writer(self, table: str, *, commits: int) -> "DyingWriter":
+        assert self._names is not None
+        return DyingWriter(self.warehouse, self._storage, self._names, table, commits)
 
     def java(self, verb: str, judge: Judge | None = None, **request: Any) -> Any:
         judge = judge or self._judge
@@ -105,6 +114,44 @@ class Lake:
     def our_rows(self, table: str) -> list[tuple[str, int, str]]:
         rows = self.ours.table(table).scan().to_arrow().to_pylist()
         return sorted((f"{row['dt']}", row["k"], row["v"]) for row in rows)
+
+
+def with_lock(warehouse: str, storage: Mapping[str, str], names: Path) -> lc.Catalog:
+    options = {"lock.enabled": "true"}
+    return lc.connect(warehouse, storage=storage, metastore=f"sqlite:///{names}", metastore_options=options)
+
+
+def commit_of(table: lc.Table, user: str, number: int, key: int) -> None:
+    """Commit a row under an identifier, which applies it once however often it is done."""
+    row = {"dt": DAYS[0], "k": key, "v": "ours"}
+    table.commit(table.stage([row], commit_user=user, commit_identifier=number))
+
+
+@dataclass(frozen=True)
+class DyingWriter:
+    """A writer in a process of its own, which stops with the lock, when its last snapshot is there, and says so."""
+
+    warehouse: str
+    storage: Mapping[str, str]
+    names: Path
+    table: str
+    commits: int
+
+    def __call__(self, first_key: int, stopped: Any) -> None:
+        table = with_lock(self.warehouse, self.storage, self.names).table(self.table)
+        for number in range(1, self.commits):
+            commit_of(table, "dying", number, first_key + number)
+        create_new = RemoteStore.create_new
+
+        def stops(store: RemoteStore, key: str, data: bytes) -> bool:
+            is_created = create_new(store, key, data)
+            if is_created and "snapshot-" in key:
+                stopped.set()
+                time.sleep(HANGS_AFTER_SECONDS)
+            return is_created
+
+        RemoteStore.create_new = stops  # type: ignore[method-assign]
+        commit_of(table, "dying", self.commits, first_key + self.commits)
 
 
 def catalog_of_java(storage: Mapping[str, str]) -> dict[str, str]:
@@ -217,6 +264,66 @@ def test_writers_of_both_engines_with_the_lock_lose_no_row_and_no_change(lake: L
     changes = [(f"{row['dt']}", row["k"], row["v"]) for row in table.changes(after=0).to_arrow().to_pylist()]
     told = lake.java("stream-read", table="db.t", **{"from": 1})["snapshots"]
     assert [(row["dt"], row["k"], row["v"]) for step in told for row in step["rows"]] == changes
+    assert sorted(changes) == expected
+    assert table.verify(data=True).findings == ()
+    assert lake.sql("SELECT * FROM paimon_distributed_locks") == []
+
+
+@pytest.mark.parametrize(("judge", "storage"), SERVERS[1:2], indirect=True)
+def test_a_writer_that_is_killed_with_the_lock_stops_the_others_for_its_time_and_no_row_is_lost(lake: Lake) -> None:
+    lake.ours.create_database("db")
+    options = {"write-only": "true", "bucket": "1", "changelog-producer": "input", "commit.max-retries": "10000"}
+    lake.we_create("db.t", **options)
+
+    def java_writes(writer: int, own: Judge) -> None:
+        for number in range(1, COMMITS + 1):
+            row = {"dt": DAYS[0], "k": writer * 1000 + number, "v": "java"}
+            lake.java("write", own, table="db.t", rows=[row], mode="batch")
+
+    def we_write(user: str, writer: int, first: int = 1, last: int = COMMITS) -> None:
+        table = lake.ours.table("db.t")
+        for number in range(first, last + 1):
+            commit_of(table, user, number, writer * 1000 + number)
+
+    spawn, half = multiprocessing.get_context("spawn"), COMMITS // 2
+    stopped = spawn.Event()
+    dying = spawn.Process(target=lake.dying_writer("db.t", commits=half), args=(3000, stopped))
+    with (
+        Judge(lake.version, has_s3=True) as first,
+        Judge(lake.version, has_s3=True) as second,
+        ThreadPoolExecutor(2 * WRITERS) as pool,
+    ):
+        for each in (first, second):
+            assert lake.java("tables", each, database="db") == ["t"]
+        dying.start()
+        running = [pool.submit(java_writes, writer, own) for writer, own in enumerate((first, second))]
+        running.append(pool.submit(we_write, "living", 2))
+        try:
+            while not stopped.wait(1):
+                assert dying.is_alive()
+        finally:
+            dying.kill()
+            dying.join()
+        killed = time.monotonic()
+        left = lake.sql("SELECT acquired_at, expire_time_seconds FROM paimon_distributed_locks")
+        assert [seconds for _, seconds in left] == [LOCK_SECONDS]
+        # The successor begins with the commit whose answer nobody has. The next one needs the lock.
+        we_write("dying", 3, half, half + 1)
+        taken_over = time.monotonic() - killed
+        we_write("dying", 3, half + 2)
+        for done in running:
+            done.result(timeout=HANGS_AFTER_SECONDS)
+
+    assert taken_over < LOCK_SECONDS + TURN_SECONDS
+    expected = sorted(
+        (DAYS[0], writer * 1000 + number, "java" if writer < 2 else "ours")
+        for writer in range(4)
+        for number in range(1, COMMITS + 1)
+    )
+    assert lake.our_rows("db.t") == lake.rows_of_java("db.t") == expected
+    table = lake.ours.table("db.t")
+    assert len(table.snapshots()) == 4 * COMMITS
+    changes = [(f"{row['dt']}", row["k"], row["v"]) for row in table.changes(after=0).to_arrow().to_pylist()]
     assert sorted(changes) == expected
     assert table.verify(data=True).findings == ()
     assert lake.sql("SELECT * FROM paimon_distributed_locks") == []
