@@ -13,7 +13,7 @@ from weakref import finalize, ref
 V = TypeVar("V")
 
 
-class Budget:
+class CacheBudget:
     """About the bytes of values that caches hold together, in any thread. One lock serves all of them."""
 
     def __init__(self, most_bytes: int) -> None:
@@ -71,13 +71,13 @@ class _Held:
 
 
 # A process that keeps handles of many large tables reads some manifests again.
-OF_PROCESS: Final = Budget(128 << 20)
+OF_PROCESS: Final = CacheBudget(128 << 20)
 
 
 class Recent(Generic[V]):
     """The values used most recently, up to a maximum count, and within a budget. Threads may share a cache."""
 
-    def __init__(self, most: int, *, budget: Budget = OF_PROCESS) -> None:
+    def __init__(self, most: int, *, budget: CacheBudget = OF_PROCESS) -> None:
         self._most = most
         self._values: OrderedDict[Hashable, tuple[V, int]] = OrderedDict()
         self._budget = budget

@@ -4,7 +4,7 @@ import gc
 
 import pytest
 
-from lakehouse_core.metadata.lru import Budget, Recent
+from lakehouse_core.metadata.lru import CacheBudget, Recent
 
 
 def test_the_value_used_longest_ago_goes_first() -> None:
@@ -18,7 +18,7 @@ def test_the_value_used_longest_ago_goes_first() -> None:
 
 
 def test_a_cache_that_is_not_used_gives_way_to_one_that_is() -> None:
-    budget = Budget(100)
+    budget = CacheBudget(100)
     idle, busy = Recent[str](10, budget=budget), Recent[str](10, budget=budget)
     for key in "ab":
         idle.put(key, key, 30)
@@ -31,7 +31,7 @@ def test_a_cache_that_is_not_used_gives_way_to_one_that_is() -> None:
 
 
 def test_a_value_larger_than_all_may_hold_is_not_kept() -> None:
-    budget = Budget(100)
+    budget = CacheBudget(100)
     cache = Recent[str](10, budget=budget)
     cache.put("large", "large", 101)
 
@@ -41,7 +41,7 @@ def test_a_value_larger_than_all_may_hold_is_not_kept() -> None:
 
 @pytest.mark.parametrize("sizes", [[60, 10], [10, 60]])
 def test_a_value_that_takes_the_place_of_another_counts_once(sizes: list[int]) -> None:
-    budget = Budget(100)
+    budget = CacheBudget(100)
     cache = Recent[int](1, budget=budget)
     for size in sizes:
         cache.put("same", size, size)
@@ -52,7 +52,7 @@ def test_a_value_that_takes_the_place_of_another_counts_once(sizes: list[int]) -
 
 
 def test_a_cache_that_is_gone_holds_nothing() -> None:
-    budget = Budget(100)
+    budget = CacheBudget(100)
     cache, other = Recent[str](10, budget=budget), Recent[str](10, budget=budget)
     cache.put("a", "a", 90)
     del cache

@@ -1,6 +1,6 @@
 """Room: the bytes of objects that this process keeps in memory for reads, whole files and what is fetched ahead.
 
-Rule: nobody waits for room, because a merge needs all its files open; who finds none asks for smaller ranges.
+Rule: no reader waits for room, because a merge needs all its files open; one that finds none asks for smaller ranges.
 Source: docs/reliability/store.md#memory-of-reads.
 """
 

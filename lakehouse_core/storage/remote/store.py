@@ -188,7 +188,7 @@ class RemoteStore:
         conditions.check_conditions(self._requests, self._temp_key)
 
     def _held(self, key: str, size: int) -> memoryview:
-        """Return the whole object. It gives back its room of `size` bytes when nobody uses it any more."""
+        """Return the whole object. Its room of `size` bytes is given back when it is not used any more."""
         try:
             held = memoryview(self.read(key))
         except BaseException:
