@@ -189,7 +189,7 @@ def _check_table(claim: _Claim, look: Look) -> None:
     try:
         claim.table.schemas.check_same(claim.snapshot.schema_id, look)
     except CorruptTable:
-        # A damaged schema is no drop; those who read it say so.
+        # A damaged schema is not a drop; those who read it say so.
         return
     except (NotFound, InvalidRequest) as error:
         _withdraw(claim, error)
