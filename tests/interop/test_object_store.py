@@ -13,7 +13,6 @@ import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,7 @@ from typing import Any
 import pytest
 
 import lakehouse_core as lc
-from lakehouse_core.storage.remote.store import RemoteStore
+from tests.interop.dying_writer import DAYS, DyingWriter, commit_of, with_lock
 from tests.interop.judge import Judge
 from tests.limits import HANGS_AFTER_SECONDS
 from tests.storage.ceph_server import ceph_server
@@ -31,7 +30,6 @@ from tests.storage.s3_stub import REGION, S3Stub
 pytestmark = pytest.mark.interop
 
 FIELDS = {"dt": "DATE NOT NULL", "k": "INT NOT NULL", "v": "STRING"}
-DAYS = ("2024-01-05", "2024-01-06")
 WRITERS, COMMITS = 2, int(os.environ.get("INTEROP_COMMITS", "15"))
 NUMBERS = count()
 # How long the lock of a writer that died stays, and how long another writer may wait for its turn after that.
@@ -75,7 +73,7 @@ class Lake:
             return lc.connect(self.warehouse, storage=self._storage)
         return with_lock(self.warehouse, self._storage, self._names)
 
-    def dying_writer(self, table: str, *, commits: int) -> "DyingWriter":
+    def dying_writer(self, table: str, *, commits: int) -> DyingWriter:
         assert self._names is not None
         return DyingWriter(self.warehouse, self._storage, self._names, table, commits)
 
@@ -114,44 +112,6 @@ class Lake:
     def our_rows(self, table: str) -> list[tuple[str, int, str]]:
         rows = self.ours.table(table).scan().to_arrow().to_pylist()
         return sorted((f"{row['dt']}", row["k"], row["v"]) for row in rows)
-
-
-def with_lock(warehouse: str, storage: Mapping[str, str], names: Path) -> lc.Catalog:
-    options = {"lock.enabled": "true"}
-    return lc.connect(warehouse, storage=storage, metastore=f"sqlite:///{names}", metastore_options=options)
-
-
-def commit_of(table: lc.Table, user: str, number: int, key: int) -> None:
-    """Commit a row under an identifier, which applies it once however often it is done."""
-    row = {"dt": DAYS[0], "k": key, "v": "ours"}
-    table.commit(table.stage([row], commit_user=user, commit_identifier=number))
-
-
-@dataclass(frozen=True)
-class DyingWriter:
-    """A writer in a process of its own, which stops with the lock, when its last snapshot is there, and says so."""
-
-    warehouse: str
-    storage: Mapping[str, str]
-    names: Path
-    table: str
-    commits: int
-
-    def __call__(self, first_key: int, stopped: Any) -> None:
-        table = with_lock(self.warehouse, self.storage, self.names).table(self.table)
-        for number in range(1, self.commits):
-            commit_of(table, "dying", number, first_key + number)
-        create_new = RemoteStore.create_new
-
-        def stops(store: RemoteStore, key: str, data: bytes) -> bool:
-            is_created = create_new(store, key, data)
-            if is_created and "snapshot-" in key:
-                stopped.set()
-                time.sleep(HANGS_AFTER_SECONDS)
-            return is_created
-
-        RemoteStore.create_new = stops  # type: ignore[method-assign]
-        commit_of(table, "dying", self.commits, first_key + self.commits)
 
 
 def catalog_of_java(storage: Mapping[str, str]) -> dict[str, str]:
