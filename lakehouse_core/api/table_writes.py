@@ -48,7 +48,7 @@ from lakehouse_core.planning.row_changes.statements import Isolation
 from lakehouse_core.progress import Watch, log_outcome
 from lakehouse_core.retry import Retry
 from lakehouse_core.row_files.files import RowFiles
-from lakehouse_core.table.bucketing import may_wait, places_keys
+from lakehouse_core.table.bucketing import Fixed, may_wait, places_keys
 from lakehouse_core.table.commit_message import (
     BATCH_IDENTIFIER,
     Append,
@@ -281,7 +281,8 @@ def _may_stage_again(table: TableContext, mode: WriteMode, data: object) -> bool
     if schema is None:
         return False
     is_renumbered = schema.table_options.postponed_buckets.next_bucket is not None
-    has_places = places_keys(schema.bucketing) or (may_wait(schema.bucketing) and not is_renumbered)
+    bucketing = schema.bucketing
+    has_places = isinstance(bucketing, Fixed) or places_keys(bucketing) or (may_wait(bucketing) and not is_renumbered)
     return has_places and (isinstance(data, RowFiles | Scan) or can_be_read_again(data))
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import lakehouse_core as lc
+from lakehouse_core.api import table_writes
 from lakehouse_core.catalog.catalog import Catalog
 from lakehouse_core.clock import VirtualClock
 from lakehouse_core.storage import Call, FaultyStore, MemoryStore
@@ -384,6 +385,73 @@ def test_rows_that_were_staged_before_the_option_changed_give_no_new_partition_t
     assert {(file.partition["p"], file.total_buckets) for file in table.files()} == {("0", 2), ("1", 4)}
     with pytest.raises(lc.InvalidRequest, match="p=0 has files in 2 buckets, and the table's option bucket is now 4"):
         table.write([{"p": 0, "k": 3}])
+
+
+def partitioned(keys: list[str]) -> tuple[Catalog, lc.Table]:
+    """Return a table with a row in p=0, which has 2 buckets."""
+    catalog = Catalog(MemoryStore(clock=VirtualClock()), clock=VirtualClock())
+    catalog.create_database("db")
+    table = catalog.create_table(
+        "db.t",
+        {"p": "INT NOT NULL", "k": "INT NOT NULL"},
+        primary_keys=keys,
+        partition_keys=["p"],
+        options={"bucket": "2", **({} if keys else {"bucket-key": "k"})},
+    )
+    table.write([{"p": 0, "k": 1}])
+    return catalog, table
+
+
+def counts_of(table: lc.Table) -> set[tuple[str, int]]:
+    return {(file.partition["p"], file.total_buckets) for file in table.files()}
+
+
+@pytest.mark.parametrize("mode", [lc.DynamicOverwrite(), lc.StaticOverwrite({"p": "1"}), lc.StaticOverwrite({})])
+def test_an_overwrite_that_was_staged_before_the_option_changed_gives_no_new_partition_the_old_count(mode: Any) -> None:
+    _, table = partitioned(["p", "k"])
+    staged = table.stage([{"p": 1, "k": 1}], commit_user="old", commit_identifier=1, mode=mode)
+    table.alter(lc.SetOption("bucket", "4"))
+
+    told = table.why_not_committed([staged])
+    with pytest.raises(lc.CommitConflict, match="p=1: it has no files yet, and the new ones were written for 2 bucket"):
+        table.commit(staged)
+
+    assert "p=1: it has no files yet" in str(told[0])
+    assert counts_of(table) == {("0", 2)}
+
+
+def test_rows_that_were_staged_before_the_option_changed_are_refused_together_with_later_ones() -> None:
+    _, table = partitioned(["p", "k"])
+    old = table.stage([{"p": 1, "k": 1}], commit_user="old", commit_identifier=1)
+    table.alter(lc.SetOption("bucket", "4"))
+    new = table.stage([{"p": 2, "k": 1}], commit_user="new", commit_identifier=1)
+
+    with pytest.raises(lc.CommitConflict, match="p=1: it has no files yet, and the new ones were written for 2 bucket"):
+        table.commit_together([old, new], commit_user="both", commit_identifier=1)
+
+    assert counts_of(table) == {("0", 2)}
+
+
+@pytest.mark.parametrize("keys", [["p", "k"], []])
+@pytest.mark.parametrize("partition", [0, 1])
+def test_a_write_during_which_the_number_of_buckets_changes_stages_again(
+    keys: list[str], partition: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    catalog, table = partitioned(keys)
+    commit, counts = table_writes.commit_or_discard, iter(("4", None))
+
+    def after_another(*given: Any, **named: Any) -> Any:
+        if (count := next(counts)) is not None:
+            other = catalog.table("db.t")
+            other.alter(lc.SetOption("bucket", count))
+            other.rescale()
+        return commit(*given, **named)
+
+    monkeypatch.setattr(table_writes, "commit_or_discard", after_another)
+    table.write([{"p": partition, "k": 2}])
+
+    assert counts_of(table) == {("0", 4), (str(partition), 4)}
+    assert table.scan().to_arrow().num_rows == 2
 
 
 def _rescaled(table: lc.Table) -> None:

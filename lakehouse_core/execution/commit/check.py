@@ -36,8 +36,7 @@ def refusals(table: TableContext, staged: Sequence[StagedCommit]) -> list[str | 
     folders = DataLayout(schema)
     changes = [append_changes(each) for each in staged]
     infos = table.store.infos(file.key for each in changes for file in new_files(each, folders))
-    added = [changed for each, changed in zip(staged, changes, strict=True) if isinstance(each.mode, Append)]
-    live = _live_by_partition(table, schema, added)
+    live = _live_by_partition(table, schema, changes)
     latest = table.snapshots.latest() if places_keys(schema.bucketing) else None
     indexes = () if latest is None else table.manifests.index_entries(latest)
 
@@ -48,14 +47,14 @@ def refusals(table: TableContext, staged: Sequence[StagedCommit]) -> list[str | 
             check_new_files(new_files(changed, folders), infos)
         except LakehouseError as error:
             return str(error)
-        if not isinstance(each.mode, Append):
-            return None
         there = list(chain.from_iterable(live.get(partition, ()) for partition in changed.partitions))
-        conflicts = bucket_counts(there, changed.entries)
-        if each.schema_id < schema.id:
-            conflicts += older_counts(there, changed.entries, schema)
+        conflicts = older_counts(there, changed.entries, schema)
+        if isinstance(each.mode, Append):
+            conflicts += bucket_counts(there, changed.entries)
         if conflicts:
             return str(conflict_error(conflicts, schema))
+        if not isinstance(each.mode, Append):
+            return None
         if has_hash_index(schema.bucketing):
             clash = HashIndexes(table, each).clash_at(latest, indexes, schema)
             return None if clash is None else str(clash)

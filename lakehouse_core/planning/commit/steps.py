@@ -268,10 +268,6 @@ def plan_step(step: CommitStep, state: StepState) -> StepPlan:
             if state.live is None:
                 return StepPlan(changes=changes)
             check_none_waits(step.name, changes.entries, state.live, state.schema)
-            if step.staged.schema_id < state.schema.id:
-                conflicts = older_counts(state.live, changes.entries, state.schema)
-                if conflicts:
-                    return StepPlan(changes=FileChanges(kind=changes.kind), conflicts=tuple(conflicts))
             return _unless_conflicting(changes, state.live, state)
         case OverwriteStep():
             return _plan_overwrite(step, state)
@@ -352,7 +348,10 @@ def _unless_conflicting(changes: FileChanges, live: Sequence[ManifestEntry], sta
     """Return a plan with all changes, or with none if one of them has a conflict."""
     if state.indexes:
         check_other_indexes(state.indexes, changes.entries)
-    conflicts = conflicts_of(changes, live, state.schema, state.indexes)
+    conflicts = [
+        *older_counts(live, changes.entries, state.schema),
+        *conflicts_of(changes, live, state.schema, state.indexes),
+    ]
     return StepPlan(changes=FileChanges(kind=changes.kind) if conflicts else changes, conflicts=tuple(conflicts))
 
 
