@@ -47,7 +47,7 @@ export SPARK_LOCAL_IP := 127.0.0.1
 endif
 export PYTHONDONTWRITEBYTECODE :=
 # Tests write in memory where 8 GB are free for it: each of their thousand small tables waits for a disk else.
-export PYTEST_DEBUG_TEMPROOT ?= $(shell df --output=avail,target /dev/shm 2> /dev/null | awk '$$1 > 8e6 {print $$2}')
+export PYTEST_DEBUG_TEMPROOT ?= $(shell df --output=avail,target /dev/shm 2> /dev/null | awk 'NR > 1 && $$1 > 8e6 {print $$2}')
 
 .PHONY: help
 help: ## Print this
