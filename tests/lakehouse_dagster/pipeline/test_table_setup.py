@@ -1,5 +1,6 @@
 """Tables of a run: opened once for all its steps, as long as they are the same tables."""
 
+import gc
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
@@ -130,6 +131,7 @@ def test_what_the_handles_of_a_run_remember_is_bounded_together(
     def of_each(run_id: str) -> list[int]:
         return [table_of_run(run_id, catalog.uri, name, partial(catalog.table, name), read)[1] for name in names]
 
+    gc.collect()  # handles of other tests
     before = lru.OF_PROCESS.held_bytes
     assert of_each("run 7") == [5] * 6
     of_one = (lru.OF_PROCESS.held_bytes - before) // 6
