@@ -46,7 +46,7 @@ else
 export SPARK_LOCAL_IP := 127.0.0.1
 endif
 export PYTHONDONTWRITEBYTECODE :=
-# Tests write in memory where 8 GB are free for it: each of their thousand small tables waits for a disk else.
+# Tests write to a file system in memory if it has 8 GB free: on a disk each small table waits for its fsync calls.
 export PYTEST_DEBUG_TEMPROOT ?= $(shell df --output=avail,target /dev/shm 2> /dev/null | awk 'NR > 1 && $$1 > 8e6 {print $$2}')
 
 .PHONY: help

@@ -24,7 +24,8 @@ else:
         front_door = import_module(f"{__name__}.front_door")
         if name != "__all__" and name not in front_door.__all__:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        return getattr(front_door, name)
+        value = globals()[name] = getattr(front_door, name)
+        return value
 
     def __dir__() -> list[str]:
         return sorted({*globals(), *import_module(f"{__name__}.front_door").__all__})

@@ -47,7 +47,7 @@ def pytest_collection() -> Generator[None, object, object]:
         return (yield)
     finally:
         gc.freeze()
-        # It looks less often than for a program that must not grow: a tenth of the tests' time.
+        # By default the collector looks through new objects every 700 of them: some 6 % of the tests' CPU time.
         gc.set_threshold(20_000, 10, 10)
         gc.enable()
 

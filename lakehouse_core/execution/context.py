@@ -26,7 +26,7 @@ from lakehouse_core.table.layout import TableLayout, branch_in, branch_table_nam
 from lakehouse_core.tasks.keys.compared import ComparedKeys
 from lakehouse_core.tasks.runtime import TaskRuntime, local_runtime
 
-# A store that takes longer to fail does not answer; a refusal comes sooner.
+# A store that fails later than this did not answer; one that refuses a request does so sooner.
 _ANSWERS_WITHIN_SECONDS: Final = 5
 
 
@@ -75,8 +75,8 @@ class TableContext:
                 seen.see((snapshots.boundary.key, layout.latest_hint), folders=(*folders, layout.consumer_folder))
                 seen.see(self._small_objects(seen))
             except StorageUnavailable:
-                # A store that refuses one of these at once answers for those that are asked for. One that did not
-                # answer would be waited for again.
+                # A store may refuse a listing that no verb of the call needs. One that did not answer would keep each
+                # verb waiting again.
                 if self.clock.monotonic_seconds() - began > _ANSWERS_WITHIN_SECONDS:
                     raise
         return replace(

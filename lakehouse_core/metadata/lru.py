@@ -6,9 +6,10 @@ collected gives back what it held.
 
 from collections import OrderedDict, deque
 from collections.abc import Hashable
+from itertools import count
 from threading import Lock
 from typing import Any, Final, Generic, TypeVar
-from weakref import finalize, ref
+from weakref import WeakValueDictionary, finalize
 
 V = TypeVar("V")
 
@@ -20,11 +21,12 @@ class CacheBudget:
         self.lock = Lock()
         self.most_bytes = most_bytes
         self._held_bytes = 0
-        # By the number of the cache, the one used longest ago first.
-        self._caches: OrderedDict[int, tuple[ref[Recent[Any]], _Held]] = OrderedDict()
+        self._caches: WeakValueDictionary[int, Recent[Any]] = WeakValueDictionary()
+        # The bytes of each cache by its number, the one used longest ago first.
+        self._sizes: OrderedDict[int, int] = OrderedDict()
         # Numbers of collected caches: an object is collected at any moment of a thread, so without the lock.
         self._gone: deque[int] = deque()
-        self._count = 0
+        self._numbers = count()
 
     @property
     def held_bytes(self) -> int:
@@ -36,38 +38,33 @@ class CacheBudget:
     def join(self, cache: "Recent[Any]") -> int:
         """Return the number of a cache that takes part from now on."""
         with self.lock:
-            self._count += 1
-            number = self._count
-            self._caches[number] = ref(cache), _Held()
+            number = next(self._numbers)
+            self._caches[number], self._sizes[number] = cache, 0
         finalize(cache, self._gone.append, number).atexit = False
         return number
 
     def use(self, number: int, more_bytes: int = 0) -> None:
         """Count a use of a cache, by which it holds so many bytes more. REQUIRES: the caller has the lock."""
         self._settle()
-        self._caches.move_to_end(number)
-        self._caches[number][1].size_bytes += more_bytes
-        self._held_bytes += more_bytes
-        oldest = iter(list(self._caches.values())) if self._held_bytes > self.most_bytes else iter(())
-        for cache, held in oldest:
-            while self._held_bytes > self.most_bytes and held.size_bytes:
-                found = cache()
-                if found is None:
-                    break
-                freed = found.drop_oldest()
-                held.size_bytes -= freed
-                self._held_bytes -= freed
+        self._sizes.move_to_end(number)
+        self._add(number, more_bytes)
+        if self._held_bytes > self.most_bytes:
+            for each in [*self._sizes]:
+                self._shrink(each)
+
+    def _shrink(self, number: int) -> None:
+        """Let a cache forget its oldest values until the sum fits, or it holds nothing."""
+        cache = self._caches.get(number)
+        while cache is not None and self._held_bytes > self.most_bytes and self._sizes[number]:
+            self._add(number, -cache.drop_oldest())
+
+    def _add(self, number: int, size_bytes: int) -> None:
+        self._sizes[number] += size_bytes
+        self._held_bytes += size_bytes
 
     def _settle(self) -> None:
         while self._gone:
-            _, held = self._caches.pop(self._gone.popleft())
-            self._held_bytes -= held.size_bytes
-
-
-class _Held:
-    """The bytes that one cache holds."""
-
-    size_bytes = 0
+            self._held_bytes -= self._sizes.pop(self._gone.popleft())
 
 
 # A process that keeps handles of many large tables reads some manifests again.
@@ -92,7 +89,7 @@ class Recent(Generic[V]):
             return self._values[key][0]
 
     def put(self, key: Hashable, value: V, size_bytes: int = 0) -> None:
-        """Remember a value, which takes about so many bytes; of 0 bytes only the count is limited."""
+        """Remember a value, which takes about so many bytes; 0: it counts as one value only."""
         with self._budget.lock:
             more = size_bytes - (self._values.pop(key)[1] if key in self._values else 0)
             self._values[key] = value, size_bytes

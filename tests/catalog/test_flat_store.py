@@ -1,6 +1,5 @@
 """A store without folders, as object stores are: what moves a folder is refused by name, all else works."""
 
-import threading
 from collections.abc import Iterator
 from itertools import count
 
@@ -11,7 +10,7 @@ from lakehouse_core.clock import VirtualClock
 from lakehouse_core.errors import CorruptTable, NotFound, UnsupportedFeature
 from lakehouse_core.execution.commit.publish import TableDropped
 from lakehouse_core.storage import Call, FaultyStore, MemoryStore, ObjectStore, is_hidden
-from tests.limits import HANGS_AFTER_SECONDS
+from tests.paused import Paused
 
 
 class FlatStore(MemoryStore):
@@ -106,40 +105,8 @@ def test_expiry_and_an_empty_database_need_no_folders(catalog: Catalog) -> None:
     assert catalog.databases() == ["db"]
 
 
-class Gate:
-    """Lets a commit in a thread of its own stop before one of its calls, until it is let go."""
-
-    def __init__(self, store: ObjectStore, stops_before: int) -> None:
-        self.calls = 0
-        self.error: BaseException | None = None
-        self._stops_before = stops_before
-        self._stopped, self._let_go = threading.Event(), threading.Event()
-        self._catalog = Catalog(FaultyStore(store, on_call=self._called), clock=VirtualClock(seed=2))
-        self._thread = threading.Thread(target=self._write)
-
-    def begin(self) -> None:
-        """Return when the commit stands before its call, or has ended."""
-        self._thread.start()
-        assert self._stopped.wait(HANGS_AFTER_SECONDS)
-
-    def end(self) -> None:
-        self._let_go.set()
-        self._thread.join(HANGS_AFTER_SECONDS)
-        assert not self._thread.is_alive()
-
-    def _called(self, call: Call) -> None:
-        self.calls = call.number
-        if call.number == self._stops_before:
-            self._stopped.set()
-            assert self._let_go.wait(HANGS_AFTER_SECONDS)
-
-    def _write(self) -> None:
-        try:
-            self._catalog.table("db.t").write([{"k": 2}])
-        except BaseException as error:
-            self.error = error
-        finally:
-            self._stopped.set()
+def write(store: ObjectStore) -> None:
+    Catalog(store, clock=VirtualClock(seed=2)).table("db.t").write([{"k": 2}])
 
 
 @pytest.mark.parametrize("step", [4, pytest.param(1, marks=pytest.mark.long)])
@@ -147,9 +114,8 @@ def test_a_commit_that_is_dropped_between_any_of_its_calls_leaves_no_object(step
     """The commit stands still before one of its calls while the drop begins, and goes on before one of the drop's."""
     store = FlatStore()
     made(store)
-    whole = Gate(store, 0)
-    whole.begin()
-    outcomes = {outcome for at in range(step, whole.calls + 2, step) for outcome in outcomes_of_drops(at)}
+    number_of_calls = Paused(store, write, before=0).calls
+    outcomes = {outcome for at in range(step, number_of_calls + 2, step) for outcome in outcomes_of_drops(at)}
 
     assert outcomes >= {None, TableDropped}
 
@@ -159,11 +125,10 @@ def outcomes_of_drops(of_commit: int) -> Iterator[type | None]:
     for of_drop in count(1):
         store = FlatStore()
         made(store)
-        commit = Gate(store, of_commit)
-        commit.begin()
+        commit = Paused(store, write, before=of_commit)
         calls: list[Call] = []
 
-        def go_on(call: Call, calls: list[Call] = calls, commit: Gate = commit, at: int = of_drop) -> None:
+        def go_on(call: Call, calls: list[Call] = calls, commit: Paused = commit, at: int = of_drop) -> None:
             calls.append(call)
             if call.number == at:
                 commit.end()

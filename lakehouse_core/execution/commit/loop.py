@@ -253,7 +253,7 @@ class _StepRun:
                 return ready
             new = self._written(ready, is_free=is_free)
         except (CommitConflict, CorruptTable):
-            # A drop deletes files while they are read; then this raises NotFound.
+            # If the table was dropped, this raises NotFound: the drop deleted files that the step was reading.
             self._table.schemas.latest()
             # Another process may commit the same, and delete staged files once the commit is applied there.
             applied = self._applied_at(self._table.snapshots.latest())

@@ -37,7 +37,7 @@ _NO_ANSWER: Final = "the store did not answer before the deadline whether it was
 
 
 class TableDropped(NotFound):
-    """The table was dropped before its snapshot was published, which is removed again."""
+    """The table was dropped before the commit, and the snapshot that the commit had written is removed."""
 
 
 class SnapshotOwner(Enum):

@@ -132,20 +132,24 @@ def bucket_counts(live: Iterable[ManifestEntry], entries: Iterable[ManifestEntry
 def older_counts(
     live: Iterable[ManifestEntry], entries: Iterable[ManifestEntry], schema: TableSchema
 ) -> list[Conflict]:
-    """Return the conflicts of partitions without live files for which the entries have another bucket count than the
-    table has by now: the next writer there would have to bring their rows to its own count first.
+    """Return a conflict for each partition without live files whose new files have another bucket count than the option
+    `bucket` says now: if they were committed, the next writer would be refused there until a rescale.
     """
     bucketing = schema.bucketing
     if not isinstance(bucketing, Fixed):
         return []
-    there = {entry.partition for entry in live}
-    found = {
-        entry.partition: f"it has no files yet, and the new ones were written for {entry.total_buckets} buckets, where "
-        f"the option bucket is {bucketing.count} now"
-        for entry in entries
-        if entry.partition not in there and 0 < entry.total_buckets != bucketing.count
-    }
-    return [Conflict(partition=partition, bucket=None, reason=reason) for partition, reason in found.items()]
+    found = {entry.partition: entry.total_buckets for entry in entries if 0 < entry.total_buckets != bucketing.count}
+    there = {entry.partition for entry in live} if found else set()
+    return [
+        Conflict(
+            partition=partition,
+            bucket=None,
+            reason=f"it has no files yet, and the new ones were written for {count} buckets, where the option bucket "
+            f"is {bucketing.count} now",
+        )
+        for partition, count in found.items()
+        if partition not in there
+    ]
 
 
 def _overlaps(

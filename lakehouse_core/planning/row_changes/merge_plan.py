@@ -44,7 +44,7 @@ from lakehouse_core.planning.sql.conditions import translated_condition
 from lakehouse_core.planning.sql.expressions import (
     ArgumentText,
     columns_outside,
-    parsed_part,
+    parse_qualified,
     without_case,
 )
 from lakehouse_core.planning.sql.pushing import conjuncts
@@ -170,7 +170,7 @@ class _Planner:
                 return {self._request.target: self._schema.column_names}
 
     def _parsed(self, part: Part, tables: Mapping[str, Sequence[str]]) -> tuple[Any, str]:
-        tree, text = parsed_part(
+        tree, text = parse_qualified(
             part, tables, self._request.parameters, statement=self._request.operation, queries=self._is_alone
         )
         self._used |= {str(each.name) for each in columns_outside(tree) if each.table == self._request.target}

@@ -59,10 +59,10 @@ def parse_part(
     Each column of the tree that is not inside such a query has the name of its table, as `tables` spells both. Raises
     InvalidRequest and UnsupportedFeature with the place of the part that is not understood.
     """
-    return parsed_part(part, tables, parameters, statement=statement, queries=queries)[0]
+    return parse_qualified(part, tables, parameters, statement=statement, queries=queries)[0]
 
 
-def parsed_part(
+def parse_qualified(
     part: Part,
     tables: Mapping[str, Sequence[str]],
     parameters: Mapping[str, Any],

@@ -25,9 +25,9 @@ _SHORT_TAIL_BYTES: Final = 64 << 10
 
 
 class RangeFile(io.RawIOBase):
-    """A large object, read in ranges. What follows a read is asked for before it is read, the more the further reads go
-    on, until one begins elsewhere; nothing is where there is no `room`. `read_range` returns so many bytes from a place
-    on.
+    """A large object, read in ranges. The bytes after a read are asked for before they are read, the more the further
+    reads go on, until one begins elsewhere, and never more than `room` has left. `read_range` returns so many bytes
+    from a place on.
     """
 
     def __init__(self, read_range: Callable[[int, int], Buffer], size: int, room: Room = ROOM) -> None:

@@ -5,7 +5,6 @@ ends, the table can be read at each moment, and no acknowledged row is lost.
 from collections.abc import Callable
 from contextlib import suppress
 from itertools import count
-from threading import Event, Thread
 from typing import Self
 
 import pytest
@@ -16,8 +15,8 @@ from lakehouse_core.clock import VirtualClock
 from lakehouse_core.storage import Call, Fault, FaultKind, FaultyStore, ProcessDied
 from tests.execution.branches.test_races import KILLS
 from tests.execution.memory_place import MemoryPlace
-from tests.limits import HANGS_AFTER_SECONDS
 from tests.pairs import each_with_one
+from tests.paused import Paused
 
 Verb = Callable[[lc.Table], object]
 COLUMNS = {"k": "INT NOT NULL", "v": "STRING"}
@@ -152,31 +151,20 @@ def test_an_alteration_and_a_write_that_pause_at_any_two_of_their_calls(step: in
     outcomes = set()
     for fixing, writing in ends[::step]:
         place = made.copy()
-        paused, goes_on = Event(), Event()
-        told: list[bool] = []
+        paused = Paused(place.store, lambda store, place=place: write(place.table(store)), before=writing)
 
-        def pause(call: Call, writing: int = writing, paused: Event = paused, goes_on: Event = goes_on) -> None:
-            if call.number == writing:
-                paused.set()
-                assert goes_on.wait(HANGS_AFTER_SECONDS)
-
-        slow = FaultyStore(place.store, on_call=pause)
-        thread = Thread(target=lambda slow=slow, place=place, told=told: told.append(is_done(write, place.table(slow))))
-        thread.start()
-        assert paused.wait(HANGS_AFTER_SECONDS)
-
-        def end(call: Call, fixing: int = fixing, goes_on: Event = goes_on, thread: Thread = thread) -> None:
+        def end(call: Call, fixing: int = fixing, paused: Paused = paused) -> None:
             if call.number == fixing:
-                goes_on.set()
-                thread.join(HANGS_AFTER_SECONDS)
+                paused.end()
 
         is_fixed = is_done(fix, place.table(FaultyStore(place.store, on_call=end)))
-        goes_on.set()
-        thread.join(HANGS_AFTER_SECONDS)
+        paused.end()
 
-        outcomes.add((is_fixed, told[0]))
+        assert paused.error is None or isinstance(paused.error, REFUSED), (fixing, writing)
+        is_written = paused.error is None
+        outcomes.add((is_fixed, is_written))
         assert place.keys() == [1], (fixing, writing)
-        place.check(acknowledged=told[0], number=(fixing, writing))
+        place.check(acknowledged=is_written, number=(fixing, writing))
     assert outcomes >= {(True, False), (False, True)}
     assert (False, False) not in outcomes
 

@@ -22,7 +22,7 @@ from lakehouse_core.tasks.change_rows.among import Among
 from lakehouse_core.tasks.change_rows.target import TargetTask, target_rows, target_schema
 from lakehouse_core.tasks.runtime import TaskRuntime, local_runtime
 
-# A pipeline says the same statement again and again: to translate it takes longer than to join a few thousand rows.
+# A pipeline repeats its statements, and translating one takes longer than joining a few thousand rows.
 _MOST_JOINS: Final = 64
 _MOST_CHARACTERS: Final = 100_000
 

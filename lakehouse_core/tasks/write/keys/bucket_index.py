@@ -128,7 +128,7 @@ class BucketIndex:
         return self._partitions[partition]
 
     def _other_assigners(self, keys: Hashes) -> Flags | None:
-        """Return of each assigner whether it has none of the keys; None if each has some."""
+        """Return for each assigner whether it has none of the keys; None if each has some."""
         if self._assigners.count == 1:
             return None
         is_other: Flags = np.bincount(self._assigners.of(keys), minlength=self._assigners.count) == 0
@@ -167,7 +167,7 @@ class BucketIndex:
 
 @dataclass(frozen=True, slots=True)
 class _Sought:
-    """Keys whose buckets are sought. `is_other`: of each assigner, whether it has none of them; None: each has some."""
+    """Keys whose buckets are sought. `is_other` tells of each assigner whether it has none of them; None: all have."""
 
     keys: Hashes
     is_other: Flags | None

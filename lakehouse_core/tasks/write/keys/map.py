@@ -36,7 +36,7 @@ class _MappedFile:
     mapped: mmap.mmap
 
     def let_go(self) -> None:
-        """Let the system have the memory of what was read; it is read again when it is needed."""
+        """Give the memory of what was read back to the system; a later read loads it again."""
         self.mapped.madvise(mmap.MADV_DONTNEED)
 
 
@@ -46,7 +46,7 @@ class KeyRun:
 
     keys: Digests
     places: Places
-    file: "_MappedFile | None" = None
+    file: _MappedFile | None = None
 
     def find(self, keys: Digests) -> "npt.NDArray[np.int64]":
         """Return the first position of each of the keys, -1 for one that is not there."""
