@@ -6,6 +6,7 @@ Rule: this list is closed. A function of an engine that could reach files, setti
 from typing import Final
 
 from lakehouse_core.errors import near_names
+from lakehouse_core.planning.sql.lambdas import LAMBDA_NAMES
 
 _CLAUSE_WORDS: Final = """
 Select From Where Group Having Order Ordered Limit Offset Join With CTE TableAlias Table Subquery Values Tuple
@@ -25,15 +26,15 @@ Upper Lower Length Trim Substring Concat ConcatWs Replace Reverse Left Right Pad
 EndsWith Contains Initcap SplitPart RegexpReplace RegexpExtract Ascii Chr Translate Space RegexpSplit BitLength
 Year Month Day DayOfMonth DayOfWeek DayOfYear WeekOfYear Quarter Hour Minute Second Extract
 DateDiff TsOrDsAdd TsOrDsToDate AddMonths LastDay TimestampTrunc DateTrunc CurrentDate CurrentTimestamp
-MonthsBetween TimeToStr TimeStrToTime StrToTime UnixDate TimestampFromParts DateFromParts
+TimestampAdd TimestampDiff MonthsBetween TimeToStr TimeStrToTime StrToTime UnixDate TimestampFromParts DateFromParts
 ArraySize ArrayContains ArraySort ArrayToString ArrayMax ArrayMin ArrayPosition
 ArrayDistinct MapKeys MapFromEntries Explode IsNan Posexplode GenerateSeries Flatten
-ArraySlice MD5 SHA SHA2 Hex Unhex ToBase64 FromBase64 BitwiseLeftShift BitwiseRightShift
+ArraySlice Transform ArrayFilter Reduce MD5 SHA SHA2 Hex Unhex ToBase64 FromBase64 BitwiseLeftShift BitwiseRightShift
 """
 FUNCTION_NODES: Final = frozenset(_FUNCTION_WORDS.split())
 NODES: Final = FUNCTION_NODES | frozenset(_CLAUSE_WORDS.split())
-# Functions that have no node of their own, and the same name and result in both engines.
-FUNCTIONS: Final = frozenset({"map_values"})
+# Functions that have no node of their own. `positive` is the sign +.
+FUNCTIONS: Final = LAMBDA_NAMES | {"map_values", "positive"}
 
 # The names under which users know the functions: those of docs/sql.md, and for advice.
 _NAME_WORDS: Final = """
@@ -45,10 +46,11 @@ percent_rank cume_dist ntile lag lead first_value last_value nth_value upper low
 ltrim rtrim substring concat concat_ws replace reverse left right lpad rpad repeat instr locate startswith endswith
 contains initcap split split_part regexp_replace regexp_extract regexp_like ascii chr translate space md5 sha sha1 sha2
 hex unhex base64 unbase64 year month day dayofmonth dayofweek dayofyear weekofyear quarter hour minute second date_part
-weekday date_add date_sub datediff add_months last_day date_trunc trunc current_date current_timestamp months_between
-date_format to_date to_timestamp unix_date make_timestamp make_date size cardinality array array_contains array_distinct
-array_sort sort_array array_join array_max array_min array_position element_at slice flatten sequence map map_keys
-map_values map_from_entries struct named_struct explode posexplode
+weekday date_add date_sub dateadd timestampadd datediff timestampdiff add_months last_day date_trunc trunc current_date
+current_timestamp months_between date_format to_date to_timestamp unix_date make_timestamp make_date size cardinality
+array array_contains array_distinct array_sort sort_array array_join array_max array_min array_position element_at slice
+flatten sequence map map_keys map_values map_from_entries struct named_struct explode posexplode transform filter exists
+forall aggregate reduce zip_with map_filter transform_values transform_keys
 """
 NAMES: Final = tuple(_NAME_WORDS.split())
 # Too short to be near to what somebody meant.

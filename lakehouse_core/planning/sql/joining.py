@@ -6,15 +6,13 @@ A name in backquotes with blanks is that of a relation: no table, and no data of
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 
 from lakehouse_core.format.data_types import DataField
 from lakehouse_core.planning.sql.pushing import AnalysedQuery, QueryTable, analyse
 from lakehouse_core.planning.sql.query import Query, parse_query
 from lakehouse_core.planning.sql.statement import QueryText
 from lakehouse_core.planning.sql.tokens import SqlText
-
-_NUMBERS: Final = count()
 
 
 class NamedColumns(Protocol):
@@ -47,10 +45,10 @@ def query_over(
     query: Query, relations: Mapping[str, Sequence[DataField]], others: Mapping[int, NamedColumns], *, in_utc: bool
 ) -> JoinQuery:
     """Return a query over relations with these columns. `others`: by place, the columns of what else it names."""
-    folded = query.text.casefold()
+    folded, numbers = query.text.casefold(), count()
 
     def view(name: str) -> str:
-        return next(one for number in _NUMBERS if (one := f"{name.replace(' ', '_')}_{number}") not in folded)
+        return next(one for number in numbers if (one := f"{name.replace(' ', '_')}_{number}") not in folded)
 
     views = {name: view(name) for name in relations}
     tables = {}

@@ -18,6 +18,7 @@ from sqlglot.tokens import TokenType
 from lakehouse_core.errors import InvalidRequest, shown
 from lakehouse_core.planning.read.read_point import AsOf, AtVersion, ReadPoint
 from lakehouse_core.planning.sql.allowed import FUNCTIONS, NODES, refusal
+from lakehouse_core.planning.sql.lambdas import check_lambdas
 from lakehouse_core.planning.sql.spellings import check_spellings
 from lakehouse_core.planning.sql.statement import QueryText
 from lakehouse_core.planning.sql.tokens import DIALECT, Name, SqlText, TokenCursor
@@ -227,6 +228,7 @@ def _check(sql: SqlText, tree: Any) -> None:
     if not isinstance(tree, exp.Query | exp.Values):
         raise sql.unsupported(0, f"{type(tree).__name__.upper()} is not carried out by sql()")
     check_spellings(sql)
+    check_lambdas(sql, tree)
     for node in tree.walk():
         kind = type(node).__name__
         if isinstance(node, exp.Table):

@@ -4,6 +4,9 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from sqlglot import exp
+from sqlglot.dialects.databricks import Databricks
+
+_WITH_UNIT: Final = 3
 
 
 def _is_null(values: Sequence[Any]) -> Any:
@@ -33,6 +36,28 @@ def _weekday(values: Sequence[Any]) -> Any:
     return exp.Paren(this=exp.Sub(this=of_week, expression=exp.Literal.number(1)))
 
 
+def _with_unit(name: str, kind: Any) -> Any:
+    """Return what reads a function that takes a unit before two values, or two arguments of another meaning."""
+
+    def read(values: Sequence[Any]) -> Any:
+        if len(values) != _WITH_UNIT:
+            return Databricks.Parser.FUNCTIONS[name](values)
+        unit, value, time = values
+        if not isinstance(unit, exp.Column) or unit.table:
+            return exp.Anonymous(this=name.lower(), expressions=list(values))
+        return kind(this=time, expression=value, unit=exp.var(str(unit.name).upper()))
+
+    return read
+
+
+def unsigned(parser: Any) -> Any:
+    """Return a value behind the sign +, which is the function `positive`; a number that is written stays as it is."""
+    value = parser._parse_unary()
+    if value is None or (isinstance(value, exp.Literal) and not value.is_string):
+        return value
+    return exp.Anonymous(this="positive", expressions=[value])
+
+
 SECOND_NAMES: Final = {
     "EVERY": exp.LogicalAnd.from_arg_list,
     "SOME": exp.LogicalOr.from_arg_list,
@@ -45,4 +70,7 @@ SECOND_NAMES: Final = {
     "WEEKDAY": _weekday,
     "MAKE_DATE": exp.DateFromParts.from_arg_list,
     "CARDINALITY": exp.ArraySize.from_arg_list,
+    # Whole units between two times; of two dates without a unit, the days.
+    **{name: _with_unit(name, exp.TimestampDiff) for name in ("DATEDIFF", "DATE_DIFF", "TIMESTAMPDIFF")},
+    **{name: _with_unit(name, exp.TimestampAdd) for name in ("DATEADD", "DATE_ADD", "TIMESTAMPADD")},
 }

@@ -7,8 +7,6 @@ from sqlglot.tokens import TokenType
 
 from lakehouse_core.planning.sql.tokens import SqlText
 
-# Arguments of `datediff` where the first is a unit.
-_WITH_UNIT: Final = 3
 _BEFORE_NULLS: Final = frozenset(
     {"FIRST", "LAST", "FIRST_VALUE", "LAST_VALUE", "ANY_VALUE", "NTH_VALUE", "LAG", "LEAD"}
 )
@@ -23,8 +21,6 @@ def check_spellings(sql: SqlText) -> None:
     words = [str(token.text).upper() if _is_plain(token.token_type) else "" for token in sql.tokens]
     for number, word in enumerate(words):
         match word:
-            case "DATEDIFF" | "DATE_DIFF":
-                _check_difference(sql, words, number)
             case "IGNORE" | "RESPECT" if words[number + 1 : number + 2] == ["NULLS"]:
                 _check_nulls(sql, words, number)
             case _ if word in _PREDICATES:
@@ -33,27 +29,6 @@ def check_spellings(sql: SqlText) -> None:
 
 def _is_plain(kind: TokenType) -> bool:
     return kind not in (TokenType.STRING, TokenType.RAW_STRING, TokenType.IDENTIFIER)
-
-
-def _check_difference(sql: SqlText, words: Sequence[str], number: int) -> None:
-    """Refuse `datediff(DAY, a, b)`, of which the parser makes `datediff(b, a)`: that counts dates, not 24 hours."""
-    bracket, unit = [*words[number + 1 : number + 3], "", ""][:2]
-    if bracket == "(" and unit in ("DAY", "DAYS") and _argument_count(words[number + 2 :]) == _WITH_UNIT:
-        raise sql.unsupported(
-            int(sql.tokens[number].start),
-            "datediff with the unit DAY is not carried out. Write datediff(end, start), which counts dates",
-        )
-
-
-def _argument_count(words: Sequence[str]) -> int:
-    """Return how many arguments stand before the bracket that closes them."""
-    depth, count = 0, 1
-    for word in words:
-        depth += (word == "(") - (word == ")")
-        if depth < 0:
-            break
-        count += word == "," and not depth
-    return count
 
 
 def _check_nulls(sql: SqlText, words: Sequence[str], number: int) -> None:

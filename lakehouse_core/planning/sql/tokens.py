@@ -15,7 +15,7 @@ from sqlglot.errors import SqlglotError
 from sqlglot.tokens import Token, TokenType
 
 from lakehouse_core.errors import InvalidRequest, UnsupportedFeature, near_hint, shown
-from lakehouse_core.planning.sql.second_names import SECOND_NAMES
+from lakehouse_core.planning.sql.second_names import SECOND_NAMES, unsigned
 
 _QUOTE_WRITTEN_TWICE: Final = ["\\", "'", '"']
 
@@ -30,6 +30,7 @@ class SparkSql(Databricks):  # type: ignore[misc]
 
     class Parser(Databricks.Parser):  # type: ignore[misc]
         FUNCTIONS: ClassVar[dict[str, Any]] = Databricks.Parser.FUNCTIONS | SECOND_NAMES
+        UNARY_PARSERS: ClassVar[dict[Any, Any]] = {**Databricks.Parser.UNARY_PARSERS, TokenType.PLUS: unsigned}
 
 
 # The name under which sqlglot knows the dialect.

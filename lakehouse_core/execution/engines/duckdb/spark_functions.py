@@ -56,6 +56,11 @@ spark_array_contains(x, e) AS CASE
     WHEN list_count(x) < len(x) THEN NULL ELSE false END;
 spark_array_position(x, e) AS CASE
     WHEN x IS NULL OR e IS NULL THEN NULL ELSE coalesce(list_position(x, e), 0) END;
+spark_any(x) AS CASE
+    WHEN x IS NULL THEN NULL WHEN list_contains(x, true) THEN true WHEN list_count(x) < len(x) THEN NULL ELSE false END;
+spark_all(x) AS CASE
+    WHEN x IS NULL THEN NULL WHEN list_contains(x, false) THEN false
+    WHEN list_count(x) < len(x) THEN NULL ELSE true END;
 spark_distinct(x) AS list_filter(x, lambda e, i: list_position(x, e) = i);
 spark_flatten(x) AS CASE WHEN list_count(x) < len(x) THEN NULL ELSE flatten(x) END;
 spark_not_empty(x) AS CASE

@@ -3,7 +3,7 @@
 Rule: a name in ORDER BY is that of the answer first. Columns of two queries have one type before they meet.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from sqlglot import exp
@@ -20,11 +20,13 @@ _WIDTHS: Final = ("TINYINT", "SMALLINT", "INT", "BIGINT", "DECIMAL", "FLOAT", "D
 _SIDE: Final = "side"
 
 
-def write_out_orders(tree: Any) -> None:
+def write_out_orders(tree: Any) -> Any:
     """Write the expressions of the answer where ORDER BY computes with their names: DuckDB would take the columns of
-    the tables. Raises InvalidRequest, and UnsupportedFeature for a name that several columns of the answer have.
+    the tables. Return the tree. Raises InvalidRequest, and UnsupportedFeature for a name that several columns of the
+    answer have.
     """
-    for select in tree.find_all(exp.Select):
+    # Those inside come first: a query around them is a copy.
+    for select in reversed(list(tree.find_all(exp.Select))):
         order = select.args.get("order")
         if order is None:
             continue
@@ -33,9 +35,18 @@ def write_out_orders(tree: Any) -> None:
             answers.setdefault(each.alias_or_name, []).append(each.unalias())
         for ordered in order.expressions:
             _check_order(ordered)
-            for column in list(ordered.find_all(exp.Column)):
-                if not column.table and column.name in answers and column.parent_select is select:
-                    _write_out(column, ordered, answers[column.name])
+        computed = [column for ordered in order.expressions for column in _computed(ordered, select, answers)]
+        if any(answers[column.name][0].find(*_UNNESTED) is not None for column in computed):
+            # Rows are ordered by what explode gives once they are there.
+            outer = _ordered_outside(select, answers)
+            tree = outer if select is tree else tree
+            if outer is not tree:
+                select.replace(outer)
+            continue
+        for column in computed:
+            answer = answers[column.name][0]
+            column.replace(answer.copy() if isinstance(answer, exp.Column) else exp.Paren(this=answer.copy()))
+    return tree
 
 
 def _check_order(ordered: Any) -> None:
@@ -43,17 +54,42 @@ def _check_order(ordered: Any) -> None:
         raise InvalidRequest("SQL: ORDER BY takes no window function. Select it with a name, and order by the name.")
 
 
-def _write_out(column: Any, ordered: Any, answers: Sequence[Any]) -> None:
-    answer = answers[0]
-    if any(each != answer for each in answers):
-        raise needs_spark(f"an order by {column.name}, a name that several columns of the answer have,", "Rename one")
-    if column is ordered.this or answer == column:
-        return
-    if answer.find(*_UNNESTED) is not None:
+def _computed(ordered: Any, select: Any, answers: Mapping[str, Sequence[Any]]) -> Iterator[Any]:
+    """Yield the names of the answer that an order computes with. Raises UnsupportedFeature."""
+    for column in ordered.find_all(exp.Column):
+        if column.table or column.name not in answers or column.parent_select is not select:
+            continue
+        answer = answers[column.name][0]
+        if any(each != answer for each in answers[column.name]):
+            raise needs_spark(
+                f"an order by {column.name}, a name that several columns of the answer have,", "Rename one"
+            )
+        if column is not ordered.this and answer != column:
+            yield column
+
+
+def _ordered_outside(select: Any, answers: Mapping[str, Sequence[Any]]) -> Any:
+    """Return a query that orders the rows of the query inside it, which has no order."""
+    order = select.args["order"]
+    if len(answers) < len(select.selects) or any(
+        column.table or column.name not in answers for column in order.find_all(exp.Column)
+    ):
         raise needs_spark(
-            f"an order that computes with {column.name}, which explode gives,", "Order the query in FROM (…)"
+            "an order that computes with what explode gives, and by a column that the answer does not have,",
+            "Select the column",
         )
-    column.replace(answer.copy() if isinstance(answer, exp.Column) else exp.Paren(this=answer.copy()))
+    inner = select.copy()
+    outer = exp.Select(expressions=[_of_side(name) for name in answers])
+    for key in ("with_", "order", "limit", "offset"):
+        if (clause := inner.args.pop(key, None)) is not None:
+            outer.set(key, clause)
+    for column in list(outer.args["order"].find_all(exp.Column)):
+        column.set("table", exp.to_identifier(_SIDE, quoted=True))
+    return outer.from_(inner.subquery(_SIDE, copy=False), copy=False)
+
+
+def _of_side(name: str) -> Any:
+    return exp.alias_(exp.column(name, table=_SIDE, quoted=True), name, quoted=True)
 
 
 def align_queries(nodes: Sequence[Any]) -> bool:

@@ -1,9 +1,9 @@
-"""Arrays and maps in a typed query: functions that DuckDB computes in another way than Spark.
+"""Arrays and maps in a typed query: functions that DuckDB computes in another way than Spark, and LATERAL VIEW.
 
 Source: docs/sql.md#without-spark.
 """
 
-from typing import Any
+from typing import Any, Final
 
 from sqlglot import exp
 
@@ -19,6 +19,12 @@ from lakehouse_core.execution.engines.duckdb.dialect.fragments import (
     text_of,
 )
 from lakehouse_core.execution.engines.duckdb.spark_functions import call
+
+_EXPLODING: Final = (exp.Explode, exp.Posexplode)
+# The columns that a function makes of an array or a map, in DuckDB's SQL.
+_OF_ARRAYS: Final = ("unnest(:x)",)
+_OF_PLACES: Final = ("unnest(range(len(:x)))", "unnest(:x)")
+_OF_MAPS: Final = ("unnest(map_keys(:x))", "unnest(map_values(:x))")
 
 
 def rewritten_array(node: Any) -> Any:
@@ -51,8 +57,6 @@ def rewritten_array(node: Any) -> Any:
             )
         case exp.Posexplode() if not isinstance(node.parent, exp.Lateral):
             raise needs_spark("posexplode outside of LATERAL VIEW", "Use LATERAL VIEW posexplode(…) t AS place, value")
-        case exp.Exists() if node.args.get("expression") is not None:
-            raise needs_spark("exists with a function", "Use array_contains")
     return node
 
 
@@ -102,3 +106,36 @@ def _slice(node: Any) -> Any:
     if (count := integer_of(length)) is None or count < 0:
         node.set("end", call("spark_slice_length", length))
     return node
+
+
+def rewritten_view(node: Any) -> Any:
+    """Return a query whose LATERAL VIEW is a join with rows of a query, unless DuckDB's own has the same rows.
+
+    Raises UnsupportedFeature.
+    """
+    if not isinstance(node, exp.Select) or not node.args.get("laterals"):
+        return node
+    views = [(each, _texts(each)) for each in node.args["laterals"] if isinstance(each.this, _EXPLODING)]
+    if all(texts == _OF_ARRAYS and not view.args.get("outer") for view, texts in views):
+        return node
+    # All of them become joins, for one may name the columns of those before it.
+    for view, texts in views:
+        names, is_outer = view.alias_column_names, view.args.get("outer")
+        if len(names) != len(texts):
+            raise needs_spark("LATERAL VIEW without a name for each column", "Write … AS key, value")
+        columns = [
+            exp.alias_(fragment(text, x=view.this.this), name, quoted=True)
+            for text, name in zip(texts, names, strict=True)
+        ]
+        rows = exp.Lateral(this=exp.Select(expressions=columns).subquery(), alias=view.args["alias"].copy())
+        join = exp.Join(this=rows, side="LEFT", on=exp.true()) if is_outer else exp.Join(this=rows, kind="CROSS")
+        view.pop()
+        node.append("joins", join)
+    return node
+
+
+def _texts(view: Any) -> tuple[str, ...]:
+    if isinstance(view.this, exp.Posexplode):
+        return _OF_PLACES
+    is_map = kind_of(view.this.this) == "MAP" or len(view.alias_column_names) == len(_OF_MAPS)
+    return _OF_MAPS if is_map else _OF_ARRAYS

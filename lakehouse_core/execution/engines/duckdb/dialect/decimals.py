@@ -105,7 +105,7 @@ def _size(node: Any, scope: Scope, outputs: dict[int, dict[str, Size | None]]) -
             return sizes[0] if len(sizes) == 1 else None
         case exp.Cast() if kind_of(node) == "DECIMAL":
             return size_of(node) or _DEFAULT
-        case exp.Literal():
+        case exp.Literal() | exp.Identifier():
             return size_of(node)
         case exp.Sum() if (size := size_of(node.this)) is not None:
             return min(size[0] + 10, _MOST_DIGITS), size[1]

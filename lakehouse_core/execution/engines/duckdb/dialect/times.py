@@ -9,7 +9,14 @@ from typing import Any, Final
 from sqlglot import exp
 
 from lakehouse_core.errors import InvalidRequest, shown
-from lakehouse_core.execution.engines.duckdb.dialect.casts import INSTANTS, TEXTS, rewritten_cast
+from lakehouse_core.execution.engines.duckdb.dialect.casts import (
+    INSTANTS,
+    INTEGERS,
+    LOCAL_TIMES,
+    TEXTS,
+    UNKNOWN,
+    rewritten_cast,
+)
 from lakehouse_core.execution.engines.duckdb.dialect.decimals import kind_of
 from lakehouse_core.execution.engines.duckdb.dialect.fragments import cast_to, is_null, needs_spark
 from lakehouse_core.execution.engines.duckdb.spark_functions import call
@@ -28,6 +35,20 @@ _UNITS: Final = {
 }
 _UNIT_OF: Final = {word: unit for unit, words in _UNITS.items() for word in words}
 _UNITS_OF_DATES: Final = frozenset({"YEAR", "QUARTER", "MONTH", "WEEK"})
+# The units of intervals: the function of DuckDB that makes one, and how many of its units it has.
+_STEPS: Final = {
+    "YEAR": ("to_months", 12),
+    "QUARTER": ("to_months", 3),
+    "MONTH": ("to_months", 1),
+    "WEEK": ("to_days", 7),
+    "DAY": ("to_days", 1),
+    "DAYOFYEAR": ("to_days", 1),
+    "HOUR": ("to_microseconds", 3_600_000_000),
+    "MINUTE": ("to_microseconds", 60_000_000),
+    "SECOND": ("to_microseconds", 1_000_000),
+    "MILLISECOND": ("to_microseconds", 1_000),
+    "MICROSECOND": ("to_microseconds", 1),
+}
 _MONTHS: Final = {"MONTH": 1, "QUARTER": 3, "YEAR": 12}
 # What Spark takes out of a date or a time.
 _PART_WORDS: Final = """
@@ -52,8 +73,8 @@ def rewritten_time(node: Any) -> Any:
             return _extracted(node)
         case exp.TimestampTrunc() | exp.DateTrunc():
             return _truncated(node)
-        case exp.DateDiff() if (unit := _unit(node)) != "DAY":
-            return _whole_units(node, unit)
+        case exp.TimestampDiff() | exp.TimestampAdd():
+            return _by_units(node)
         case exp.MonthsBetween():
             return _months_between(node)
         case exp.AddMonths():
@@ -70,8 +91,17 @@ def rewritten_time(node: Any) -> Any:
             return cast_to(node, "DATE")
         case exp.Sub() if kind_of(node.this) == kind_of(node.expression) == "DATE":
             return call("to_days", exp.Cast(this=node.copy(), to=exp.DataType.build("INT")))
-        case exp.Add() | exp.Sub() if kind_of(node.this) == "DATE" and _is_of_days(node.expression):
-            return cast_to(node, "DATE")
+        case exp.Add() | exp.Sub() if kind_of(node.this) == "DATE":
+            return _another_day(node)
+    return node
+
+
+def _another_day(node: Any) -> Any:
+    if _is_of_days(node.expression):
+        return cast_to(node, "DATE")
+    if kind_of(node.expression) in INTEGERS:
+        # DuckDB adds no BIGINT, which its own functions give.
+        node.set("expression", cast_to(node.expression, "INT"))
     return node
 
 
@@ -122,9 +152,27 @@ def _time(node: Any) -> Any:
     return node if kind == "TIMESTAMPNTZ" else cast_to(node, "TIMESTAMP_NTZ")
 
 
-def _unit(node: Any) -> str:
-    unit = node.args.get("unit")
-    return "DAY" if unit is None else str(unit.this).upper().removesuffix("S")
+def _by_units(node: Any) -> Any:
+    unit, is_difference = str(node.args["unit"].this), isinstance(node, exp.TimestampDiff)
+    units = [each for each in _STEPS if each != "DAYOFYEAR" or not is_difference]
+    if unit not in units:
+        raise InvalidRequest(f"SQL: {unit} is not a unit of times. Units: {', '.join(units)}.")
+    return _whole_units(node, unit) if is_difference else _later(node, unit)
+
+
+def _later(node: Any, unit: str) -> Any:
+    """Return a time so many units later, of the type of the time; of a date or a text, an instant."""
+    kind = "TIMESTAMP_NTZ" if kind_of(node.this) in LOCAL_TIMES else "TIMESTAMP"
+    count = node.expression
+    if kind_of(count) in TEXTS:
+        count = rewritten_cast(cast_to(count, "BIGINT"))
+    elif kind_of(count) not in INTEGERS | UNKNOWN:
+        raise needs_spark("a number of units that is not an integer", "Cast it to INT")
+    function, factor = _STEPS[unit]
+    steps = exp.Mul(this=cast_to(count, "BIGINT"), expression=exp.Literal.number(factor))
+    if function != "to_microseconds":
+        steps = cast_to(steps, "INT")
+    return cast_to(exp.Add(this=_time(node.this).copy(), expression=call(function, steps)), kind)
 
 
 def _whole_units(node: Any, unit: str) -> Any:

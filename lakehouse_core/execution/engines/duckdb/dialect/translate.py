@@ -6,32 +6,32 @@ Rule: a part that cannot be said in DuckDB's SQL is an error, never left out.
 from typing import Any, Final
 
 from sqlglot.errors import ErrorLevel, SqlglotError
-from sqlglot.optimizer.annotate_types import annotate_types
 
 from lakehouse_core.errors import UnsupportedFeature
 from lakehouse_core.execution.engines.duckdb.dialect.aggregates import rewritten_aggregate
+from lakehouse_core.execution.engines.duckdb.dialect.annotated import with_types
 from lakehouse_core.execution.engines.duckdb.dialect.answers import align_queries, write_out_orders
-from lakehouse_core.execution.engines.duckdb.dialect.arrays import rewritten_array
+from lakehouse_core.execution.engines.duckdb.dialect.arrays import rewritten_array, rewritten_view
 from lakehouse_core.execution.engines.duckdb.dialect.casts import rewritten_cast
 from lakehouse_core.execution.engines.duckdb.dialect.decimals import size_decimals
-from lakehouse_core.execution.engines.duckdb.dialect.exploded import rewritten_view, type_exploded
+from lakehouse_core.execution.engines.duckdb.dialect.lambdas import rename_arguments, rewritten_lambda
 from lakehouse_core.execution.engines.duckdb.dialect.numbers import rewritten_number
 from lakehouse_core.execution.engines.duckdb.dialect.texts import rewritten_text
 from lakehouse_core.execution.engines.duckdb.dialect.times import rewritten_time
 from lakehouse_core.execution.engines.duckdb.dialect.widening import rewritten_operands
-from lakehouse_core.planning.sql.tokens import DIALECT
 
 
 def duckdb_text(tree: Any, schema: Any) -> str:
     """Return the SQL of a query whose columns are resolved. Raises UnsupportedFeature."""
     try:
         written = tree.copy()
-        write_out_orders(written)
-        typed = _typed(written, schema)
+        rename_arguments(written)
+        written = write_out_orders(written)
+        typed = with_types(written, schema)
         # Parts come before what they are in, which then holds their new form.
         nodes = list(typed.dfs())[::-1]
         if align_queries(nodes):
-            typed = _typed(typed, schema)
+            typed = with_types(typed, schema)
             nodes = list(typed.dfs())[::-1]
         size_decimals(typed)
         for node in nodes:
@@ -44,12 +44,6 @@ def duckdb_text(tree: Any, schema: Any) -> str:
         raise UnsupportedFeature(
             f"SQL: a part cannot be carried out without Spark: {str(error).rstrip('.')}."
         ) from error
-
-
-def _typed(tree: Any, schema: Any) -> Any:
-    typed = annotate_types(tree, schema=schema, dialect=DIALECT)
-    type_exploded(typed)
-    return typed
 
 
 def _rewritten(node: Any) -> Any:
@@ -68,5 +62,6 @@ _REWRITES: Final = (
     rewritten_number,
     rewritten_time,
     rewritten_array,
+    rewritten_lambda,
     rewritten_view,
 )

@@ -263,6 +263,19 @@ def _shifted(node: Any) -> Any:
     return node
 
 
+def _signed(node: Any) -> Any:
+    """Return a value behind the sign +: a text as a number."""
+    if str(node.this).lower() != "positive":
+        return node
+    (value,) = node.expressions
+    kind = kind_of(value)
+    if kind in TEXTS:
+        return rewritten_cast(cast_to(value, "DOUBLE"))
+    if kind not in NUMBERS | UNKNOWN | {"INTERVAL"}:
+        raise InvalidRequest(f"SQL: the sign + takes a number, found a value of type {kind}. Cast it.")
+    return exp.Paren(this=value)
+
+
 def _of_numbers(node: Any) -> Any:
     values = [each for key in ("this", "expression") if isinstance(each := node.args.get(key), exp.Expression)]
     for value in [part for each in values for part in (each.expressions if isinstance(each, exp.Distinct) else [each])]:
@@ -334,4 +347,5 @@ _RULES: Final[dict[type, Callable[[Any], Any]]] = {
     exp.BitwiseLeftShift: _shifted,
     exp.BitwiseRightShift: _shifted,
     exp.Values: _rows,
+    exp.Anonymous: _signed,
 }

@@ -1,0 +1,196 @@
+"""The types of the nodes of a query: as the parser finds them, and those that it does not know: of lambdas and of what
+functions make with them, of values of maps, of the columns of LATERAL VIEW.
+
+Rule: each node has its type when that of what it is in is found.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from sqlglot import exp
+from sqlglot.optimizer.annotate_types import TypeAnnotator
+from sqlglot.schema import ensure_schema
+
+from lakehouse_core.planning.sql.tokens import DIALECT
+
+
+def with_types(tree: Any, schema: Any) -> Any:
+    """Return the tree, whose nodes have types now. Lambdas have other names for each of their arguments."""
+    return _Annotator(ensure_schema(schema, dialect=DIALECT)).annotate(tree)
+
+
+class _Annotator(TypeAnnotator):  # type: ignore[misc]
+    def __init__(self, schema: Any) -> None:
+        super().__init__(schema, {**schema.dialect.EXPRESSION_METADATA, **_ANNOTATORS})
+        self._scope: Any = None
+
+    def annotate(self, expression: Any, annotate_scope: bool = True) -> Any:
+        self.hold(expression)
+        return super().annotate(expression, annotate_scope)
+
+    def annotate_scope(self, scope: Any) -> None:
+        self._scope = scope
+        super().annotate_scope(scope)
+
+    def hold(self, expression: Any) -> None:
+        """Leave lambdas to the functions that they are arguments of."""
+        for function in expression.find_all(exp.Lambda):
+            self._visited[id(function)] = function
+
+    def body(self, function: Any, types: Sequence[Any]) -> Any:
+        """Return the type of what a lambda gives for arguments of these types."""
+        if not isinstance(function, exp.Lambda):
+            return None
+        by_name = {each.name: kind for each, kind in zip(function.expressions, types, strict=False)}
+        body = function.this
+        for node in body.walk():
+            if not isinstance(node, exp.Column):
+                self._visited.pop(id(node), None)
+        self.hold(body)
+        for node in body.find_all(exp.Identifier):
+            if node.name in by_name and is_argument(node):
+                self._set_type(node, by_name[node.name])
+        self.annotate_expression(body, self._scope)
+        return body.type
+
+    def set_type(self, node: Any, kind: Any) -> None:
+        self._set_type(node, kind)
+
+    def _get_source_scope_selects(self, source: Any) -> Any:
+        view = source.expression
+        if isinstance(view, exp.Lateral) and isinstance(view.this, exp.Explode | exp.Posexplode):
+            return dict(zip(view.alias_column_names, _exploded(view.this), strict=False))
+        return super()._get_source_scope_selects(source)
+
+
+def is_argument(node: Any) -> bool:
+    """Return whether an identifier may be the argument of a lambda, and not the name of a field or a column."""
+    match node.parent:
+        case exp.Dot():
+            return bool(node.arg_key == "this")
+        case exp.PropertyEQ():
+            return bool(node.arg_key == "expression")
+        case exp.Lambda():
+            return bool(node.arg_key == "this")
+        case exp.Column() | exp.ColumnDef() | exp.Alias() | exp.Table() | exp.TableAlias():
+            return False
+    return True
+
+
+def _exploded(function: Any) -> list[Any]:
+    kinds = _parts(function.this)
+    return [exp.DType.INT, *kinds] if isinstance(function, exp.Posexplode) else kinds
+
+
+def _parts(node: Any) -> list[Any]:
+    """Return the types of the elements of an array, or of the keys and the values of a map."""
+    kind = node.type
+    if kind is None or not kind.is_type(exp.DType.ARRAY, exp.DType.MAP):
+        return []
+    return [each for each in kind.expressions if isinstance(each, exp.DataType)]
+
+
+def _part(node: Any, number: int) -> Any:
+    parts = _parts(node)
+    return parts[number] if number < len(parts) else None
+
+
+def _array(element: Any) -> Any:
+    return _nested(exp.DType.ARRAY, element)
+
+
+def _nested(root: Any, *parts: Any) -> Any:
+    """Return the type of an array or a map; unknown where a part of it is."""
+    if any(part is None or part.is_type(exp.DType.UNKNOWN) for part in parts):
+        return None
+    return exp.DataType(this=root, expressions=[part.copy() for part in parts], nested=True)
+
+
+def _transformed(self: Any, node: Any) -> None:
+    self.set_type(node, _array(self.body(node.expression, [_part(node.this, 0), exp.DType.INT])))
+
+
+def _filtered(self: Any, node: Any) -> None:
+    self.body(node.expression, [_part(node.this, 0), exp.DType.INT])
+    self.set_type(node, node.this.type)
+
+
+def _tested(self: Any, node: Any) -> None:
+    self.body(node.args.get("expression"), [_part(node.this, 0)])
+    self.set_type(node, exp.DType.BOOLEAN)
+
+
+def _reduced(self: Any, node: Any) -> None:
+    start = node.args["initial"].type
+    self.body(node.args["merge"], [start, _part(node.this, 0)])
+    finish = node.args.get("finish")
+    self.set_type(node, start if finish is None else self.body(finish, [start]))
+
+
+def _element(self: Any, node: Any) -> None:
+    if node.this.type is not None and node.this.type.is_type(exp.DType.MAP):
+        self.set_type(node, _part(node.this, 1))
+    else:
+        self._annotate_bracket(node)
+
+
+def _named(self: Any, node: Any) -> None:
+    """Find the type of a function that has no node of its own."""
+    values, name = node.expressions, str(node.this).lower()
+    function = values[-1] if values else None
+    if name not in _NAMED or not function:
+        self.set_type(node, None)
+        return
+    self.set_type(node, _NAMED[name](self, values, function))
+
+
+def _signed(self: Any, values: Sequence[Any], function: Any) -> Any:
+    return exp.DType.DOUBLE if values[0].is_type(*exp.DataType.TEXT_TYPES) else values[0].type
+
+
+def _zipped(self: Any, values: Sequence[Any], function: Any) -> Any:
+    return _array(self.body(function, [_part(each, 0) for each in values[:2]]))
+
+
+def _entries(values: Sequence[Any]) -> list[Any]:
+    return [_part(values[0], 0), _part(values[0], 1)]
+
+
+def _of_all(self: Any, values: Sequence[Any], function: Any) -> Any:
+    self.body(function, [_part(values[0], 0)])
+    return exp.DType.BOOLEAN
+
+
+def _map_filtered(self: Any, values: Sequence[Any], function: Any) -> Any:
+    self.body(function, _entries(values))
+    return values[0].type
+
+
+def _with_values(self: Any, values: Sequence[Any], function: Any) -> Any:
+    return _nested(exp.DType.MAP, _part(values[0], 0), self.body(function, _entries(values)))
+
+
+def _with_keys(self: Any, values: Sequence[Any], function: Any) -> Any:
+    return _nested(exp.DType.MAP, self.body(function, _entries(values)), _part(values[0], 1))
+
+
+_NAMED: Final[dict[str, Callable[[Any, Sequence[Any], Any], Any]]] = {
+    "forall": _of_all,
+    "zip_with": _zipped,
+    "map_filter": _map_filtered,
+    "transform_values": _with_values,
+    "transform_keys": _with_keys,
+    "positive": _signed,
+    "map_values": lambda self, values, function: _array(_part(values[0], 1)),
+}
+_ANNOTATORS: Final = {
+    exp.Transform: {"annotator": _transformed},
+    exp.ArrayFilter: {"annotator": _filtered},
+    exp.Exists: {"annotator": _tested},
+    exp.Reduce: {"annotator": _reduced},
+    exp.Bracket: {"annotator": _element},
+    exp.Anonymous: {"annotator": _named},
+    # The parser would make a BIGINT of integers.
+    exp.Coalesce: {"annotator": lambda self, node: self._annotate_by_args(node, "this", "expressions")},
+    exp.If: {"annotator": lambda self, node: self._annotate_by_args(node, "true", "false")},
+}
