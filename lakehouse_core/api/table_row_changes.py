@@ -232,12 +232,12 @@ def _side(table: TableContext, source: SourceRows, open_sides: ExitStack) -> "Me
     if engine.is_remote:
         from lakehouse_core.execution.engines.spark.sql.merge import SparkMerge, source_of  # noqa: PLC0415
 
-        remote = SparkMerge(engine.session, source_of(engine.session, source.rows), source.read_at, source.named)
+        remote = SparkMerge(engine.session, source_of(engine.session, source.rows), source)
         open_sides.callback(remote.close)
         return remote
     from lakehouse_core.execution.engines.duckdb.merge import LocalMerge  # noqa: PLC0415
 
-    return LocalMerge(table, source_rows(source.rows), source.read_at, source.named)
+    return LocalMerge(table, source_rows(source.rows), source)
 
 
 def _change(

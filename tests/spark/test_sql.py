@@ -6,11 +6,24 @@ from math import isclose
 
 import pyarrow as pa
 import pytest
+from pyspark.errors import PySparkException
 
 import lakehouse_core as lc
 from tests.catalog.statements.query_tables import make_tables, queries, rows_of
 from tests.catalog.statements.random_queries import make_table, random_query
-from tests.catalog.statements.test_assignment import STORED, TOO_LONG, check_refused, check_stored
+from tests.catalog.statements.test_assignment import (
+    ASSIGNED,
+    NO_ROOM,
+    NOT_ASSIGNED,
+    NOT_TAKEN,
+    OUT_OF_RANGE,
+    STORED,
+    TOO_LONG,
+    check_assigned,
+    check_not_assigned,
+    check_refused,
+    check_stored,
+)
 
 pytestmark = pytest.mark.spark
 # Every so many queries; `make test-long` runs the others.
@@ -163,3 +176,32 @@ def test_a_value_is_stored_on_spark_as_in_this_process(spark, tmp_path):
 
 def test_a_value_that_is_longer_than_its_column_is_refused_on_spark(spark, tmp_path):
     check_refused(lc.connect(tmp_path, spark=spark), TOO_LONG)
+
+
+def test_every_statement_stores_a_value_on_spark_as_in_this_process(spark, tmp_path):
+    check_assigned(lc.connect(tmp_path, spark=spark))
+
+
+@pytest.mark.parametrize(("cases", "message"), [(NOT_ASSIGNED[::4], NOT_TAKEN), (OUT_OF_RANGE[::3], NO_ROOM)])
+def test_every_statement_refuses_a_value_on_spark_as_in_this_process(spark, tmp_path, cases, message):
+    check_not_assigned(lc.connect(tmp_path, spark=spark), cases, message)
+
+
+def test_spark_stores_the_same_values_in_a_table_of_its_own(spark, tmp_path):
+    """What `ASSIGNED` and its neighbours say is what Spark does."""
+    columns = ", ".join(f"c{number} {kind}" for number, (kind, _, _) in enumerate(ASSIGNED))
+    spark.sql(f"CREATE TABLE own ({columns}) USING parquet LOCATION '{tmp_path}/own'")
+    try:
+        spark.sql(f"INSERT INTO own SELECT {', '.join(value for _, value, _ in ASSIGNED)}")
+        stored = pa.Table.to_pylist(spark.table("own").toArrow())
+
+        assert list(stored[0].values()) == [value for _, _, value in ASSIGNED]
+        for kind, value in [*NOT_ASSIGNED, *OUT_OF_RANGE]:
+            spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW v AS SELECT {value} AS c")
+            spark.sql(f"CREATE TABLE other (c {kind}) USING parquet LOCATION '{tmp_path}/other'")
+            with pytest.raises(PySparkException):
+                spark.sql("INSERT INTO other SELECT c FROM v")
+            spark.sql("DROP TABLE other")
+    finally:
+        spark.sql("DROP TABLE IF EXISTS other")
+        spark.sql("DROP TABLE own")

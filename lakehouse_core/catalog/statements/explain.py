@@ -73,8 +73,10 @@ def _change(call: StatementCall, statement: DeleteRows | UpdateRows | MergeRows)
         source = plan_query(call.inside(change.source), QueryText(change.source, 0, 0))
         query = engine_query(source, call)
         fields = [field_from_arrow(each) for each in query.schema]
+        tables = {change.request.target: table.schema.fields, change.request.source: tuple(fields)}
+        others = queries_inside(call, tables, change.parts).lines()
     elif isinstance(change, EngineChange):
-        others = queries_inside(call, table, change.request.target, change.parts).lines()
+        others = queries_inside(call, {change.request.target: table.schema.fields}, change.parts).lines()
     session = session_of(call)
     base = change_base(call.context(table.name), lambda schema: _statement(change, schema, fields, session))
     yield from _base_lines(table.name, base)

@@ -17,7 +17,7 @@ from lakehouse_core.catalog.statements.subqueries import check_scalar, has_query
 from lakehouse_core.errors import InvalidRequest
 from lakehouse_core.format.data_types import DataField
 from lakehouse_core.planning.row_changes.expression_text import expression_of
-from lakehouse_core.planning.row_changes.expressions import Default, Expression, Literal
+from lakehouse_core.planning.row_changes.expressions import Default, Expression
 from lakehouse_core.planning.row_changes.merge_clauses import (
     Clause,
     MergeRequest,
@@ -26,12 +26,22 @@ from lakehouse_core.planning.row_changes.merge_clauses import (
     WhenNotMatchedBySource,
 )
 from lakehouse_core.planning.row_changes.methods import update_method
+from lakehouse_core.planning.row_changes.stored_alike import is_stored_alike
 from lakehouse_core.planning.sql.conditions import translated_condition
 from lakehouse_core.planning.sql.expressions import PartText, check_column, parse_part
-from lakehouse_core.planning.sql.statement import Assignment, DeleteRows, MergeBranch, MergeRows, Part, UpdateRows
+from lakehouse_core.planning.sql.query import parse_query
+from lakehouse_core.planning.sql.statement import (
+    Assignment,
+    DeleteRows,
+    MergeBranch,
+    MergeRows,
+    Part,
+    QueryText,
+    UpdateRows,
+)
 from lakehouse_core.planning.sql.tokens import Name, SqlText
 from lakehouse_core.table.predicate import And, IsNull, Not, Predicate
-from lakehouse_core.tasks.change_rows.assigned import has_limit, is_floating
+from lakehouse_core.tasks.change_rows.assigned import has_limit
 
 # The source of a merge that stands for a DELETE or UPDATE, and its column. No table has such a name.
 ONE_ROW: Final = "lakehouse row"
@@ -49,7 +59,7 @@ class VerbChange:
 class EngineChange:
     """A change whose expressions Spark or DuckDB computes. `source`: the text of the source of a MERGE as a query;
     None: a DELETE or UPDATE, a merge without a source, under whose clause all rows fall that satisfy the condition.
-    `parts`: its expressions that only an engine can compute.
+    `parts`: its expressions that only an engine can compute; of a MERGE, its values that have a query inside.
     """
 
     request: MergeRequest
@@ -115,6 +125,7 @@ def _merged(call: StatementCall, statement: MergeRows, table: Table) -> EngineCh
         named = source.parts[-1]
     else:
         text, named = PartText(source, ""), ""
+    values = [one.value for branch in statement.branches for one in branch.assignments or ()]
     request = MergeRequest(
         on=statement.on,
         clauses=tuple(_clause(call, statement, one, table) for one in statement.branches),
@@ -123,7 +134,17 @@ def _merged(call: StatementCall, statement: MergeRows, table: Table) -> EngineCh
         parameters=call.parameters,
         in_sql=True,
     )
-    return EngineChange(request=request, source=text)
+    return EngineChange(request=request, source=text, parts=[one for one in values if _has_query(call, one)])
+
+
+def _has_query(call: StatementCall, value: Part) -> bool:
+    """Return whether a value of a MERGE has a query inside. Raises UnsupportedFeature if it is not one value."""
+    if "SELECT" not in value.text.upper():
+        return False
+    values = parse_query(QueryText(PartText(value), 0, 0), call.parameters).tree.expressions
+    for tree in values:
+        check_scalar(value, tree)
+    return any(map(has_query, values))
 
 
 def _clause(call: StatementCall, statement: MergeRows, branch: MergeBranch, table: Table) -> Clause:
@@ -207,14 +228,7 @@ def _value(
         found = expression_of(tree.transform(_joined))
     except InvalidRequest:
         return part
-    return part if _is_stored_otherwise(found, column) else found
-
-
-def _is_stored_otherwise(value: Expression, column: DataField) -> bool:
-    """Return whether SQL stores a value in another way than the verb: if its length counts, or it is rounded."""
-    if isinstance(value, Default):
-        return False
-    return has_limit(column.type) or (is_floating(column.type) and not isinstance(value, Literal))
+    return found if not has_limit(column.type) and is_stored_alike(found, column, table.schema) else part
 
 
 def _joined(node: Any) -> Any:

@@ -28,6 +28,10 @@ class EngineQuery(Protocol):
 
     def batches(self) -> Iterator[pa.RecordBatch]: ...
 
+    def first(self, count: int) -> pa.Table | None:
+        """Return all rows, None if they are more than `count`."""
+        ...
+
     def native_count(self, relation: Relation) -> int:
         """Return how many splits of a table of the catalog the engine reads by itself."""
         ...
@@ -61,11 +65,11 @@ def query_lines(planned: PlannedQuery, found: EngineQuery) -> Iterator[str]:
     yield f"query: {planned.prepared.text}"
 
 
-def plan_query(call: StatementCall, text: QueryText) -> PlannedQuery:
-    """Resolve, analyse and plan a query. Raises NotFound with the place of a name, InvalidRequest, UnsupportedFeature,
-    and the errors of scans.
+def plan_query(call: StatementCall, text: QueryText, sources: Sources | None = None) -> PlannedQuery:
+    """Resolve, analyse and plan a query. `sources`: what names of its statement mean already. Raises NotFound
+    with the place of a name, InvalidRequest, UnsupportedFeature, and the errors of scans.
     """
-    session, sources = session_of(call), Sources()
+    session, sources = session_of(call), Sources() if sources is None else sources
     query = PreparingQuery(text, call.parameters, session)
     resolved = {start: sources.of(call, reference) for start, reference in query.references.items()}
     prepared = query.prepared(

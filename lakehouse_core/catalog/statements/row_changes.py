@@ -30,7 +30,8 @@ from lakehouse_core.catalog.statements.queries import (
     read_at,
     rows_at_once,
 )
-from lakehouse_core.catalog.statements.subqueries import with_queries
+from lakehouse_core.catalog.statements.sources import Sources, source_fields
+from lakehouse_core.catalog.statements.subqueries import queries_inside, with_queries
 from lakehouse_core.errors import LakehouseError
 from lakehouse_core.execution.row_changes.change_base import SourceRows
 from lakehouse_core.planning.sql.expressions import check_column
@@ -42,7 +43,7 @@ from lakehouse_core.planning.sql.statement import (
     Truncate,
     UpdateRows,
 )
-from lakehouse_core.planning.sql.tokens import Name
+from lakehouse_core.planning.sql.tokens import Name, SqlText
 
 
 def change_rows(
@@ -68,12 +69,12 @@ def _changed(call: StatementCall, change: Change, table: Table) -> RowChangeRepo
         case VerbChange(condition, assignments):
             return table.delete(condition) if assignments is None else table.update(assignments, condition)
         case EngineChange(request=request, source=None, parts=parts):
-            read = partial(with_queries, call, table, request.target, parts, [{ONE_ROW: 1}])
-        case EngineChange(request=request, source=source):
+            read: Callable[[], SourceRows] = partial(with_queries, call, table, request, parts, [{ONE_ROW: 1}])
+        case EngineChange(source=source):
             assert source is not None
-            read = partial(_source, call.inside(source), table)
+            read = partial(_source, call, change, source, table)
     return table_row_changes.merge(
-        call.context(table.name), _after_first(read), request, CallOptions(), isolation="snapshot"
+        call.context(table.name), _after_first(read), change.request, CallOptions(), isolation="snapshot"
     )
 
 
@@ -85,14 +86,22 @@ def _after_first(read: Callable[[], SourceRows]) -> Callable[[], SourceRows]:
     return lambda: next(sources)
 
 
-def _source(call: StatementCall, table: Table) -> SourceRows:
-    """Return the rows of USING. If they are rows of the table itself, the MERGE changes the same snapshot."""
-    query = plan_query(call, QueryText(call.sql, 0, 0))
+def _source(call: StatementCall, change: EngineChange, source: SqlText, table: Table) -> SourceRows:
+    """Return the rows of USING, with what the queries inside the values read. If these are rows of the table itself,
+    the MERGE changes the same snapshot.
+    """
+    sources, request = Sources(), change.request
+    query = plan_query(call.inside(source), QueryText(source, 0, 0), sources)
     if query.session is None:
         rows: Any = rows_at_once(query)
     else:
         rows = engine_query(query, call).frame
-    return SourceRows(rows, read_at(query, table.name))
+    read = read_at(query, table.name)
+    if not change.parts:
+        return SourceRows(rows, read)
+    tables = {request.target: table.schema.fields, request.source: source_fields(rows)}
+    queries_inside(call, tables, change.parts, sources)
+    return SourceRows(rows, read or sources.read_at(table.name), lambda reference: sources.of(call, reference))
 
 
 def _dropped(call: StatementCall, statement: DropPartitions, table: Table) -> RowChangeReport:

@@ -147,6 +147,15 @@ def _foreign(key: str, data: Any, session: Any) -> QuerySource:
     return QuerySource(title=key, fields=_fields(rows.schema()), rows=rows)
 
 
+def source_fields(rows: Any) -> tuple[DataField, ...]:
+    """Return the columns of the rows of a query: a frame of Spark, or rows in this process."""
+    if isinstance(rows, ArrowRows):
+        return _fields(rows.schema())
+    from lakehouse_core.execution.engines.spark.types import fields_from_spark  # noqa: PLC0415
+
+    return fields_from_spark(rows.schema)
+
+
 def _arrow_table(key: str, data: Any) -> pa.Table:
     try:
         if isinstance(data, list):

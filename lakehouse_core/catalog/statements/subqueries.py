@@ -3,25 +3,35 @@
 Rule: each is resolved here once, so that what is wrong in it is told with its place in the statement.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from sqlglot import exp
 
 from lakehouse_core.api.table import Table
 from lakehouse_core.catalog.statements.names import StatementCall
 from lakehouse_core.catalog.statements.prepared import is_in_utc
+from lakehouse_core.catalog.statements.queries import engine_query, plan_query
 from lakehouse_core.catalog.statements.sources import Sources, session_of
+from lakehouse_core.errors import LakehouseError
+from lakehouse_core.execution.row_changes.bounds import ranged_pairs
 from lakehouse_core.execution.row_changes.change_base import SourceRows
-from lakehouse_core.format.data_types import in_backquotes
+from lakehouse_core.format.data_types import DataField, field_from_arrow, in_backquotes
+from lakehouse_core.planning.row_changes.merge_clauses import MergeRequest
 from lakehouse_core.planning.row_changes.merge_join import TARGET_VIEW
 from lakehouse_core.planning.sql.expressions import PartText
+from lakehouse_core.planning.sql.memberships import Membership, memberships, with_answers
 from lakehouse_core.planning.sql.pushing import QueryTable, analyse
 from lakehouse_core.planning.sql.query import check_without_spark, parse_query
 from lakehouse_core.planning.sql.statement import Part, QueryText
 
-_BEGIN: Final = "SELECT 1 FROM "
 _VIEW: Final = "lakehouse_checked"
+# Of an answer of at most so many rows and values, the values are put in the place of its query.
+_MOST_ROWS: Final = 100_000
+_MOST_VALUES: Final = 1_000
 
 
 def has_query(tree: Any) -> bool:
@@ -30,8 +40,10 @@ def has_query(tree: Any) -> bool:
 
 
 def check_scalar(part: Part, tree: Any) -> None:
-    """Raise UnsupportedFeature for a query in a new value that is not one value."""
-    for node in tree.find_all(exp.In, exp.Exists, exp.Any, exp.All):
+    """Raise UnsupportedFeature for a query in a new value that is not one value. What is inside of one may be any."""
+    for node in tree.walk(prune=lambda node: isinstance(node, exp.Query)):
+        if not isinstance(node, exp.In | exp.Exists | exp.Any | exp.All) or isinstance(node.expression, exp.Lambda):
+            continue
         if not isinstance(node, exp.In) or node.args.get("query"):
             raise part.sql.unsupported(
                 part.start,
@@ -40,35 +52,90 @@ def check_scalar(part: Part, tree: Any) -> None:
             )
 
 
-def with_queries(call: StatementCall, table: Table, name: str, parts: Sequence[Part], rows: object) -> SourceRows:
-    """Return the rows with what the queries inside the parts read now. Takes the other arguments of `queries_inside`,
-    and raises as it does.
+def with_queries(
+    call: StatementCall, table: Table, request: MergeRequest, parts: Sequence[Part], rows: object
+) -> SourceRows:
+    """Return the rows of a DELETE or UPDATE with what the queries inside the parts read now, and with the request in
+    which small answers are in the place of their queries. Raises as `queries_inside` does.
     """
-    sources = queries_inside(call, table, name, parts)
-    return SourceRows(rows, sources.read_at(table.name), lambda reference: sources.of(call, reference))
+    tables = {request.target: table.schema.fields}
+    sources = queries_inside(call, tables, parts)
+    answered = _answered(call, table, request, sources) if request.on in parts else None
+    return SourceRows(rows, sources.read_at(table.name), lambda reference: sources.of(call, reference), answered)
 
 
-def queries_inside(call: StatementCall, table: Table, name: str, parts: Sequence[Part]) -> Sources:
-    """Return what the queries inside the parts read now. `name`: that of the table in the statement.
+def queries_inside(
+    call: StatementCall,
+    tables: Mapping[str, Sequence[DataField]],
+    parts: Sequence[Part],
+    sources: Sources | None = None,
+) -> Sources:
+    """Return what the queries inside the parts read now. `tables`: by name in the statement, the columns of the table
+    that it changes, and those of its source.
 
     Raises NotFound, InvalidRequest and UnsupportedFeature with the place of what is wrong in a query.
     """
-    sources = Sources()
+    found = Sources() if sources is None else sources
     for part in parts:
-        _resolve(call, table, name, part, sources)
-    return sources
+        _resolve(call, tables, part, found)
+    return found
 
 
-def _resolve(call: StatementCall, table: Table, name: str, part: Part, sources: Sources) -> None:
-    text = PartText(part, f"{_BEGIN}{in_backquotes(TARGET_VIEW)} AS {in_backquotes(name)} WHERE ")
+def _answered(call: StatementCall, table: Table, request: MergeRequest, sources: Sources) -> MergeRequest | None:
+    """Return the request with the values of each `column IN (SELECT …)` whose query gives few and names no column of
+    the row outside, so that files without them are not read. None: there is none.
+    """
+    answers: dict[Membership, list[Any]] = {}
+    for one in memberships(request.on, table.schema.column_names, call.parameters):
+        try:
+            values = _few_values(call, table, one, sources)
+        except LakehouseError:
+            # It names a column of the row outside; what else is wrong is told where the whole statement is carried out.
+            continue
+        if values is not None:
+            answers[one] = values
+    if not answers:
+        return None
+    on, parameters = with_answers(request.on, answers, request.parameters)
+    return replace(request, on=on, parameters=parameters)
+
+
+def _few_values(call: StatementCall, table: Table, one: Membership, sources: Sources) -> list[Any] | None:
+    """Return the values that a query gives, None if they are many, or are not compared as the column's values are."""
+    found = engine_query(plan_query(call.inside(one.query.sql), one.query, sources), call)
+    if len(found.schema) != 1 or not _is_comparable(found.schema.field(0), one.column, table):
+        return None
+    rows = found.first(_MOST_ROWS)
+    if rows is None:
+        return None
+    values = pc.unique(rows.column(0).drop_null())
+    return values.to_pylist() if len(values) <= _MOST_VALUES else None
+
+
+def _is_comparable(given: pa.Field, column: str, table: Table) -> bool:
+    try:
+        source = field_from_arrow(given)
+    except LakehouseError:
+        return False
+    return bool(ranged_pairs([(column, source.name)], table.schema, [source]))
+
+
+def _resolve(call: StatementCall, relations: Mapping[str, Sequence[DataField]], part: Part, sources: Sources) -> None:
+    begin = "SELECT 1 FROM"
+    starts: dict[int, Sequence[DataField]] = {}
+    for name, columns in relations.items():
+        begin += "," * bool(starts) + " "
+        starts[len(begin)] = columns
+        begin += f"{in_backquotes(TARGET_VIEW)} AS {in_backquotes(name)}"
+    text = PartText(part, f"{begin} WHERE ")
     query, session = parse_query(QueryText(text, 0, 0), call.parameters), session_of(call)
     if session is None:
         check_without_spark(query)
     tables = {}
     for number, (start, reference) in enumerate(query.references.items()):
         view = f"{_VIEW}_{number}"
-        if start == len(_BEGIN):
-            tables[start] = QueryTable(view=view, fields=table.schema.fields, prunes=False)
+        if start in starts:
+            tables[start] = QueryTable(view=view, fields=tuple(starts[start]), prunes=False)
         else:
             found = sources.of(call.inside(text), reference)
             tables[start] = QueryTable(view=view, fields=found.fields, prunes=found.prunes)

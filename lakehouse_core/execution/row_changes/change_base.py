@@ -37,6 +37,7 @@ from lakehouse_core.table.split import Split
 
 if TYPE_CHECKING:
     from lakehouse_core.execution.sql.relation import Named
+    from lakehouse_core.planning.row_changes.merge_clauses import MergeRequest
 
 _Place = tuple[bytes, int]
 
@@ -83,12 +84,14 @@ class FixedAt:
 class SourceRows:
     """The rows that a caller gives, in a form that an engine takes. `read_at`: the snapshot at which they are read from
     the table that changes; None: they come from elsewhere, or from a state that the caller named. `named`: what the
-    queries inside the statement read, which counts for `read_at` as well.
+    queries inside the statement read, which counts for `read_at` as well. `request`: that of the statement, with what
+    some of these queries gave.
     """
 
     rows: object
     read_at: ReadAt | None = None
     named: "Named | None" = None
+    request: "MergeRequest | None" = None
 
 
 def fixed_at(table: TableContext, read_at: ReadAt | None, operation: str) -> FixedAt | None:

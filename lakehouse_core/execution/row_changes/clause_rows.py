@@ -11,13 +11,14 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakehouse_core.errors import InvalidRequest
 from lakehouse_core.format.data_types import DataField, arrow_type
 from lakehouse_core.planning.row_changes.expressions import Default
 from lakehouse_core.planning.row_changes.merge_join import ACTION, ADDRESS, MergePlan, PlannedClause
 from lakehouse_core.table.schema import TableSchema
-from lakehouse_core.tasks.change_rows.assigned import assigned_column
+from lakehouse_core.tasks.change_rows.assigned import assigned_column, not_stored
 from lakehouse_core.tasks.change_rows.effects import check_effect
-from lakehouse_core.tasks.change_rows.new_values import default_values
+from lakehouse_core.tasks.change_rows.new_values import default_values, with_defaults
 from lakehouse_core.tasks.write.input import input_batches
 
 _ADVICE: Final = "Assign a value that fits the column."
@@ -55,8 +56,8 @@ def _rows_of(clause: PlannedClause, plan: MergePlan, schema: TableSchema, rows: 
         return _fitting(old, schema.fields)
     new = {name: _value(value, schema.field(name), rows, plan) for name, value in clause.values.items()}
     if clause.action == "insert":
-        return _fitting(new, schema.fields)
-    made = _fitting({**old, **new}, schema.fields)
+        return with_defaults(_fitting(new, schema.fields), new, schema.fields)
+    made = with_defaults(_fitting({**old, **new}, schema.fields), new, schema.fields)
     if not schema.is_append and rows.num_rows:
         before = _fitting(old, [field for field in schema.fields if field.name in old])
         check_effect(_one_batch(before), _one_batch(made), list(clause.values), schema)
@@ -66,7 +67,21 @@ def _rows_of(clause: PlannedClause, plan: MergePlan, schema: TableSchema, rows: 
 def _value(value: "str | Default", field: DataField, rows: pa.Table, plan: MergePlan) -> pa.ChunkedArray:
     if isinstance(value, Default):
         return pa.chunked_array([default_values(field, rows.num_rows)])
-    return assigned_column(rows.column(value), field) if plan.in_sql else rows.column(value)
+    column = rows.column(value)
+    if plan.in_sql:
+        # Every engine gives NULL another type.
+        if column.null_count < len(column) and (why := not_stored(column.type, field)) is not None:
+            raise InvalidRequest(f"SQL, {plan.places.get(value, 'the source')}: {why}.")
+        column = assigned_column(column, field)
+    return column
+
+
+def assigned_fields(plan: MergePlan, schema: TableSchema) -> dict[str, DataField]:
+    """Return the column of the table that each value of the joined rows is assigned to; none outside of SQL."""
+    if not plan.in_sql:
+        return {}
+    values = [one for clause in plan.clauses for one in clause.values.items()]
+    return {value: schema.field(name) for name, value in values if isinstance(value, str)}
 
 
 def _fitting(columns: Mapping[str, pa.ChunkedArray], fields: Sequence[DataField]) -> pa.Table:

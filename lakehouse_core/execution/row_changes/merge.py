@@ -18,11 +18,12 @@ from lakehouse_core.execution.context import TableContext
 from lakehouse_core.execution.row_changes.bounds import arrow_bounds, ranged_columns, ranged_pairs, within
 from lakehouse_core.execution.row_changes.change import RowChangeResult, committed, until_committed
 from lakehouse_core.execution.row_changes.change_base import ChangeBase, FixedAt, ReadAt, change_base, fixed_at
-from lakehouse_core.execution.row_changes.clause_rows import ClauseRows, clause_rows
+from lakehouse_core.execution.row_changes.clause_rows import ClauseRows, assigned_fields, clause_rows
 from lakehouse_core.execution.row_changes.merge_write import write_merge
 from lakehouse_core.execution.row_changes.plain_join import plain_rows, source_columns
 from lakehouse_core.format.data_types import DataField
 from lakehouse_core.format.deletion_vector import Positions
+from lakehouse_core.format.store_assignment import is_kept
 from lakehouse_core.merge.compact import POSITION_BITS
 from lakehouse_core.planning.commit.read_scope import ReadScope
 from lakehouse_core.planning.row_changes.merge_clauses import MergeRequest
@@ -56,6 +57,11 @@ class MergeSide(Protocol):
     @property
     def read_at(self) -> ReadAt | None:
         """The snapshot of the table itself that the source was read at, None if it was made of other rows."""
+        ...
+
+    @property
+    def request(self) -> MergeRequest | None:
+        """The statement with what queries inside it gave; None: as the caller gave it."""
         ...
 
     def few(self, columns: Sequence[str]) -> pa.Table | None:
@@ -96,6 +102,7 @@ class _Join:
 
     plan: MergePlan
     side: MergeSide
+    parameters: Mapping[str, Any]
     pairs: Sequence[tuple[str, str]]
     few: pa.Table | None
     plain: PlainJoin | None
@@ -109,13 +116,13 @@ class _Join:
         matchable = within({column: bounds[source] for column, source in self.pairs if source in bounds}, schema)
         return all_of([part for part in (self.plan.condition, matchable) if part is not None])
 
-    def rows(self, tasks: Sequence[TargetTask], schema: TableSchema, parameters: Mapping[str, Any]) -> pa.Table:
+    def rows(self, tasks: Sequence[TargetTask], schema: TableSchema) -> pa.Table:
         """Return the joined rows that fall under a clause."""
         plan, few, among = self.plan, self.few, None
         if few is not None and self.pairs:
             among = Among(pa.table({column: few.column(source) for column, source in self.pairs}))
         if self.plain is None or few is None or among is None:
-            return self.side.joined(plan, tasks, schema, parameters, among)
+            return self.side.joined(plan, tasks, schema, self.parameters, among)
         return plain_rows(plan, self.plain, self.side.matchable(tasks, plan.columns, schema, among), few)
 
 
@@ -141,13 +148,13 @@ def merge_rows(
         side = read()
 
         def make(schema: TableSchema) -> SourceMerge:
-            joins.append(_join(request, schema, side))
+            joins.append(_join(side.request or request, schema, side))
             return SourceMerge(condition=joins[-1].condition(schema), operation=request.operation)
 
         return change_base(table, make, fixed=fixed_at(table, side.read_at, request.operation))
 
     def run(base: ChangeBase) -> RowChangeResult:
-        merge = _Merge(table, base, joins[-1], request.parameters)
+        merge = _Merge(table, base, joins[-1])
         return merge.run(isolation=isolation, dry_run=dry_run, properties=properties, watch=watch)
 
     return until_committed(table, begin, run)
@@ -156,9 +163,29 @@ def merge_rows(
 def _join(request: MergeRequest, schema: TableSchema, side: MergeSide) -> _Join:
     plan = plan_merge(request, schema, side.fields, in_utc=side.in_utc)
     pairs = ranged_pairs(plan.equated, schema, side.fields) if plan.is_pruned else []
-    plain = plan.plain if len(pairs) == len(plan.equated) else None
+    plain = plan.plain if len(pairs) == len(plan.equated) and _is_stored_here(plan, schema, side) else None
     needed = [each.name for each in side.fields] if plain is None else source_columns(plan, plain)
-    return _Join(plan=plan, side=side, pairs=pairs, few=side.few(needed) if pairs else None, plain=plain)
+    return _Join(
+        plan=plan,
+        side=side,
+        parameters=request.parameters,
+        pairs=pairs,
+        few=side.few(needed) if pairs else None,
+        plain=plain,
+    )
+
+
+def _is_stored_here(plan: MergePlan, schema: TableSchema, side: MergeSide) -> bool:
+    """Return whether this process stores the values of a plain join as the engine would: if that has another zone of
+    times, none of them changes its type.
+    """
+    if side.in_utc or plan.plain is None:
+        return True
+    given = {each.name: each for each in side.fields}
+    types = {alias: given[name].type for alias, name in plan.plain.source_values.items()}
+    types |= {alias: schema.field(name).type for alias, name in plan.plain.target_values.items()}
+    stored = assigned_fields(plan, schema)
+    return all(is_kept(kind, stored[alias].type) for alias, kind in types.items() if alias in stored)
 
 
 class _Merge:
@@ -169,14 +196,12 @@ class _Merge:
         table: TableContext,
         base: ChangeBase,
         join: _Join,
-        parameters: Mapping[str, Any],
     ) -> None:
         self._table = table
         self._base = base
         self._schema = base.schema
         self._join = join
         self._plan = join.plan
-        self._parameters = parameters
         self._files: list[tuple[Split, DataFile]] = [(split, file) for split in base.splits for file in split.files]
 
     def run(
@@ -185,7 +210,7 @@ class _Merge:
         watch.at("joining")
         base, plan = self._base, self._plan
         tasks = self._tasks(plan.columns, base.splits, base.rest)
-        joined = self._join.rows(tasks, self._schema, self._parameters)
+        joined = self._join.rows(tasks, self._schema)
         self._check_matches(joined)
         parts = clause_rows(plan, self._schema, joined)
         self._check_keys(parts)

@@ -90,7 +90,7 @@ def _new_rows(
         for part in given
     ]
     settings = new_rows(table, base, before)
-    # Defaults are filled in, and a null that a clause says stays one.
+    # The values of the clauses have their defaults already, and an old null stays one.
     task = replace(
         settings.task,
         schema=replace(schema, fields=tuple(replace(each, default_value=None) for each in schema.fields)),

@@ -54,6 +54,7 @@ class MergePlan:
     `condition`: what the others satisfy, None if nothing is known. `equated`: pairs of columns of table and source that
     ON compares. `checks_matches`: a row of the table may have one row of the source only. `keys_are_new`: ON compares
     inserted keys with those of the table. `plain`: the same join without an engine of SQL, if that can be said.
+    `places`: by its name, where a value stands in a statement.
     """
 
     text: str
@@ -67,6 +68,7 @@ class MergePlan:
     keys_are_new: bool
     plain: PlainJoin | None = None
     in_sql: bool = False
+    places: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def inserts(self) -> bool:

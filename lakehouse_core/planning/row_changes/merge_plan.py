@@ -40,19 +40,17 @@ from lakehouse_core.planning.row_changes.merge_join import (
     PlannedClause,
     Value,
 )
-from lakehouse_core.planning.sql.conditions import translated_condition
+from lakehouse_core.planning.row_changes.merge_on import equated_columns, target_condition
 from lakehouse_core.planning.sql.expressions import (
     ArgumentText,
     columns_outside,
     parse_qualified,
     without_case,
 )
-from lakehouse_core.planning.sql.pushing import conjuncts
 from lakehouse_core.planning.sql.query import literal
 from lakehouse_core.planning.sql.statement import Part
 from lakehouse_core.planning.sql.tokens import DIALECT
 from lakehouse_core.table.merge_spec import merge_spec
-from lakehouse_core.table.predicate import Predicate, all_of, bind
 from lakehouse_core.table.schema import TableSchema
 
 
@@ -86,12 +84,13 @@ class _Planner:
         self._expressions: list[str] = []
         # By alias of an expression, the column that it is; None for any other one.
         self._columns: dict[str, tuple[str, str] | None] = {}
+        self._places: dict[str, str] = {}
 
     def plan(self) -> MergePlan:
         request, schema = self._request, self._schema
         target, source = in_backquotes(request.target), in_backquotes(request.source)
         on, on_text = self._parsed(_part("on", request.on), self._both())
-        equated, rest = self._equated(on)
+        equated, rest = equated_columns(on, request.target, request.source)
         cases = {kind: self._case(kind) for kind in (WhenMatched, WhenNotMatched, WhenNotMatchedBySource)}
         action = (
             f"CASE WHEN {target}.`{ADDRESS}` IS NULL THEN {cases[WhenNotMatched]} "
@@ -134,13 +133,14 @@ class _Planner:
             clauses=clauses,
             columns=tuple(name for name in schema.column_names if name in self._used or name in kept),
             kept=kept,
-            condition=self._condition(on) if is_pruned else None,
+            condition=target_condition(on, request.target, schema, in_utc=self._in_utc) if is_pruned else None,
             equated=tuple(equated.items()),
             is_pruned=is_pruned,
             checks_matches=matches,
             keys_are_new=not rest and self._inserts_keys_of(equated, request.clauses),
             plain=self._plain() if equated and not rest and is_pruned else None,
             in_sql=request.in_sql,
+            places=self._places,
         )
 
     def _plain(self) -> PlainJoin | None:
@@ -169,10 +169,11 @@ class _Planner:
             case WhenNotMatchedBySource():
                 return {self._request.target: self._schema.column_names}
 
-    def _parsed(self, part: Part, tables: Mapping[str, Sequence[str]]) -> tuple[Any, str]:
-        tree, text = parse_qualified(
-            part, tables, self._request.parameters, statement=self._request.operation, queries=self._is_alone
-        )
+    def _parsed(self, part: Part, tables: Mapping[str, Sequence[str]], *, is_value: bool = False) -> tuple[Any, str]:
+        # Spark refuses queries in the conditions of a MERGE.
+        takes_queries = self._is_alone or (is_value and self._request.in_sql)
+        words = self._request.operation if self._is_alone or is_value else "a condition of MERGE"
+        tree, text = parse_qualified(part, tables, self._request.parameters, statement=words, queries=takes_queries)
         self._used |= {str(each.name) for each in columns_outside(tree) if each.table == self._request.target}
         # What a query inside names may be a column of the row outside.
         queries = tree.find_all(exp.Query)
@@ -267,7 +268,7 @@ class _Planner:
                 text = ".".join(map(in_backquotes, column_of))
             elif isinstance(value, Part | str):
                 part = _part(f"value of {shown(column)} in {words(clause)}", value)
-                tree, text = self._parsed(part, self._reach(clause))
+                tree, text = self._parsed(part, self._reach(clause), is_value=True)
                 is_plain = isinstance(tree, exp.Column | exp.Literal)
                 column_of = (str(tree.table), str(tree.name)) if isinstance(tree, exp.Column) else None
                 text = f"({text}\n)"
@@ -280,6 +281,8 @@ class _Planner:
             )
             self._expressions.append(f"{computed} AS `{alias}`")
             self._columns[alias] = column_of
+            if isinstance(value, Part):
+                self._places[alias] = value.sql.place(value.start)
             found[column] = alias
         return found
 
@@ -315,34 +318,11 @@ class _Planner:
             return equated.get(column) == value.name
         if not isinstance(clause, WhenMatched) or not isinstance(value, Part | str) or _is_default(value):
             return False
-        tree, _ = self._parsed(_part(f"value of {shown(column)}", value), self._reach(clause))
+        tree, _ = self._parsed(_part(f"value of {shown(column)}", value), self._reach(clause), is_value=True)
         return isinstance(tree, exp.Column) and (str(tree.table), str(tree.name)) in (
             (self._request.target, column),
             (self._request.source, equated.get(column)),
         )
-
-    def _equated(self, on: Any) -> tuple[dict[str, str], list[Any]]:
-        """Return the columns of the table that ON says are equal to columns of the source, and the other conjuncts."""
-        found: dict[str, str] = {}
-        rest = []
-        for node in conjuncts(on):
-            sides = (node.this, node.expression) if isinstance(node, exp.EQ) else ()
-            names = {str(each.table): str(each.name) for each in sides if isinstance(each, exp.Column)}
-            if len(names) == 2 and names[self._request.target] not in found:
-                found[names[self._request.target]] = names[self._request.source]
-            else:
-                rest.append(node)
-        return found, rest
-
-    def _condition(self, on: Any) -> Predicate | None:
-        found = []
-        for node in conjuncts(on):
-            tables = {str(each.table) for each in node.find_all(exp.Column)}
-            if tables == {self._request.target}:
-                condition = translated_condition(node, self._schema.fields, in_utc=self._in_utc)
-                if condition is not None:
-                    found.append(bind(condition, self._schema.fields))
-        return all_of(found)
 
     def _inserts_keys_of(self, equated: Mapping[str, str], clauses: Sequence[Clause]) -> bool:
         """Return whether ON compares exactly the primary key, and rows are inserted with the keys of the source."""
@@ -356,7 +336,7 @@ class _Planner:
                     value = given.get(key)
                     if not isinstance(value, Part | str) or _is_default(value):
                         return False
-                    tree, _ = self._parsed(_part("insert", value), self._reach(clause))
+                    tree, _ = self._parsed(_part("insert", value), self._reach(clause), is_value=True)
                     if not isinstance(tree, exp.Column) or tree.name != equated[key]:
                         return False
             elif isinstance(clause, WhenNotMatched) and any(equated[key].casefold() != key.casefold() for key in keys):

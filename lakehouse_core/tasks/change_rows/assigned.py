@@ -1,7 +1,7 @@
 """Store assignment of SQL: the values of a statement as Spark stores them in a column.
 
-Rule: a number becomes one of a floating-point column, rounded. A text or bytes longer than its column are refused, but
-for blanks at the end of a text, which are cut. Other values are stored as a write stores them.
+Rule: `format/store_assignment` says which values a column takes. A text or bytes longer than the column are refused,
+but for blanks at the end of a text, which are cut. A digit of a second that the column lacks is refused by the write.
 Source: docs/decisions/0033-lengths-hold-in-sql.md.
 """
 
@@ -21,21 +21,17 @@ from lakehouse_core.format.data_types import (
     MultisetType,
     RowType,
     TypeRoot,
-    arrow_type,
+    type_from_arrow,
     type_to_sql,
     with_nullable,
 )
+from lakehouse_core.format.store_assignment import can_store, is_kept, stored
+from lakehouse_core.planning.sql.types import spark_text
 
 ArrayOrChunks = TypeVar("ArrayOrChunks", pa.Array, pa.ChunkedArray)
 
-_FLOATING: Final = (TypeRoot.FLOAT, TypeRoot.DOUBLE)
 _TEXTS: Final = (TypeRoot.CHAR, TypeRoot.VARCHAR)
 _BYTES: Final = (TypeRoot.BINARY, TypeRoot.VARBINARY)
-
-
-def is_floating(data_type: DataType) -> bool:
-    """Return whether a column of the type takes each number, rounded."""
-    return isinstance(data_type, AtomicType) and data_type.root in _FLOATING
 
 
 def length_limit(data_type: DataType) -> int | None:
@@ -74,31 +70,69 @@ def too_long(field: DataField) -> InvalidRequest:
     )
 
 
+def out_of_range(field: DataField) -> InvalidRequest:
+    """Return the error for a number that is too great for its column, or none at all."""
+    wanted = type_to_sql(with_nullable(field.type, True))
+    return InvalidRequest(
+        f"Column {shown(field.name)} is {wanted}, and a value is out of its range. Nothing was changed: leave the row "
+        "out, or widen the column with ALTER TABLE … ALTER COLUMN … TYPE."
+    )
+
+
+def not_stored(source: pa.DataType, field: DataField) -> str | None:
+    """Return why a column does not take values of a type, None if it does."""
+    given = _known(source)
+    if given is None or can_store(given, field.type):
+        return None
+    wanted, found = (spark_text(with_nullable(each, True)) for each in (field.type, given))
+    return f"column {shown(field.name)} is {wanted}, and the value is {found}. Cast it, as in CAST(… AS {wanted})"
+
+
 def assigned_type(source: pa.DataType, field: DataField) -> pa.DataType:
     """Return the type of `assigned_column`."""
-    is_number = pa.types.is_integer(source) or pa.types.is_decimal(source) or pa.types.is_floating(source)
-    return arrow_type(field.type) if is_number and is_floating(field.type) else source
+    given = _known(source)
+    if given is None or not can_store(given, field.type) or is_kept(given, field.type):
+        return source
+    return stored(pa.nulls(0, source), given, field.type).type
 
 
 def assigned_column(column: ArrayOrChunks, field: DataField) -> ArrayOrChunks:
-    """Return values of a query as those of a column. Raises InvalidRequest for one that is too long."""
-    kind = assigned_type(column.type, field)
-    if kind != column.type:
-        return pc.cast(column, kind, safe=False)
-    limit = length_limit(field.type)
-    if limit is None or pa.types.is_null(column.type):
-        if has_limit(field.type) and _is_long(column, field.type):
-            raise too_long(field)
+    """Return values of a query as those of a column; of a type that it does not take, as they are. Raises
+    InvalidRequest for one that is too long or out of range.
+    """
+    given = _known(column.type)
+    if given is None or not can_store(given, field.type):
         return column
+    if not is_kept(given, field.type):
+        column = _stored(column, given, field)
+    limit = length_limit(field.type)
     if not _is_long(column, field.type):
         return column
-    if not is_text(field.type) or not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+    if limit is None or not is_text(field.type):
         raise too_long(field)
     cut = pc.utf8_slice_codeunits(column, 0, limit)
     behind = pc.utf8_rtrim(pc.utf8_slice_codeunits(column, limit), characters=" ")
     if pc.any(pc.greater(pc.utf8_length(behind), 0)).as_py():
         raise too_long(field)
     return cut
+
+
+def _known(source: pa.DataType) -> DataType | None:
+    """Return the type of a table that a type of Arrow is; None for one that is none, such as that of NULL."""
+    try:
+        return type_from_arrow(source)
+    except InvalidRequest:
+        return None
+
+
+def _stored(column: ArrayOrChunks, given: DataType, field: DataField) -> ArrayOrChunks:
+    try:
+        if isinstance(column, pa.ChunkedArray):
+            chunks = [stored(chunk, given, field.type) for chunk in column.chunks]
+            return pa.chunked_array(chunks, assigned_type(column.type, field))
+        return stored(column, given, field.type)
+    except pa.ArrowInvalid as error:
+        raise out_of_range(field) from error
 
 
 def _is_long(column: ArrayOrChunks, data_type: DataType) -> bool:

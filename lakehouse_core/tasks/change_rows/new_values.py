@@ -4,7 +4,7 @@ Numbers are computed exactly or refused; a value must fit its column without los
 Source: docs/row-changes.md#new-values.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from decimal import Decimal
 from functools import reduce
 from typing import Any, Final, assert_never
@@ -34,7 +34,8 @@ _INT_64: Final = 1 << 63
 def with_new_values(
     rows: pa.RecordBatch, assignments: Mapping[str, Expression], fields: Sequence[DataField]
 ) -> pa.RecordBatch:
-    """Return the rows with the assigned columns replaced. `rows` has exactly the columns `fields`.
+    """Return the rows with the assigned columns replaced, where a default is in place of a null, as in a write. `rows`
+    has exactly the columns `fields`.
 
     Raises InvalidRequest naming the column, for values that cannot be computed or do not fit.
     """
@@ -45,7 +46,7 @@ def with_new_values(
     computed = pa.RecordBatch.from_arrays(columns, [field.name for field in fields])
     made = list(input_batches(computed, fields, advice=_ADVICE))
     whole = pa.Table.from_batches(made, made[0].schema) if made else pa.table(columns, names=rows.schema.names)
-    return _one_batch(whole)
+    return _one_batch(with_defaults(whole, assignments, fields))
 
 
 def _one_batch(table: pa.Table) -> pa.RecordBatch:
@@ -72,6 +73,14 @@ def _assigned(field: DataField, expression: Expression, rows: pa.RecordBatch) ->
 def default_values(field: DataField, count: int) -> pa.Array:
     """Return the default of the column, null without one, `count` times."""
     return _repeated(_default(field), count)
+
+
+def with_defaults(rows: pa.Table, assigned: Collection[str], fields: Sequence[DataField]) -> pa.Table:
+    """Return rows in which the nulls of the assigned columns are the default of their column, where it has one."""
+    for number, field in enumerate(fields):
+        if field.name in assigned and field.default_value is not None and rows.column(number).null_count:
+            rows = rows.set_column(number, rows.schema.field(number), rows.column(number).fill_null(_default(field)[0]))
+    return rows
 
 
 def _default(field: DataField) -> pa.Array:

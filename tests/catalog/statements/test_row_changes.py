@@ -132,7 +132,21 @@ SUBQUERIES: list[tuple[str, dict[str, Any], dict[int, dict[str, Any]]]] = [
         "UPDATE s.t AS x SET amount = (SELECT CAST(max(n) AS INT) FROM s.o WHERE o.word = x.status), status = DEFAULT "
         "WHERE x.id IN (SELECT id FROM c)",
         {},
-        {key: {2: {"amount": None, "status": None}, 3: {"amount": 40, "status": None}}.get(key, {}) for key in KEPT},
+        {key: {2: {"amount": 7, "status": None}, 3: {"amount": 40, "status": None}}.get(key, {}) for key in KEPT},
+    ),
+    (
+        "UPDATE s.t SET amount = (SELECT CAST(count(*) AS INT) FROM o WHERE id IN (SELECT id FROM s.t WHERE id > 2) "
+        "AND EXISTS (SELECT 1 FROM c WHERE c.id = o.id)) WHERE day IN (SELECT max(day) FROM s.t) AND id < :n",
+        {"n": 4},
+        {key: {"amount": 1} if key in (1, 3) else {} for key in KEPT},
+    ),
+    # No row of the table has such an id, and none of them has none.
+    ("DELETE FROM s.t WHERE id IN (SELECT id * 100 FROM s.o WHERE id = 2)", {}, {key: {} for key in KEPT}),
+    ("DELETE FROM s.t WHERE id IN (SELECT id FROM s.o WHERE id IS NULL)", {}, {key: {} for key in KEPT}),
+    (
+        "DELETE FROM s.t WHERE id IN ((SELECT x FROM VALUES (3), (4) AS q(x))) AND status = 'a'",
+        {},
+        {key: {} for key in KEPT if key != 3},
     ),
     (
         "UPDATE s.t SET status = (SELECT word FROM s.o WHERE id = 2) WHERE NOT id IN (SELECT id FROM s.t WHERE id > 1)",
@@ -190,6 +204,19 @@ def test_a_statement_leaves_the_rows_that_it_says(tmp_path, kind):
 
 def test_a_statement_with_queries_inside_leaves_the_rows_that_it_says(tmp_path, kind):
     check(catalogs_in(tmp_path), kind, SUBQUERIES)
+
+
+def test_a_query_of_few_values_prunes_what_a_statement_reads(tmp_path, kind):
+    catalog = lc.connect(tmp_path)
+    filled(catalog, kind)
+    catalog.create_table("s.days", {"day": "DATE", "n": "INT"}).write([{"day": date(2013, 1, 2), "n": 1}])
+
+    few = catalog.sql("UPDATE s.t SET amount = 0 WHERE day IN (SELECT day FROM s.days)").report
+    outside = catalog.sql("UPDATE s.t SET amount = 1 WHERE day IN (SELECT d.day FROM s.days d WHERE n < amount)").report
+
+    # Read are also older versions of rows, and those that are marked as deleted.
+    assert (few.rows_updated, few.rows_read) == (3, 3)
+    assert outside.rows_read >= len(KEPT)
 
 
 def test_a_new_value_of_several_rows_is_refused(tmp_path):
@@ -273,6 +300,13 @@ MERGES: list[tuple[str, dict[str, Any], dict[int, dict[str, Any]]]] = [
         "ON s.t.id = n.id AND t.day = n.day WHEN NOT MATCHED BY TARGET AND n.id < 8 THEN INSERT *",
         {},
         {**{key: {} for key in KEPT}, 7: {"id": 7, "day": date(2013, 1, 2), "status": "n", "amount": 0}},
+    ),
+    (
+        "MERGE INTO s.t USING s.t AS same ON t.id = same.id AND t.day = same.day WHEN MATCHED AND t.id = 2 THEN UPDATE "
+        "SET amount = same.amount + (SELECT CAST(max(amount) AS INT) FROM c), status = (SELECT max(o.status) FROM s.t "
+        "AS o WHERE o.id < same.id) WHEN MATCHED AND same.id = 3 THEN UPDATE SET amount = (SELECT NULL)",
+        {},
+        {key: {2: {"amount": 28, "status": "b"}, 3: {"amount": 7}}.get(key, {}) for key in KEPT},
     ),
     (
         "MERGE INTO s.t USING s.t AS same ON t.id = same.id AND t.day = same.day AND t.id > 4 "

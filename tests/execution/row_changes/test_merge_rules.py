@@ -31,7 +31,7 @@ REFUSED: list[tuple[str, Any, Any, Clauses, type[lc.LakehouseError], str]] = [
     ("append", [NEW], "t.k = s.kk", (UPDATE,), lc.InvalidRequest, "no column kk. Did you mean k"),
     ("append", [NEW], "k = 5", (UPDATE,), lc.InvalidRequest, "column k is in several tables"),
     ("append", [NEW], "t.k = x.k", (UPDATE,), lc.InvalidRequest, "x is not a table in reach. Tables: t, s"),
-    ("append", [NEW], "t.k IN (SELECT 1)", (UPDATE,), lc.UnsupportedFeature, "a query inside MERGE"),
+    ("append", [NEW], "t.k IN (SELECT 1)", (UPDATE,), lc.UnsupportedFeature, "a query inside a condition of MERGE"),
     ("append", [NEW], BY_KEY, (UPDATE, DELETE), lc.InvalidRequest, "a second WHEN MATCHED follows one without"),
     ("append", [NEW], BY_KEY, (lc.WhenMatched(),), lc.InvalidRequest, "has none of update and delete"),
     ("append", [NEW], BY_KEY, (lc.WhenMatched(update="*", delete=True),), lc.InvalidRequest, "has both of"),
@@ -118,7 +118,7 @@ def test_a_refused_merge_says_why_and_changes_nothing(case):
     assert {info.key for info in store.list("")} == objects
 
 
-def test_a_column_that_insert_leaves_out_gets_its_default_and_a_null_stays_one():
+def test_a_column_that_insert_leaves_out_gets_its_default_as_does_one_that_is_null():
     _, table = made(LAYOUTS["deduplicate"])
     table.alter(lc.UpdateColumnDefault("v", "none"))
     values = {"k": "k", "p": "p"}
@@ -134,7 +134,7 @@ def test_a_column_that_insert_leaves_out_gets_its_default_and_a_null_stays_one()
     )
 
     found = {row["k"]: row["v"] for row in rows_of(table)}
-    assert {key: found[key] for key in (70, 71, 72, 5)} == {70: "none", 71: "none", 72: None, 5: "none"}
+    assert {key: found[key] for key in (70, 71, 72, 5)} == {70: "none", 71: "none", 72: "none", 5: "none"}
 
 
 def test_a_value_is_computed_for_the_rows_of_its_clause_alone():

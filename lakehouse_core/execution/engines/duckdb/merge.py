@@ -11,8 +11,8 @@ from lakehouse_core.execution.context import TableContext
 from lakehouse_core.execution.engines.duckdb.dialect.translate import duckdb_text
 from lakehouse_core.execution.engines.duckdb.query import read_at_once
 from lakehouse_core.execution.row_changes.bounds import FEW_ROWS, arrow_bounds
-from lakehouse_core.execution.row_changes.change_base import ReadAt
-from lakehouse_core.execution.sql.relation import Named, Relation, joined_relations
+from lakehouse_core.execution.row_changes.change_base import SourceRows
+from lakehouse_core.execution.sql.relation import Relation, joined_relations
 from lakehouse_core.format.data_types import DataField, field_from_arrow
 from lakehouse_core.interchange.arrow_rows import ArrowRows, RowsInMemory
 from lakehouse_core.planning.row_changes.merge_join import ADDRESS, SOURCE_VIEW, TARGET_VIEW, MergePlan
@@ -32,11 +32,10 @@ class LocalMerge:
 
     in_utc: Final = True
 
-    def __init__(
-        self, table: TableContext, source: pa.Table, read_at: ReadAt | None = None, named: Named | None = None
-    ) -> None:
-        self.read_at = read_at
-        self._named = named
+    def __init__(self, table: TableContext, source: pa.Table, given: SourceRows) -> None:
+        self.read_at = given.read_at
+        self.request = given.request
+        self._named = given.named
         self._runtime = local_runtime(table.store, table.clock)
         self._source = source
         self.fields: Sequence[DataField] = tuple(field_from_arrow(each) for each in source.schema)

@@ -66,6 +66,16 @@ class DuckdbQuery:
                 if os.getpid() != process:
                     never_freed(reader)
 
+    def first(self, count: int) -> pa.Table | None:
+        """Return all rows, None if they are more than `count`. Raises as `batches`."""
+        found, rows = [], 0
+        for batch in self.batches():
+            found.append(batch)
+            rows += batch.num_rows
+            if rows > count:
+                return None
+        return pa.Table.from_batches(found, self.schema)
+
     def native_count(self, relation: Relation) -> int:
         """Return how many splits of a relation DuckDB reads by itself. Raises CorruptTable, SnapshotExpired."""
         native = relation.native

@@ -26,8 +26,9 @@ from lakehouse_core.execution.engines.spark.session import core_count
 from lakehouse_core.execution.engines.spark.sql.query import SparkQuery
 from lakehouse_core.execution.engines.spark.types import exchange_schema, fields_from_spark, spark_schema
 from lakehouse_core.execution.row_changes.bounds import FEW_ROWS
-from lakehouse_core.execution.row_changes.change_base import ReadAt
-from lakehouse_core.execution.sql.relation import Named, Relation, joined_relations
+from lakehouse_core.execution.row_changes.change_base import SourceRows
+from lakehouse_core.execution.row_changes.clause_rows import assigned_fields
+from lakehouse_core.execution.sql.relation import Relation, joined_relations
 from lakehouse_core.format.data_types import (
     UNASSIGNED,
     DataField,
@@ -56,15 +57,10 @@ _READING: Final = "Reading the source of a MERGE"
 class SparkMerge:
     """The side of a MERGE whose source is a frame, or rows in this process. Call `close` at the end."""
 
-    def __init__(
-        self,
-        session: SparkSession,
-        source: "DataFrame | pa.Table",
-        read_at: ReadAt | None = None,
-        named: Named | None = None,
-    ) -> None:
-        self.read_at = read_at
-        self._named = named
+    def __init__(self, session: SparkSession, source: "DataFrame | pa.Table", given: SourceRows) -> None:
+        self.read_at = given.read_at
+        self.request = given.request
+        self._named = given.named
         self._session = session
         with translated(session, _READING):
             self._source = _typed(session.createDataFrame(source) if isinstance(source, pa.Table) else source)
@@ -150,6 +146,7 @@ class SparkMerge:
             *others,
         ]
         found = SparkQuery(self._session, spark_query(join.query, join.tables), relations, parameters)
+        found.assign(assigned_fields(plan, schema))
         return pa.Table.from_batches(found.batches(), schema=found.schema)
 
     def _target_frame(

@@ -7,9 +7,7 @@ over Spark Connect as parts of the plan, which is analysed in each run. Rule: va
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from functools import reduce
 from inspect import signature
-from operator import or_
 from typing import Any, Final, TypeVar
 
 import pyarrow as pa
@@ -24,30 +22,19 @@ from pyspark.errors import (
     PySparkException,
     SparkRuntimeException,
 )
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import DataType as SparkType
-from pyspark.sql.types import NumericType
 
 from lakehouse_core.errors import InvalidRequest
-from lakehouse_core.execution.engines.spark.failures import task_error, translated
+from lakehouse_core.execution.engines.spark.failures import translated
 from lakehouse_core.execution.engines.spark.scan.frame import read_frame
 from lakehouse_core.execution.engines.spark.scan.native import native_tasks
-from lakehouse_core.execution.engines.spark.types import spark_type
+from lakehouse_core.execution.engines.spark.sql.stored import assigned_frame
 from lakehouse_core.execution.read.scan import read_tasks
 from lakehouse_core.execution.sql.relation import Relation
-from lakehouse_core.format.data_types import (
-    MAX_LENGTH,
-    ArrayType,
-    DataField,
-    DataType,
-    MapType,
-    RowType,
-    in_backquotes,
-)
+from lakehouse_core.format.data_types import DataField
 from lakehouse_core.table.predicate import columns_of
-from lakehouse_core.tasks.change_rows.assigned import has_limit, is_floating, is_text, length_limit, too_long
 
 R = TypeVar("R")
 
@@ -82,12 +69,23 @@ class SparkQuery:
         self.frame: DataFrame = _asked(session, lambda: session.sql(template, arguments, **frames))
         self.schema: pa.Schema = _asked(session, lambda: to_arrow_schema(self.frame.schema, **_IN_UTC))
 
+    def assign(self, stored: Mapping[str, DataField]) -> None:
+        """Give the columns of these names the values that Spark stores in the fields."""
+        if stored:
+            self.frame = _asked(self._session, lambda: assigned_frame(self.frame, stored))
+            self.schema = _asked(self._session, lambda: to_arrow_schema(self.frame.schema, **_IN_UTC))
+
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the rows, which Spark collects in this process; no batch is empty."""
         table = _asked(self._session, self.frame.toArrow)
         for batch in table.cast(self.schema).to_batches():
             if batch.num_rows:
                 yield batch
+
+    def first(self, count: int) -> pa.Table | None:
+        """Return all rows, None if they are more than `count`."""
+        table = _asked(self._session, lambda: self.frame.limit(count + 1).toArrow())
+        return table.cast(self.schema) if table.num_rows <= count else None
 
     def native_count(self, relation: Relation) -> int:
         """Return how many splits of a table Spark's own reader reads."""
@@ -97,51 +95,6 @@ class SparkQuery:
         asked = columns_of(plan.predicate) if plan.predicate is not None else frozenset()
         names = [*plan.columns, *sorted(asked.difference(plan.columns))]
         return len(native_tasks(self._session, read_tasks(plan), [plan.schema.field(name) for name in names]))
-
-
-def named_frame(frame: DataFrame, fields: Sequence[DataField], constants: Mapping[DataField, Any]) -> DataFrame:
-    """Return the rows as they are stored under the names of the fields, with constant columns behind them."""
-    named = frame.toDF(*(field.name for field in fields))
-    columns = [
-        _assigned(named[in_backquotes(field.name)], stored.dataType, field).alias(field.name)
-        for field, stored in zip(fields, named.schema, strict=True)
-    ]
-    for field, value in constants.items():
-        constant = F.lit(value).cast(spark_type(field.type))
-        columns.append(_assigned(constant, spark_type(field.type), field).alias(field.name))
-    return named.select(*columns)
-
-
-def _assigned(column: Column, given: SparkType, field: DataField) -> Column:
-    """Return values of a query as those of a column, as `tasks/change_rows/assigned` does in this process."""
-    if is_floating(field.type):
-        return column.cast(spark_type(field.type)) if isinstance(given, NumericType) else column
-    # The text of a type does not say what may be null.
-    if not has_limit(field.type) or given.simpleString() != spark_type(field.type).simpleString():
-        return column
-    refused = F.raise_error(F.lit(task_error(too_long(field)))).cast(given)
-    is_long, limit = _is_long(column, field.type), length_limit(field.type)
-    if limit is None or not is_text(field.type):
-        return F.when(F.coalesce(is_long, F.lit(False)), refused).otherwise(column)
-    behind = F.rtrim(F.substring(column, limit + 1, MAX_LENGTH))
-    cut = F.when(behind == "", F.substring(column, 1, limit)).otherwise(refused)
-    return F.when(F.coalesce(is_long, F.lit(False)), cut).otherwise(column)
-
-
-def _is_long(column: Column, data_type: DataType) -> Column:
-    """Return whether a value, or a part of one, is longer than its type says; null for a null."""
-    limit = length_limit(data_type)
-    if limit is not None:
-        return F.length(column) > limit
-    match data_type:
-        case ArrayType(element) if has_limit(element):
-            return F.exists(column, lambda one: F.coalesce(_is_long(one, element), F.lit(False)))
-        case MapType(key, value):
-            return _is_long(F.map_keys(column), ArrayType(key)) | _is_long(F.map_values(column), ArrayType(value))
-        case RowType(fields):
-            parts = [F.coalesce(_is_long(column[field.name], field.type), F.lit(False)) for field in fields]
-            return reduce(or_, parts, F.lit(False))
-    return F.lit(False)
 
 
 def _asked(session: SparkSession, run: Callable[[], R]) -> R:
