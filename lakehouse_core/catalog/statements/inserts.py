@@ -20,18 +20,20 @@ from lakehouse_core.catalog.statements.planned_changes import condition_of
 from lakehouse_core.catalog.statements.queries import PlannedQuery, engine_query, plan_query, read_at
 from lakehouse_core.catalog.statements.sources import session_of
 from lakehouse_core.display import count_text
-from lakehouse_core.errors import LakehouseError, near_hint, shown
+from lakehouse_core.errors import InvalidRequest, LakehouseError, near_hint, shown
 from lakehouse_core.execution.row_changes.change_base import SourceRows
 from lakehouse_core.format.data_types import AtomicType, DataField, arrow_type, to_internal
 from lakehouse_core.interchange.arrow_rows import ArrowRows
 from lakehouse_core.planning.partitions import partition_condition
-from lakehouse_core.planning.sql.defaults import default_places, with_defaults
+from lakehouse_core.planning.sql.defaults import check_defaults, default_places, with_defaults
 from lakehouse_core.planning.sql.expressions import without_case
+from lakehouse_core.planning.sql.query import parse_query
 from lakehouse_core.planning.sql.statement import Insert, Part
 from lakehouse_core.table.predicate import Predicate, scalar
 from lakehouse_core.table.schema import TableSchema
-from lakehouse_core.tasks.change_rows.assigned import assigned_column, assigned_type, has_limit
+from lakehouse_core.tasks.change_rows.assigned import assigned_column, assigned_type, has_limit, not_stored
 from lakehouse_core.tasks.change_rows.new_values import default_values
+from lakehouse_core.tasks.write.arrow_casts import Misfits, lossless_cast
 
 _MODE = "spark.sql.sources.partitionOverwriteMode"
 
@@ -81,6 +83,7 @@ def planned_insert(call: StatementCall, statement: Insert) -> PlannedInsert:
     planned = plan_query(call, statement.query)
     found = engine_query(planned, call)
     targets = _targets(call, statement, table, found.schema.names, fixed)
+    _check_types(call, statement, found.schema, targets)
     condition = None if statement.replaced is None else _condition(call, statement, statement.replaced, table)
     return PlannedInsert(
         call=call,
@@ -139,6 +142,7 @@ def _with_defaults(
 
     values = {column: value(column) for column in places.values()}
     query, parameters = with_defaults(statement.query, places, values, call.parameters)
+    check_defaults(statement.query, places, parse_query(query, parameters).tree)
     return replace(call, parameters=parameters), replace(statement, query=query)
 
 
@@ -186,7 +190,7 @@ def renamed_rows(
 ) -> Any:
     """Return the rows of a query under the names of the fields, with constant columns, as the verbs take them."""
     if session_of(call) is not None:
-        from lakehouse_core.execution.engines.spark.sql.query import named_frame  # noqa: PLC0415
+        from lakehouse_core.execution.engines.spark.sql.stored import named_frame  # noqa: PLC0415
 
         return named_frame(found.frame, fields, constants)
     return _Renamed(found, fields, constants)
@@ -226,6 +230,18 @@ def _targets(
             "columns that it has behind the table",
         )
     return [table.schema.field(name) for name in names]
+
+
+def _check_types(call: StatementCall, statement: Insert, given: pa.Schema, targets: Sequence[DataField]) -> None:
+    """Raise InvalidRequest for a column of the query whose values the table does not take."""
+    for source, field in zip(given, targets, strict=True):
+        why = not_stored(source.type, field)
+        if why is not None:
+            raise call.sql.invalid(statement.query.start, why)
+        try:
+            lossless_cast(assigned_type(source.type, field), field, Misfits(0, "", in_sql=True))
+        except InvalidRequest as error:
+            raise call.sql.invalid(statement.query.start, str(error).rstrip(".")) from None
 
 
 def _column(call: StatementCall, statement: Insert, table: Table, name: str) -> str:

@@ -3,13 +3,17 @@
 Rule: only a value that is the word DEFAULT alone means the column's default, as in Spark; a name in backquotes is one.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from sqlglot import exp
+
+from lakehouse_core.errors import InvalidRequest
 from lakehouse_core.planning.sql.statement import QueryText
 from lakehouse_core.planning.sql.tokens import SqlText, TokenCursor
 
 _WORD: Final = "DEFAULT"
+_BEFORE: Final = ("SELECT", "ALL", "DISTINCT", ",")
 # Behind a select list.
 _ENDS: Final = ("FROM", "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "UNION", "EXCEPT", "INTERSECT", "LATERAL")
 
@@ -17,18 +21,56 @@ _ENDS: Final = ("FROM", "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "UNION", "
 def default_places(query: QueryText) -> dict[int, int]:
     """Return, by the place of each DEFAULT of VALUES (…), (…) or of a SELECT list, which column of the rows it is.
 
-    Raises InvalidRequest for one behind a star, whose columns are not known.
+    Raises InvalidRequest for one where Spark takes none: behind a star, whose columns are not known, in a part of a
+    query, beside aggregates.
     """
     cursor = TokenCursor(query.sql, query.first)
-    if cursor.takes("SELECT"):
-        return _of_items(cursor, *_ENDS)
+    while cursor.takes("("):
+        pass
     found: dict[int, int] = {}
-    if cursor.takes("VALUES"):
+    if cursor.takes("SELECT"):
+        found = _of_items(cursor, *_ENDS, ")")
+    elif cursor.takes("VALUES"):
         while cursor.takes("("):
             found.update(_of_items(cursor, ")"))
             cursor.skip()
             cursor.takes(",")
+    for place in _standing(query):
+        if place not in found:
+            raise _misplaced(query, place)
     return found
+
+
+def check_defaults(query: QueryText, places: Mapping[int, int], tree: Any) -> None:
+    """Raise InvalidRequest for a query whose rows cannot have defaults, as in Spark. `tree`: with values in their
+    places.
+    """
+    inner = tree.unnest()
+    is_plain = isinstance(inner, exp.Values) and not any(inner.args.get(key) for key in ("limit", "order", "offset"))
+    if isinstance(inner, exp.Select):
+        is_plain = not any(inner.args.get(key) for key in ("group", "having", "distinct", "with_"))
+        is_plain = is_plain and not any(each.find(exp.AggFunc) for each in inner.expressions)
+    if not is_plain:
+        raise _misplaced(query, min(places))
+
+
+def _misplaced(query: QueryText, place: int) -> InvalidRequest:
+    return query.sql.invalid(
+        place,
+        "DEFAULT is taken in VALUES (…) and in the columns of one SELECT without WITH, UNION, DISTINCT and aggregates. "
+        "Leave the column out of those behind the table",
+    )
+
+
+def _standing(query: QueryText) -> Iterator[int]:
+    """Yield the places of DEFAULT where it is a column of some query."""
+    cursor, before = TokenCursor(query.sql, query.first), ""
+    while not cursor.is_done:
+        if before in _BEFORE and cursor.is_at(_WORD) and _ends_value(cursor, *_ENDS, ")"):
+            yield cursor.start
+        token = cursor.token()
+        before = "" if token is None else token.text.upper()
+        cursor.skip()
 
 
 def with_defaults(

@@ -1,5 +1,7 @@
 """What SQL stores in a column: defaults, rounded numbers, texts within their length. Spark stores the same."""
 
+from datetime import date, datetime
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -20,6 +22,8 @@ STORED: list[tuple[str, dict[str, Any]]] = [
     ),
     ("INSERT INTO s.t (id, w, a) SELECT id + 4, concat(w, ', '), DEFAULT FROM s.t WHERE id = 1", {"id": 5, "w": "x, "}),
     ("INSERT INTO s.t (id, d, l) VALUES (6, DEFAULT, array('a', 'b'))", {"id": 6, "l": ["a", "b"]}),
+    ("INSERT INTO s.t (id, a) (SELECT 13, DEFAULT)", {"id": 13, "a": 7}),
+    ("INSERT INTO s.t (id, a) SELECT 14, DEFAULT ORDER BY 1 LIMIT 1", {"id": 14, "a": 7}),
     ("UPDATE s.t SET a = DEFAULT, w = 'DEFAULT' WHERE id = 3", {"id": 3, "a": 7, "w": "DEFAULT"}),
     (
         "MERGE INTO s.t USING (SELECT 3 AS id) AS n ON t.id = n.id WHEN MATCHED THEN UPDATE SET w = DEFAULT, a = 1",
@@ -37,6 +41,59 @@ STORED: list[tuple[str, dict[str, Any]]] = [
         "INSERT INTO s.t (id, l, m, r) VALUES (12, array('ab', NULL), map('ab', 'long'), named_struct('x', 'é'))",
         {"id": 12, "l": ["ab", None], "m": [("ab", "long")], "r": {"x": "é"}},
     ),
+]
+# The type of a column, a value, and what Spark stores of it in the column.
+ASSIGNED: list[tuple[str, str, Any]] = [
+    ("INT", "1.9D", 1),
+    ("INT", "-1.9D", -1),
+    ("INT", "2.5", 2),
+    ("INT", "CAST(5 AS BIGINT)", 5),
+    ("TINYINT", "127", 127),
+    ("BIGINT", "CAST(1e10 AS DOUBLE)", 10_000_000_000),
+    ("FLOAT", "1e39D", float("inf")),
+    ("FLOAT", "16777217", 16777216.0),
+    ("DOUBLE", "0.1", 0.1),
+    ("DECIMAL(5, 2)", "1.005", Decimal("1.01")),
+    ("DECIMAL(5, 2)", "-1.005", Decimal("-1.01")),
+    ("DECIMAL(5, 2)", "1.125D", Decimal("1.13")),
+    ("DECIMAL(5, 2)", "7", Decimal("7.00")),
+    ("STRING", "5", "5"),
+    ("STRING", "1e7D", "1.0E7"),
+    ("STRING", "1.50", "1.50"),
+    ("STRING", "true", "true"),
+    ("STRING", "DATE '2013-01-05'", "2013-01-05"),
+    ("STRING", "TIMESTAMP_NTZ '2013-01-05 01:02:03.50'", "2013-01-05 01:02:03.5"),
+    ("STRING", "TIMESTAMP_NTZ '2013-01-05 00:00:00'", "2013-01-05 00:00:00"),
+    ("DATE", "TIMESTAMP_NTZ '1969-12-31 23:00:00'", date(1969, 12, 31)),
+    ("TIMESTAMP_NTZ", "DATE '2013-01-05'", datetime(2013, 1, 5)),
+    ("ARRAY<BIGINT>", "array(1, NULL)", [1, None]),
+    ("ARRAY<INT>", "array(1.5D)", [1]),
+    ("MAP<STRING, BIGINT>", "map(1, 2)", [("1", 2)]),
+    ("STRUCT<x: BIGINT, y: STRING>", "named_struct('x', 1, 'y', 2)", {"x": 1, "y": "2"}),
+]
+# The type of a column, and a value that it does not take.
+NOT_ASSIGNED: list[tuple[str, str]] = [
+    ("INT", "'5'"),
+    ("INT", "true"),
+    ("INT", "DATE '2013-01-05'"),
+    ("FLOAT", "'1'"),
+    ("DATE", "'2013-01-05'"),
+    ("DATE", "5"),
+    ("TIMESTAMP", "5"),
+    ("BOOLEAN", "1"),
+    ("BOOLEAN", "'true'"),
+    ("BINARY", "5"),
+    ("ARRAY<BIGINT>", "array('1')"),
+    ("STRING", "array(1)"),
+]
+# The type of a column, and a value that is out of its range.
+OUT_OF_RANGE: list[tuple[str, str]] = [
+    ("INT", "3000000000"),
+    ("INT", "1e10D"),
+    ("INT", "CAST('NaN' AS DOUBLE)"),
+    ("TINYINT", "128"),
+    ("DECIMAL(5, 2)", "1234.5"),
+    ("DECIMAL(5, 2)", "1e300D"),
 ]
 # The statement, and the column that is too short for its value.
 TOO_LONG: list[tuple[str, str]] = [
@@ -61,6 +118,15 @@ REFUSED: list[tuple[str, str]] = [
     ("INSERT INTO s.t (id, a) VALUES (1, `DEFAULT`)", "(?i)default"),
     ("INSERT INTO s.t (id, a) VALUES (1, 2, DEFAULT)", "has 3 columns, expected 2"),
     ("INSERT INTO s.t (id, a) VALUES (DEFAULT, 1)", "holds null"),
+    ("INSERT INTO s.t (id, a) SELECT 1, DEFAULT UNION ALL SELECT 2, 3", r"column 35: DEFAULT is taken in VALUES"),
+    ("INSERT INTO s.t (id, a) SELECT 1, 2 UNION ALL SELECT 2, DEFAULT", r"column 57: DEFAULT is taken in VALUES"),
+    ("INSERT INTO s.t (id, a) VALUES (1, DEFAULT) UNION ALL VALUES (2, 3)", "column 36: DEFAULT is taken in VALUES"),
+    ("INSERT INTO s.t (id, a) VALUES (1, DEFAULT) LIMIT 1", "column 36: DEFAULT is taken in VALUES"),
+    ("INSERT INTO s.t (id, a) SELECT DISTINCT 1, DEFAULT", "column 44: DEFAULT is taken in VALUES"),
+    ("INSERT INTO s.t (id, a) SELECT count(*), DEFAULT FROM s.t", "column 42: DEFAULT is taken in VALUES"),
+    ("INSERT INTO s.t (id, a) SELECT id, DEFAULT FROM s.t GROUP BY id", "column 36: DEFAULT is taken in VALUES"),
+    ("INSERT INTO s.t (id, a) SELECT * FROM (SELECT 1, DEFAULT)", "column 50: DEFAULT is taken in VALUES"),
+    ("INSERT INTO s.t (id, a) WITH q AS (SELECT 1 AS k) SELECT k, DEFAULT FROM q", "column 61: DEFAULT is taken in"),
     ("SELECT DEFAULT", "there is no column default"),
 ]
 
@@ -85,6 +151,90 @@ def check_refused(catalog: lc.Catalog, statements: list[tuple[str, str]]) -> Non
             catalog.sql(text)
 
     assert (table.snapshot().id, table.scan().to_arrow().column("v").to_pylist()) == (1, ["a verb stores it"])
+
+
+def assigning(column: str, value: str) -> list[str]:
+    """Return a statement of each kind that stores the value in the column of a row of table `s.v`."""
+    return [
+        f"INSERT INTO s.v (id, {column}) SELECT 1, {value}",
+        f"UPDATE s.v SET {column} = {value} WHERE id = 0",
+        f"MERGE INTO s.v USING (SELECT 0 AS id) AS n ON v.id = n.id WHEN MATCHED THEN UPDATE SET {column} = {value}",
+    ]
+
+
+def check_assigned(catalog: lc.Catalog) -> None:
+    catalog.create_database("s")
+    columns = [f"c{number}" for number in range(len(ASSIGNED))]
+    typed = ", ".join(f"{name} {kind}" for name, (kind, _, _) in zip(columns, ASSIGNED, strict=True))
+    table = catalog.sql(f"CREATE TABLE s.v (id INT, {typed})") and catalog.table("s.v")
+    values = [value for _, value, _ in ASSIGNED]
+    pairs = ", ".join(f"{name} = {value}" for name, value in zip(columns, values, strict=True))
+    for text in (
+        f"INSERT INTO s.v SELECT 1, {', '.join(values)}",
+        f"UPDATE s.v SET {pairs}",
+        f"MERGE INTO s.v USING (SELECT 1 AS id) AS n ON v.id = n.id WHEN MATCHED THEN UPDATE SET {pairs}",
+    ):
+        catalog.sql(text)
+
+        (row,) = table.scan(columns=columns).to_arrow().to_pylist()
+        assert list(row.values()) == [stored for _, _, stored in ASSIGNED], text
+        catalog.sql(f"UPDATE s.v SET {', '.join(f'{name} = NULL' for name in columns)}")
+
+
+def check_not_assigned(catalog: lc.Catalog, cases: list[tuple[str, str]], message: str) -> None:
+    catalog.create_database("s")
+    for kind, value in cases:
+        catalog.sql(f"CREATE TABLE s.v (id INT, c {kind})")
+        catalog.table("s.v").write([{"id": 0}])
+        for text in assigning("c", value):
+            with pytest.raises(lc.InvalidRequest, match=message):
+                catalog.sql(text)
+        assert catalog.table("s.v").scan().to_arrow().to_pylist() == [{"id": 0, "c": None}], (kind, value)
+        catalog.sql("DROP TABLE s.v")
+
+
+NOT_TAKEN = "line 1, column .*column 'c' is .*, and the value is"
+NO_ROOM = "out of (its )?range|lies outside|before the point|OVERFLOW|OUT_OF_RANGE|CANNOT_BE_REPRESENTED"
+
+
+def test_every_statement_stores_a_value_as_spark_does(tmp_path):
+    check_assigned(lc.connect(tmp_path))
+
+
+@pytest.mark.parametrize(("cases", "message"), [(NOT_ASSIGNED, NOT_TAKEN), (OUT_OF_RANGE, NO_ROOM)])
+def test_every_statement_refuses_a_value_that_its_column_does_not_take(tmp_path, cases, message):
+    check_not_assigned(lc.connect(tmp_path), cases, message)
+
+
+@pytest.mark.parametrize("null", ["NULL", "CAST(NULL AS INT)", "(SELECT max(a) FROM s.t WHERE id > 9)"])
+def test_a_null_that_is_assigned_is_the_default_in_every_statement(empty, null):
+    empty.sql(TABLE)
+    empty.table("s.t").write([{"id": 1, "a": 1}, {"id": 2, "a": 2}])
+    for text in (
+        f"INSERT INTO s.t (id, a) SELECT 3, {null}",
+        f"UPDATE s.t SET a = {null} WHERE id = 1",
+        f"MERGE INTO s.t USING (SELECT 2 AS id) AS n ON t.id = n.id WHEN MATCHED THEN UPDATE SET a = {null}",
+        f"MERGE INTO s.t USING (SELECT 4 AS id) AS n ON t.id = n.id WHEN NOT MATCHED THEN INSERT (id, a) "
+        f"VALUES (n.id, {null})",
+    ):
+        empty.sql(text)
+    empty.table("s.t").update({"a": None}, "id = 1")
+
+    assert {row["id"]: row["a"] for row in empty.table("s.t").scan().to_arrow().to_pylist()} == dict.fromkeys(
+        (1, 2, 3, 4), 7
+    )
+
+
+def test_a_null_that_is_stored_stays_one_when_other_columns_change(empty):
+    empty.sql("CREATE TABLE s.n (id INT, a INT)")
+    table = empty.table("s.n")
+    table.write([{"id": 1}])
+    table.alter(lc.UpdateColumnDefault("a", "7"))
+
+    empty.sql("UPDATE s.n SET id = id + 1")
+    empty.sql("UPDATE s.n SET id = abs(id) + 1")
+
+    assert table.scan().to_arrow().to_pylist() == [{"id": 3, "a": None}]
 
 
 def test_a_value_is_stored_as_spark_stores_it(tmp_path):
