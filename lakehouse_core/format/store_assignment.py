@@ -5,9 +5,10 @@ of range is an error. Each plain value has a text. No text becomes another value
 Source: docs/sql.md#changing-tables.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -24,22 +25,32 @@ from lakehouse_core.format.data_types import (
     AtomicType,
     DataType,
     MapType,
+    MultisetType,
     RowType,
     TypeRoot,
     arrow_type,
+    with_nullable,
 )
 
 _FLOATING: Final = frozenset({TypeRoot.FLOAT, TypeRoot.DOUBLE})
 _NUMBERS: Final = frozenset({*INTEGER_BITS, *_FLOATING, TypeRoot.DECIMAL})
 _TIMES: Final = frozenset({*TIMESTAMP_ROOTS, TypeRoot.DATE})
+_MOST: Final = (1 << 63) - 1
 _WITH_TEXT: Final = _NUMBERS | _TIMES | {TypeRoot.BOOLEAN}
+
+
+def as_map(data_type: DataType) -> DataType:
+    """Return the type as engines of SQL know it: a MULTISET is a MAP to how often an element is there."""
+    if isinstance(data_type, MultisetType):
+        return MapType(with_nullable(data_type.element, False), AtomicType(TypeRoot.INT))
+    return data_type
 
 
 def can_store(source: DataType, target: DataType) -> bool:
     """Return whether a column of `target` takes values of `source`. Fields of a ROW are matched by position, and have
-    the same names.
+    the same names in any case.
     """
-    match source, target:
+    match as_map(source), as_map(target):
         case AtomicType(root=given), AtomicType(root=wanted):
             if wanted in STRING_ROOTS:
                 return given in STRING_ROOTS or given in _WITH_TEXT
@@ -50,15 +61,16 @@ def can_store(source: DataType, target: DataType) -> bool:
         case MapType(key, value), MapType(target_key, target_value):
             return can_store(key, target_key) and can_store(value, target_value)
         case RowType(fields), RowType(target_fields):
-            return [each.name for each in fields] == [each.name for each in target_fields] and all(
-                can_store(one.type, other.type) for one, other in zip(fields, target_fields, strict=True)
+            return len(fields) == len(target_fields) and all(
+                one.name.casefold() == other.name.casefold() and can_store(one.type, other.type)
+                for one, other in zip(fields, target_fields, strict=True)
             )
     return False
 
 
 def is_kept(source: DataType, target: DataType) -> bool:
     """Return whether a column takes values as they are, whatever the length of texts and the digits of seconds."""
-    match source, target:
+    match as_map(source), as_map(target):
         case AtomicType(root=given), AtomicType(root=wanted):
             if given is TypeRoot.DECIMAL:
                 return (given, source.precision, source.scale) == (wanted, target.precision, target.scale)
@@ -69,7 +81,8 @@ def is_kept(source: DataType, target: DataType) -> bool:
             return is_kept(key, other_key) and is_kept(value, other_value)
         case RowType(fields), RowType(others):
             return len(fields) == len(others) and all(
-                is_kept(one.type, other.type) for one, other in zip(fields, others, strict=True)
+                one.name == other.name and is_kept(one.type, other.type)
+                for one, other in zip(fields, others, strict=True)
             )
     return False
 
@@ -81,15 +94,17 @@ def stored(array: pa.Array, source: DataType, target: DataType) -> pa.Array:
     """
     if is_kept(source, target):
         return array
-    match source, target:
-        case AtomicType(), AtomicType():
-            return _stored_atomic(array, source, target)
+    match as_map(source), as_map(target):
+        case AtomicType() as given, AtomicType() as wanted:
+            # Encoded values, and seconds, which no table has.
+            plain = array if array.type == arrow_type(given) else array.cast(arrow_type(given))
+            return _stored_atomic(plain, given, wanted)
         case ArrayType(element), ArrayType(other):
             lists = array if pa.types.is_list(array.type) else array.cast(pa.list_(array.type.value_type))
-            return _with_parts(lists, [lists.values], [lambda part: stored(part, element, other)])
+            return _with_parts(lists, [lambda part: stored(part, element, other)])
         case MapType(key, value), MapType(other_key, other_value):
             casts = [lambda part: stored(part, key, other_key), lambda part: stored(part, value, other_value)]
-            return _with_parts(array, [array.keys, array.items], casts)
+            return _with_parts(array, casts)
         case RowType(fields), RowType(others):
             pairs = zip(array.flatten(), fields, others, strict=True)
             parts = [stored(part, one.type, other.type) for part, one, other in pairs]
@@ -100,15 +115,15 @@ def stored(array: pa.Array, source: DataType, target: DataType) -> pa.Array:
 def _stored_atomic(array: pa.Array, source: AtomicType, target: AtomicType) -> pa.Array:
     root = target.root
     if root in _FLOATING:
-        # A number that is too great is infinite.
-        return array.cast(arrow_type(target), safe=False)
+        # By its text a decimal becomes the nearest one. A number that is too great is infinite.
+        numbers = array.cast(pa.string()) if source.root is TypeRoot.DECIMAL else array
+        return numbers.cast(arrow_type(target), safe=False)
     if root in INTEGER_BITS:
-        return (array if source.root in INTEGER_BITS else pc.trunc(array)).cast(arrow_type(target))
+        return _integers(array, source, target)
     if root is TypeRoot.DECIMAL:
         return _decimal(array, source, target)
     if root in STRING_ROOTS and source.root not in STRING_ROOTS:
-        texts = to_text(array, source)
-        return pc.replace_substring_regex(texts, r"\.?0*$", "") if _has_fraction(source) else texts
+        return _texts(array, source)
     if root is TypeRoot.DATE:
         return zoned_to_date(array, source)
     if root in TIMESTAMP_ROOTS and source.root is TypeRoot.DATE:
@@ -118,8 +133,26 @@ def _stored_atomic(array: pa.Array, source: AtomicType, target: AtomicType) -> p
     return array
 
 
-def _has_fraction(source: AtomicType) -> bool:
-    return source.root in TIMESTAMP_ROOTS and bool(source.precision)
+def _integers(array: pa.Array, source: AtomicType, target: AtomicType) -> pa.Array:
+    if source.root in INTEGER_BITS:
+        return array.cast(arrow_type(target))
+    whole = pc.trunc(array)
+    if source.root in _FLOATING and target.root is TypeRoot.BIGINT:
+        # The greatest BIGINT is no DOUBLE, and the one next to it is 2^63, which Spark takes for it.
+        is_most = pc.equal(whole, float(_MOST + 1))
+        return pc.if_else(is_most, _MOST, pc.if_else(is_most, None, whole).cast(pa.int64()))
+    return whole.cast(arrow_type(target))
+
+
+def _texts(array: pa.Array, source: AtomicType) -> pa.Array:
+    texts = to_text(array, source)
+    if source.root not in _TIMES:
+        return texts
+    if source.root is not TypeRoot.DATE and source.precision:
+        texts = pc.replace_substring_regex(texts, r"\.?0*$", "")
+    # A year of more than four digits has a sign, one of fewer has zeros.
+    texts = pc.replace_substring_regex(texts, r"^(\d{5})", r"+\1")
+    return pc.replace_substring_regex(texts, r"^-(\d{3}-)", r"-0\1")
 
 
 def _decimal(array: pa.Array, source: AtomicType, target: AtomicType) -> pa.Array:
@@ -132,11 +165,20 @@ def _decimal(array: pa.Array, source: AtomicType, target: AtomicType) -> pa.Arra
     return found
 
 
-def _with_parts(array: pa.Array, parts: list[pa.Array], casts: list[Callable[[pa.Array], pa.Array]]) -> pa.Array:
+def _with_parts(array: pa.Array, casts: Sequence[Callable[[pa.Array], pa.Array]]) -> pa.Array:
     """Return an array of lists or maps whose parts are cast."""
-    start, stop = array.offsets[0].as_py(), array.offsets[-1].as_py()
-    cast = [one(part.slice(start, stop - start)) for part, one in zip(parts, casts, strict=True)]
-    offsets = pc.subtract(array.offsets, array.offsets[0])
-    if len(cast) == 1:
-        return pa.ListArray.from_arrays(offsets, *cast, mask=array.is_null())
-    return pa.MapArray.from_arrays(offsets, *cast, mask=array.is_null())
+    offsets, *parts = list_parts(array)
+    cast = [one(part) for part, one in zip(parts, casts, strict=True)]
+    kind = pa.MapArray if pa.types.is_map(array.type) else pa.ListArray
+    return kind.from_arrays(offsets, *cast, mask=array.is_null())
+
+
+def list_parts(array: pa.Array) -> list[pa.Array]:
+    """Return where each list or map begins and ends, from 0, and the elements, or the keys and the values, of all that
+    are not null.
+    """
+    # What is behind a null is no element, and Arrow's own selection leaves it out.
+    rows = array.take(pa.array(np.arange(len(array)))) if array.null_count else array
+    start, stop = rows.offsets[0].as_py(), rows.offsets[-1].as_py()
+    parts = [rows.keys, rows.items] if pa.types.is_map(rows.type) else [rows.values]
+    return [pc.subtract(rows.offsets, start), *(part.slice(start, stop - start) for part in parts)]

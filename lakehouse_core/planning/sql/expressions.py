@@ -85,6 +85,10 @@ def parse_qualified(
                 f"a query inside {statement} is not carried out. Run the query first, and write its values as "
                 "literals or parameters",
             )
+        if isinstance(node, exp.Values):
+            raise text.unsupported(
+                _start(node), "VALUES by itself is not carried out here. Write SELECT * FROM VALUES (…)"
+            )
         if isinstance(node, _NOT_OF_ONE_ROW):
             raise text.unsupported(_start(node), f"{node.sql_name().lower()} needs other rows, and has none here")
         if isinstance(node, exp.Star | exp.Alias):
@@ -95,11 +99,24 @@ def parse_qualified(
         start, end, is_named = _before_name(column)
         _resolve(text, column, tables)
         if not is_named:
+            _check_not_hidden(text, column)
             named.append((start - len(_BEFORE), end - len(_BEFORE), f"{in_backquotes(str(column.table))}."))
     qualified = part.text
     for start, end, prefix in sorted(named, reverse=True):
         qualified = qualified[:start] + prefix + qualified[end:]
     return found, qualified
+
+
+def _check_not_hidden(text: PartText, column: Any) -> None:
+    """Raise InvalidRequest for a column in a lambda, one of whose arguments has the name of the column's table."""
+    table, node = str(column.table), column
+    while (node := node.find_ancestor(exp.Lambda)) is not None:
+        if any(str(each.name).casefold() == table.casefold() for each in node.expressions):
+            raise text.invalid(
+                _start(column),
+                f"{column.name} is a column of {table}, and an argument of the function around it has the name {table}. "
+                "Rename the argument",
+            )
 
 
 def _before_name(column: Any) -> tuple[int, int, bool]:

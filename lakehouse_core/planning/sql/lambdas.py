@@ -66,9 +66,13 @@ def _functions(node: Any) -> Iterator[tuple[Any, Sequence[int]]]:
     for key, counts in _NODES[type(node)]:
         function = node.args.get(key)
         # Others than these need one.
-        is_optional = isinstance(node, exp.Exists | exp.ArraySort) or key == "finish"
+        is_optional = _is_of_query(node) or isinstance(node, exp.ArraySort) or key == "finish"
         if function is not None or not is_optional:
             yield function, counts
+
+
+def _is_of_query(node: Any) -> bool:
+    return isinstance(node, exp.Exists) and isinstance(node.this, exp.Query)
 
 
 def _check_names(sql: SqlText, function: Any) -> None:

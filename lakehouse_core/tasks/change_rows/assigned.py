@@ -18,14 +18,14 @@ from lakehouse_core.format.data_types import (
     DataField,
     DataType,
     MapType,
-    MultisetType,
     RowType,
     TypeRoot,
+    arrow_type,
     type_from_arrow,
     type_to_sql,
     with_nullable,
 )
-from lakehouse_core.format.store_assignment import can_store, is_kept, stored
+from lakehouse_core.format.store_assignment import as_map, can_store, is_kept, list_parts, stored
 from lakehouse_core.planning.sql.types import spark_text
 
 ArrayOrChunks = TypeVar("ArrayOrChunks", pa.Array, pa.ChunkedArray)
@@ -47,8 +47,8 @@ def is_text(data_type: DataType) -> bool:
 
 def parts_of(data_type: DataType) -> tuple[DataType, ...]:
     """Return the types of elements, of keys and values, or of fields; none of a plain value."""
-    match data_type:
-        case ArrayType(element) | MultisetType(element):
+    match as_map(data_type):
+        case ArrayType(element):
             return (element,)
         case MapType(key, value):
             return (key, value)
@@ -81,7 +81,7 @@ def out_of_range(field: DataField) -> InvalidRequest:
 
 def not_stored(source: pa.DataType, field: DataField) -> str | None:
     """Return why a column does not take values of a type, None if it does."""
-    given = _known(source)
+    given = _known(nulls_typed(source, field.type))
     if given is None or can_store(given, field.type):
         return None
     wanted, found = (spark_text(with_nullable(each, True)) for each in (field.type, given))
@@ -90,6 +90,7 @@ def not_stored(source: pa.DataType, field: DataField) -> str | None:
 
 def assigned_type(source: pa.DataType, field: DataField) -> pa.DataType:
     """Return the type of `assigned_column`."""
+    source = nulls_typed(source, field.type)
     given = _known(source)
     if given is None or not can_store(given, field.type) or is_kept(given, field.type):
         return source
@@ -100,9 +101,11 @@ def assigned_column(column: ArrayOrChunks, field: DataField) -> ArrayOrChunks:
     """Return values of a query as those of a column; of a type that it does not take, as they are. Raises
     InvalidRequest for one that is too long or out of range.
     """
-    given = _known(column.type)
+    kind = nulls_typed(column.type, field.type)
+    given = _known(kind)
     if given is None or not can_store(given, field.type):
         return column
+    column = column if kind == column.type else column.cast(kind)
     if not is_kept(given, field.type):
         column = _stored(column, given, field)
     limit = length_limit(field.type)
@@ -117,8 +120,23 @@ def assigned_column(column: ArrayOrChunks, field: DataField) -> ArrayOrChunks:
     return cut
 
 
+def nulls_typed(source: pa.DataType, target: DataType) -> pa.DataType:
+    """Return the type of values of a query, in which NULL has the type of what it is stored in."""
+    if pa.types.is_null(source):
+        return arrow_type(target)
+    match as_map(target):
+        case ArrayType(element) if pa.types.is_list(source):
+            return pa.list_(nulls_typed(source.value_type, element))
+        case MapType(key, value) if pa.types.is_map(source):
+            return pa.map_(nulls_typed(source.key_type, key), nulls_typed(source.item_type, value))
+        case RowType(fields) if pa.types.is_struct(source) and source.num_fields == len(fields):
+            pairs = zip(source, fields, strict=True)
+            return pa.struct([one.with_type(nulls_typed(one.type, other.type)) for one, other in pairs])
+    return source
+
+
 def _known(source: pa.DataType) -> DataType | None:
-    """Return the type of a table that a type of Arrow is; None for one that is none, such as that of NULL."""
+    """Return the type of a table that a type of Arrow is; None for one that no table has."""
     try:
         return type_from_arrow(source)
     except InvalidRequest:
@@ -155,9 +173,7 @@ def _is_long(column: ArrayOrChunks, data_type: DataType) -> bool:
 def _has_long_part(array: pa.Array, data_type: DataType) -> bool:
     kind, parts = array.type, parts_of(data_type)
     if pa.types.is_map(kind) and isinstance(data_type, MapType):
-        start, end = array.offsets[0].as_py(), array.offsets[-1].as_py()
-        entries = [part.slice(start, end - start) for part in (array.keys, array.items)]
-        return any(_is_long(part, one) for part, one in zip(entries, parts, strict=True))
+        return any(_is_long(part, one) for part, one in zip(list_parts(array)[1:], parts, strict=True))
     is_array = pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
     if is_array and isinstance(data_type, ArrayType):
         return _is_long(array.flatten(), parts[0])

@@ -53,6 +53,9 @@ ASSIGNED: list[tuple[str, str, Any]] = [
     ("FLOAT", "1e39D", float("inf")),
     ("FLOAT", "16777217", 16777216.0),
     ("DOUBLE", "0.1", 0.1),
+    ("DOUBLE", "7.1", 7.1),
+    ("FLOAT", "16777217.000001", 16777218.0),
+    ("BIGINT", "9223372036854775808D", (1 << 63) - 1),
     ("DECIMAL(5, 2)", "1.005", Decimal("1.01")),
     ("DECIMAL(5, 2)", "-1.005", Decimal("-1.01")),
     ("DECIMAL(5, 2)", "1.125D", Decimal("1.13")),
@@ -64,12 +67,17 @@ ASSIGNED: list[tuple[str, str, Any]] = [
     ("STRING", "DATE '2013-01-05'", "2013-01-05"),
     ("STRING", "TIMESTAMP_NTZ '2013-01-05 01:02:03.50'", "2013-01-05 01:02:03.5"),
     ("STRING", "TIMESTAMP_NTZ '2013-01-05 00:00:00'", "2013-01-05 00:00:00"),
+    ("STRING", "make_date(10000, 1, 1)", "+10000-01-01"),
+    ("STRING", "CAST(DATE '0001-01-01' - 800 AS TIMESTAMP_NTZ)", "-0002-10-24 00:00:00"),
     ("DATE", "TIMESTAMP_NTZ '1969-12-31 23:00:00'", date(1969, 12, 31)),
     ("TIMESTAMP_NTZ", "DATE '2013-01-05'", datetime(2013, 1, 5)),
     ("ARRAY<BIGINT>", "array(1, NULL)", [1, None]),
     ("ARRAY<INT>", "array(1.5D)", [1]),
     ("MAP<STRING, BIGINT>", "map(1, 2)", [("1", 2)]),
+    ("ARRAY<DOUBLE>", "array(7.1)", [7.1]),
     ("STRUCT<x: BIGINT, y: STRING>", "named_struct('x', 1, 'y', 2)", {"x": 1, "y": "2"}),
+    ("STRUCT<x: DATE, y: STRING>", "named_struct('x', NULL, 'y', 2)", {"x": None, "y": "2"}),
+    ("STRUCT<x: INT>", "named_struct('X', 1)", {"x": 1}),
 ]
 # The type of a column, and a value that it does not take.
 NOT_ASSIGNED: list[tuple[str, str]] = [

@@ -39,10 +39,12 @@ spark_months_between(a, b) AS CASE
     THEN CAST(spark_months(a, b) AS DOUBLE)
     ELSE spark_months(a, b) + ((day(a) - day(b)) * 86400
         + spark_day_micros(a) // 1000000 - spark_day_micros(b) // 1000000) / 2678400 END;
-spark_after_day(a, b) AS day(a) > day(b) OR (day(a) = day(b) AND spark_day_micros(a) > spark_day_micros(b));
-spark_whole_months(a, b) AS spark_months(a, b) - CASE
-    WHEN spark_months(a, b) > 0 AND spark_after_day(b, a) THEN 1
-    WHEN spark_months(a, b) < 0 AND spark_after_day(a, b) THEN -1 ELSE 0 END;
+-- The day of `a`, or the one next to it towards `b` if a part of a day is missing.
+spark_whole_day(a, b) AS CAST(a AS DATE) - CAST(CASE
+    WHEN CAST(a AS DATE) > CAST(b AS DATE) AND spark_day_micros(a) < spark_day_micros(b) THEN 1
+    WHEN CAST(a AS DATE) < CAST(b AS DATE) AND spark_day_micros(a) > spark_day_micros(b) THEN -1 ELSE 0 END AS INTEGER);
+spark_whole_months(a, b) AS CAST(trunc((spark_months(spark_whole_day(a, b), b) * 32
+    + day(spark_whole_day(a, b)) - day(b)) / 32) AS BIGINT);
 spark_truncated(x, n) AS CAST(trunc(x / n) AS BIGINT);
 -- Arrays.
 spark_element(x, n) AS x[CASE

@@ -20,21 +20,27 @@ _PREFIX: Final = "lakehouse_argument"
 
 
 def rename_arguments(tree: Any) -> None:
-    """Give the arguments of lambdas names that nothing in the query has, so that no rewritten part hides them."""
+    """Give the arguments of lambdas names that nothing else in the query has, so that no rewritten part hides them."""
     functions = list(tree.find_all(exp.Lambda))
     if not functions:
         return
     prefix = _PREFIX
     while any(prefix in each.name for each in tree.find_all(exp.Identifier)):
         prefix += "_"
-    # Those inside come last: a name means the argument of the innermost lambda.
-    for number, function in reversed(list(enumerate(functions))):
-        names = [each.name for each in function.expressions]
+    # Those inside come last: a name means the argument of the innermost lambda. By how deep each is inside others, two
+    # expressions that are alike stay so.
+    for function in reversed(functions):
+        depth, names = _depth(function), [each.name for each in function.expressions]
         for node in list(function.this.find_all(exp.Identifier)):
             if node.name in names and is_argument(node):
-                node.set("this", f"{prefix}_{number}_{names.index(node.name)}")
+                node.set("this", f"{prefix}_{depth}_{names.index(node.name)}")
         for place, each in enumerate(function.expressions):
-            each.set("this", f"{prefix}_{number}_{place}")
+            each.set("this", f"{prefix}_{depth}_{place}")
+
+
+def _depth(function: Any) -> int:
+    around = function.find_ancestor(exp.Lambda)
+    return 0 if around is None else _depth(around) + 1
 
 
 def rewritten_lambda(node: Any) -> Any:

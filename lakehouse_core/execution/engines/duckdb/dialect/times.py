@@ -93,6 +93,8 @@ def rewritten_time(node: Any) -> Any:
             return call("to_days", exp.Cast(this=node.copy(), to=exp.DataType.build("INT")))
         case exp.Add() | exp.Sub() if kind_of(node.this) == "DATE":
             return _another_day(node)
+        case exp.Add() if kind_of(node.expression) == "DATE" and _is_of_days(node.this):
+            return cast_to(node, "DATE")
     return node
 
 
@@ -210,5 +212,7 @@ def _pattern(format: Any) -> Any:
 
 def _is_of_days(node: Any) -> bool:
     """Return whether a date plus the interval is a date in Spark."""
+    while isinstance(node, exp.Neg | exp.Paren):
+        node = node.this
     unit = node.args.get("unit") if isinstance(node, exp.Interval) else None
     return isinstance(unit, exp.Var) and str(unit.this).upper().removesuffix("S") in ("DAY", "WEEK", "MONTH", "YEAR")

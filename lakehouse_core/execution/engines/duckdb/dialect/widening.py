@@ -267,6 +267,8 @@ def _signed(node: Any) -> Any:
     """Return a value behind the sign +: a text as a number."""
     if str(node.this).lower() != "positive":
         return node
+    if len(node.expressions) != 1:
+        raise InvalidRequest(f"SQL: positive takes one number, found {len(node.expressions)} values.")
     (value,) = node.expressions
     kind = kind_of(value)
     if kind in TEXTS:

@@ -11,6 +11,7 @@ from typing import Any
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import DataType as SparkType
 from pyspark.sql.types import StructField, StructType
 
@@ -25,9 +26,17 @@ from lakehouse_core.format.data_types import (
     MapType,
     RowType,
     in_backquotes,
+    type_from_arrow,
 )
-from lakehouse_core.format.store_assignment import can_store, is_kept
-from lakehouse_core.tasks.change_rows.assigned import has_limit, is_text, length_limit, out_of_range, too_long
+from lakehouse_core.format.store_assignment import as_map, can_store, is_kept
+from lakehouse_core.tasks.change_rows.assigned import (
+    has_limit,
+    is_text,
+    length_limit,
+    nulls_typed,
+    out_of_range,
+    too_long,
+)
 
 
 def named_frame(frame: DataFrame, fields: Sequence[DataField], constants: Mapping[DataField, Any]) -> DataFrame:
@@ -54,10 +63,14 @@ def assigned_frame(frame: DataFrame, stored: Mapping[str, DataField]) -> DataFra
 
 
 def _assigned(column: Column, given: SparkType, field: DataField) -> Column:
+    arrow = to_arrow_type(given)
+    typed = nulls_typed(arrow, field.type)
+    if typed != arrow:
+        given = spark_type(type_from_arrow(typed))
+        column = column.cast(given)
     try:
         (source,) = fields_from_spark(StructType([StructField(field.name, given)]))
     except InvalidRequest:
-        # The type of NULL.
         return column
     if not can_store(source.type, field.type):
         return column
@@ -81,7 +94,7 @@ def _typed(column: Column, source: DataType, target: DataType, refused: Column) 
     """Return values in the type of a field; `refused` for those that are out of its range."""
     if is_kept(source, target):
         return column
-    match source, target:
+    match as_map(source), as_map(target):
         case ArrayType(element), ArrayType(other):
             return F.transform(column, lambda one: _typed(one, element, other, refused))
         case MapType(key, value), MapType(other_key, other_value):
@@ -104,7 +117,7 @@ def _is_long(column: Column, data_type: DataType) -> Column:
     limit = length_limit(data_type)
     if limit is not None:
         return F.length(column) > limit
-    match data_type:
+    match as_map(data_type):
         case ArrayType(element) if has_limit(element):
             return F.exists(column, lambda one: F.coalesce(_is_long(one, element), F.lit(False)))
         case MapType(key, value):
