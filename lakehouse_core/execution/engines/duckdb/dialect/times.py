@@ -91,17 +91,17 @@ def rewritten_time(node: Any) -> Any:
             return cast_to(node, "DATE")
         case exp.Sub() if kind_of(node.this) == kind_of(node.expression) == "DATE":
             return call("to_days", exp.Cast(this=node.copy(), to=exp.DataType.build("INT")))
-        case exp.Add() | exp.Sub() if kind_of(node.this) == "DATE":
+        case exp.Add() | exp.Sub():
             return _another_day(node)
-        case exp.Add() if kind_of(node.expression) == "DATE" and _is_of_days(node.this):
-            return cast_to(node, "DATE")
     return node
 
 
 def _another_day(node: Any) -> Any:
-    if _is_of_days(node.expression):
+    """Return a date and days or an interval, added or subtracted; other sums as they are."""
+    is_date = kind_of(node.this) == "DATE"
+    if (is_date and _is_of_days(node.expression)) or (kind_of(node.expression) == "DATE" and _is_of_days(node.this)):
         return cast_to(node, "DATE")
-    if kind_of(node.expression) in INTEGERS:
+    if is_date and kind_of(node.expression) in INTEGERS:
         # DuckDB adds no BIGINT, which its own functions give.
         node.set("expression", cast_to(node.expression, "INT"))
     return node
