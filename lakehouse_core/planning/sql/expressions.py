@@ -99,7 +99,7 @@ def parse_qualified(
         start, end, is_named = _before_name(column)
         _resolve(text, column, tables)
         if not is_named:
-            _check_not_hidden(text, column)
+            _check_not_hidden(text, start, column)
             named.append((start - len(_BEFORE), end - len(_BEFORE), f"{in_backquotes(str(column.table))}."))
     qualified = part.text
     for start, end, prefix in sorted(named, reverse=True):
@@ -107,15 +107,15 @@ def parse_qualified(
     return found, qualified
 
 
-def _check_not_hidden(text: PartText, column: Any) -> None:
+def _check_not_hidden(text: PartText, start: int, column: Any) -> None:
     """Raise InvalidRequest for a column in a lambda, one of whose arguments has the name of the column's table."""
     table, node = str(column.table), column
     while (node := node.find_ancestor(exp.Lambda)) is not None:
         if any(str(each.name).casefold() == table.casefold() for each in node.expressions):
             raise text.invalid(
-                _start(column),
-                f"{column.name} is a column of {table}, and an argument of the function around it has the name {table}. "
-                "Rename the argument",
+                start,
+                f"{column.name} is a column of {table}, and {table} an argument of the function around it. Rename the "
+                "argument",
             )
 
 
