@@ -54,6 +54,7 @@ def check_lambdas(sql: SqlText, tree: Any) -> None:
         if id(function) not in known:
             raise sql.unsupported(_first(function), "a function with -> is not carried out here")
         _check_names(sql, function)
+        _check_of_one_row(sql, function)
 
 
 def _functions(node: Any) -> Iterator[tuple[Any, Sequence[int]]]:
@@ -72,7 +73,7 @@ def _functions(node: Any) -> Iterator[tuple[Any, Sequence[int]]]:
 
 
 def _is_of_query(node: Any) -> bool:
-    return isinstance(node, exp.Exists) and isinstance(node.this, exp.Query)
+    return isinstance(node, exp.Exists) and isinstance(node.this, exp.Query | exp.Values)
 
 
 def _check_names(sql: SqlText, function: Any) -> None:
@@ -85,6 +86,19 @@ def _check_names(sql: SqlText, function: Any) -> None:
             raise sql.invalid(
                 int(first.meta.get("start", 0)),
                 f"{first.name} is an argument of the function, which spells it in another way. Spell it alike",
+            )
+
+
+def _check_of_one_row(sql: SqlText, function: Any) -> None:
+    """Raise InvalidRequest for what other rows are needed for, as in Spark."""
+    names = [each.name for each in function.expressions]
+    for node in function.this.find_all(exp.Query, exp.AggFunc, exp.Window):
+        used = [one.name for one in node.find_all(exp.Identifier) if not isinstance(one.parent, exp.Column)]
+        if isinstance(node, exp.Query) or not set(names).isdisjoint(used):
+            raise sql.invalid(
+                _first(function),
+                "a function with -> has no query inside, and no aggregate of its arguments. Join with the query, or "
+                "use explode",
             )
 
 

@@ -40,12 +40,18 @@ def _with_unit(name: str, kind: Any) -> Any:
     """Return what reads a function that takes a unit before two values, or two arguments of another meaning."""
 
     def read(values: Sequence[Any]) -> Any:
-        if len(values) != _WITH_UNIT and not name.startswith("TIMESTAMP"):
-            return Databricks.Parser.FUNCTIONS[name](values)
-        unit, value, time = [*values, None, None, None][:_WITH_UNIT]
-        if len(values) != _WITH_UNIT or not isinstance(unit, exp.Column) or unit.table or unit.this.quoted:
+        has_unit = len(values) == _WITH_UNIT
+        if (
+            has_unit
+            and isinstance(values[0], exp.Column)
+            and not values[0].table
+            and not values[0].this.args.get("quoted")
+        ):
+            unit, value, time = values
+            return kind(this=time, expression=value, unit=exp.var(str(unit.name).upper()))
+        if has_unit or name.startswith("TIMESTAMP"):
             return exp.Anonymous(this=name.lower(), expressions=list(values))
-        return kind(this=time, expression=value, unit=exp.var(str(unit.name).upper()))
+        return Databricks.Parser.FUNCTIONS[name](values)
 
     return read
 

@@ -126,13 +126,16 @@ def nulls_typed(source: pa.DataType, target: DataType) -> pa.DataType:
         return arrow_type(target)
     match as_map(target):
         case ArrayType(element) if pa.types.is_list(source):
-            return pa.list_(nulls_typed(source.value_type, element))
+            return pa.list_(_with_nulls_typed(source.value_field, element))
         case MapType(key, value) if pa.types.is_map(source):
-            return pa.map_(nulls_typed(source.key_type, key), nulls_typed(source.item_type, value))
+            return pa.map_(_with_nulls_typed(source.key_field, key), _with_nulls_typed(source.item_field, value))
         case RowType(fields) if pa.types.is_struct(source) and source.num_fields == len(fields):
-            pairs = zip(source, fields, strict=True)
-            return pa.struct([one.with_type(nulls_typed(one.type, other.type)) for one, other in pairs])
+            return pa.struct([_with_nulls_typed(one, other.type) for one, other in zip(source, fields, strict=True)])
     return source
+
+
+def _with_nulls_typed(part: pa.Field, target: DataType) -> pa.Field:
+    return part.with_type(nulls_typed(part.type, target))
 
 
 def _known(source: pa.DataType) -> DataType | None:
