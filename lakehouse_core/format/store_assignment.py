@@ -71,18 +71,18 @@ def can_store(source: DataType, target: DataType) -> bool:
 def is_kept(source: DataType, target: DataType) -> bool:
     """Return whether a column takes values as they are, whatever the length of texts and the digits of seconds."""
     match as_map(source), as_map(target):
-        case AtomicType(root=given), AtomicType(root=wanted):
+        case AtomicType(root=given) as one, AtomicType(root=wanted) as other:
             if given is TypeRoot.DECIMAL:
-                return (given, source.precision, source.scale) == (wanted, target.precision, target.scale)
+                return (given, one.precision, one.scale) == (wanted, other.precision, other.scale)
             return given == wanted or any({given, wanted} <= kind for kind in (STRING_ROOTS, BINARY_ROOTS))
-        case ArrayType(element), ArrayType(other):
-            return is_kept(element, other)
-        case MapType(key, value), MapType(other_key, other_value):
-            return is_kept(key, other_key) and is_kept(value, other_value)
-        case RowType(fields), RowType(others):
-            return len(fields) == len(others) and all(
-                one.name == other.name and is_kept(one.type, other.type)
-                for one, other in zip(fields, others, strict=True)
+        case ArrayType(element), ArrayType(target_element):
+            return is_kept(element, target_element)
+        case MapType(key, value), MapType(target_key, target_value):
+            return is_kept(key, target_key) and is_kept(value, target_value)
+        case RowType(fields), RowType(target_fields):
+            return len(fields) == len(target_fields) and all(
+                part.name == target_part.name and is_kept(part.type, target_part.type)
+                for part, target_part in zip(fields, target_fields, strict=True)
             )
     return False
 

@@ -196,12 +196,13 @@ def test_spark_stores_the_same_values_in_a_table_of_its_own(spark, tmp_path):
         stored = pa.Table.to_pylist(spark.table("own").toArrow())
 
         assert list(stored[0].values()) == [value for _, _, value in ASSIGNED]
-        for kind, value in [*NOT_ASSIGNED, *OUT_OF_RANGE]:
-            spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW v AS SELECT {value} AS c")
-            spark.sql(f"CREATE TABLE other (c {kind}) USING parquet LOCATION '{tmp_path}/other'")
+        refused = [*NOT_ASSIGNED, *OUT_OF_RANGE]
+        columns = ", ".join(f"c{number} {kind}" for number, (kind, _) in enumerate(refused))
+        spark.sql(f"CREATE TABLE other ({columns}) USING parquet LOCATION '{tmp_path}/other'")
+        spark.sql("INSERT INTO other (c0) SELECT NULL")
+        for number, (_, value) in enumerate(refused):
             with pytest.raises(PySparkException):
-                spark.sql("INSERT INTO other SELECT c FROM v")
-            spark.sql("DROP TABLE other")
+                spark.sql(f"INSERT INTO other (c{number}) SELECT {value}")
     finally:
         spark.sql("DROP TABLE IF EXISTS other")
         spark.sql("DROP TABLE own")
