@@ -109,7 +109,11 @@ def _few_values(call: StatementCall, table: Table, one: Membership, sources: Sou
     if rows is None:
         return None
     values = pc.unique(rows.column(0).drop_null())
-    return values.to_pylist() if len(values) <= _MOST_VALUES else None
+    try:
+        return values.to_pylist() if len(values) <= _MOST_VALUES else None
+    except OverflowError:
+        # Python has no dates beyond the year 9999.
+        return None
 
 
 def _is_comparable(given: pa.Field, column: str, table: Table) -> bool:

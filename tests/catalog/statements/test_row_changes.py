@@ -140,6 +140,8 @@ SUBQUERIES: list[tuple[str, dict[str, Any], dict[int, dict[str, Any]]]] = [
         {"n": 4},
         {key: {"amount": 1} if key in (1, 3) else {} for key in KEPT},
     ),
+    # Python has no such day.
+    ("DELETE FROM s.t WHERE day IN (SELECT make_date(10000, 1, 1))", {}, {key: {} for key in KEPT}),
     # No row of the table has such an id, and none of them has none.
     ("DELETE FROM s.t WHERE id IN (SELECT id * 100 FROM s.o WHERE id = 2)", {}, {key: {} for key in KEPT}),
     ("DELETE FROM s.t WHERE id IN (SELECT id FROM s.o WHERE id IS NULL)", {}, {key: {} for key in KEPT}),
