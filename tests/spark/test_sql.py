@@ -182,7 +182,7 @@ def test_every_statement_stores_a_value_on_spark_as_in_this_process(spark, tmp_p
     check_assigned(lc.connect(tmp_path, spark=spark))
 
 
-@pytest.mark.parametrize(("cases", "message"), [(NOT_ASSIGNED[::4], NOT_TAKEN), (OUT_OF_RANGE[::3], NO_ROOM)])
+@pytest.mark.parametrize(("cases", "message"), [(NOT_ASSIGNED[::6], NOT_TAKEN), (OUT_OF_RANGE[::6], NO_ROOM)])
 def test_every_statement_refuses_a_value_on_spark_as_in_this_process(spark, tmp_path, cases, message):
     check_not_assigned(lc.connect(tmp_path, spark=spark), cases, message)
 
