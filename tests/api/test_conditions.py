@@ -7,6 +7,7 @@ import pytest
 
 import lakehouse_core as lc
 from tests.oracle.conditions import users_truth
+from tests.pairs import in_turn
 
 NUMBERS = [-math.inf, -1.5, -0.0, 0.0, 2.0, math.inf, math.nan, None]
 LITERALS = [-0.0, 2.0, math.inf, math.nan]
@@ -49,7 +50,7 @@ def table_of(tmp_path, kind, options, *, is_key):
     return table
 
 
-@pytest.mark.parametrize(("number", "options"), list(enumerate(STORED.values())), ids=STORED)
+@pytest.mark.parametrize(("number", "options"), in_turn(3, list(enumerate(STORED.values()))), ids=STORED)
 def test_nan_is_the_greatest_number_however_rows_are_stored(tmp_path, number, options):
     is_key = number % 2 == 1
     table = table_of(tmp_path, "FLOAT" if is_key else "DOUBLE", options, is_key=is_key)

@@ -18,6 +18,7 @@ from tests.api.damaged_tables import (
     table_of,
 )
 from tests.damage import flipped, some_flips
+from tests.pairs import in_turn
 
 SEEDS = range(12)
 
@@ -43,7 +44,9 @@ EXCHANGEABLE = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "how"), [*((kind, "exchanged") for kind in EXCHANGEABLE), ("tag", "copy")])
+@pytest.mark.parametrize(
+    ("kind", "how"), in_turn(3, [*((kind, "exchanged") for kind in EXCHANGEABLE), ("tag", "copy")])
+)
 def test_a_whole_file_in_the_place_of_another_is_found_by_who_reads_it(kind: str, how: str) -> None:
     every = (damage for shape in SHAPES for damage in exchanges(shape))
     damage = next(damage for damage in every if damage.kind == kind and how in damage.what)
@@ -52,7 +55,7 @@ def test_a_whole_file_in_the_place_of_another_is_found_by_who_reads_it(kind: str
 
 
 # Hints, and what a wrong one of them would hide, are found by whoever needs them.
-@pytest.mark.parametrize("kind", [kind for kind in EXCHANGEABLE if kind != "hint"])
+@pytest.mark.parametrize("kind", in_turn(3, [kind for kind in EXCHANGEABLE if kind != "hint"]))
 def test_verify_finds_whole_files_in_the_place_of_others(kind: str) -> None:
     every = (damage for shape in SHAPES for damage in exchanges(shape))
 
@@ -70,7 +73,7 @@ def test_verify_finds_every_flipped_bit_of_an_index_file(shape: str) -> None:
         assert is_seen(Damage(shape, "file index", f"{key}, {flip}", {key: data})), flip
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", in_turn(3, SEEDS))
 def test_a_damaged_file_is_found_by_who_reads_it(seed: int) -> None:
     assert faults_of_answers(random_damage(seed)) == []
 

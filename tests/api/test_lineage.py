@@ -6,6 +6,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import lakehouse_core as lc
+from tests.pairs import in_turn
 
 
 def run(number):
@@ -185,7 +186,9 @@ def test_another_engine_that_went_back_to_an_earlier_snapshot_changes_what_its_n
 
 
 @pytest.mark.parametrize(
-    ("keyed", "vectors"), [(True, False), (True, True), (False, False)], ids=["keys", "deletion vectors", "append"]
+    ("keyed", "vectors"),
+    in_turn(2, [(True, False), (True, True), (False, False)]),
+    ids=["keys", "deletion vectors", "append"],
 )
 def test_no_row_comes_from_a_run_that_its_file_is_not_traced_to(catalog, tmp_path, keyed, vectors):
     """Each row says which run wrote it; random writes, overwrites, compactions, tags and expiries."""

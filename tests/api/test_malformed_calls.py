@@ -3,9 +3,10 @@
 import pytest
 
 from tests.api.malformed_calls import search, verbs
+from tests.pairs import in_turn
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", in_turn(2, [1, 2]))
 def test_malformed_calls_are_refused_in_one_line_and_leave_nothing(tmp_path, monkeypatch, seed):
     monkeypatch.chdir(tmp_path)
 

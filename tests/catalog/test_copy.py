@@ -27,6 +27,7 @@ from lakehouse_core.storage import (
 from lakehouse_core.tasks import copy as copy_task
 from lakehouse_core.tasks.runtime import TaskRuntime
 from tests.catalog.test_flat_store import FlatStore
+from tests.pairs import in_turn
 
 NUMBERS = count()
 CHANGELOGS = {"changelog-producer": "input", "changelog.num-retained.max": "100", "changelog.time-retained": "100 d"}
@@ -84,7 +85,7 @@ def answers(table: lc.Table) -> Mapping[str, Any]:
     }
 
 
-@pytest.mark.parametrize("kind", OPTIONS)
+@pytest.mark.parametrize("kind", in_turn(2, OPTIONS))
 def test_a_copy_answers_as_its_table_does_and_goes_on_by_itself(kind: str) -> None:
     source, target = catalog_on(MemoryStore()), catalog_on(FlatStore())
     table = made(source, kind)

@@ -22,6 +22,7 @@ from lakehouse_core.table.projection import file_projection
 from lakehouse_core.tasks.merge_scan import BucketFiles
 from tests.damage import damaged, flipped, some_flips, survivors
 from tests.data_files.full_disk import files_end_at
+from tests.pairs import each_with_one
 from tests.tasks.loose_files import append_table, key_table, rows
 
 FORMATS = ["avro", "orc", "parquet"]
@@ -277,8 +278,7 @@ def test_what_a_format_cannot_hold_is_refused_when_the_table_is_made(options, fi
         append_table(fields, **options)
 
 
-@pytest.mark.parametrize("limit_bytes", [0, 100, 5_000, 50_000])
-@pytest.mark.parametrize("file_format", FORMATS)
+@pytest.mark.parametrize(("file_format", "limit_bytes"), each_with_one(FORMATS, [0, 100, 5_000, 50_000]))
 def test_a_disk_that_is_full_is_said_to_be_whatever_writes(file_format, limit_bytes, tmp_path):
     table = key_table(store=LocalStore(str(tmp_path)), file__format=file_format)
     data = pa.table({"k": range(40_000), "v": [f"{i * 2654435761 % 2**32:x}" for i in range(40_000)]})

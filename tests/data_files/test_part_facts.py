@@ -14,6 +14,7 @@ from lakehouse_core.data_files.small_files import SmallFiles
 from lakehouse_core.data_files.writer import FileNames, FileOutput, FileSettings
 from lakehouse_core.storage.nowhere import Nowhere
 from lakehouse_core.tasks.write import key_writer
+from tests.pairs import in_turn
 from tests.tasks.loose_files import LooseFiles, key_table
 
 COLUMNS = {
@@ -88,15 +89,18 @@ def written(options: dict[str, str]) -> tuple[LooseFiles, list[object]]:
 
 @pytest.mark.parametrize(
     "options",
-    [
-        {},
-        {"metadata__stats_mode": "full"},
-        {"metadata__stats_mode": "counts"},
-        {"metadata__stats_mode": "none"},
-        {"metadata__stats_dense_store": "false", "fields__s__stats_mode": "none"},
-        {"metadata__stats_keep_first_n_columns": "3"},
-        {"data_file__thin_mode": "true"},
-    ],
+    in_turn(
+        3,
+        [
+            {},
+            {"metadata__stats_mode": "full"},
+            {"metadata__stats_mode": "counts"},
+            {"metadata__stats_mode": "none"},
+            {"metadata__stats_dense_store": "false", "fields__s__stats_mode": "none"},
+            {"metadata__stats_keep_first_n_columns": "3"},
+            {"data_file__thin_mode": "true"},
+        ],
+    ),
     ids=str,
 )
 def test_the_facts_of_files_that_are_written_together_are_those_of_each_alone(options, monkeypatch):

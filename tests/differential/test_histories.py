@@ -25,7 +25,7 @@ from tests.differential.generate import (
 from tests.differential.shrink import shrunk
 from tests.oracle.history import History, Replay, Trace
 
-HISTORIES, SHARE = 1000, 25
+HISTORIES, SHARE = 1000, 12
 # One share of each kind is enough for each run of `make test`; `make test-long` takes the others.
 # Made small by `make differential`, named after the rule that was broken.
 CASES = Path(__file__).parent / "cases"
@@ -58,7 +58,7 @@ def test_ours_shows_what_the_model_shows(share: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("share", shares(8))
+@pytest.mark.parametrize("share", shares(16))
 def test_how_rows_are_stored_and_buffered_changes_no_answer(share: int) -> None:
     # Where the buffer is small, each pair of rows waits on disk as a run of its own.
     ours = OursInMemory(given=lambda rows: pa.Table.from_batches(rows.to_batches(max_chunksize=2), rows.schema))
@@ -71,7 +71,7 @@ def test_how_rows_are_stored_and_buffered_changes_no_answer(share: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("share", shares(8))
+@pytest.mark.parametrize("share", shares(16))
 def test_who_staged_first_changes_no_answer(share: int) -> None:
     """Writers stage at one snapshot and commit one after the other: the rows are those of writes in that order."""
     for seed, history in of_share(60_000_000, share, SHARE // 2):
@@ -86,7 +86,7 @@ def test_who_staged_first_changes_no_answer(share: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("share", shares(8))
+@pytest.mark.parametrize("share", shares(16))
 def test_what_is_committed_together_is_what_is_committed_one_after_the_other(share: int) -> None:
     for seed, history in of_share(90_000_000, share, SHARE // 2):
         found = failure(
@@ -100,7 +100,7 @@ def test_what_is_committed_together_is_what_is_committed_one_after_the_other(sha
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("share", shares(20))
+@pytest.mark.parametrize("share", shares(40))
 def test_expiry_leaves_what_its_roots_keep_and_changes_no_answer(share: int) -> None:
     """Snapshots, tags and changelogs that outlive theirs show the same before and after; nothing else is left."""
     for seed, plain in of_share(70_000_000, share, SHARE // 5):
@@ -113,7 +113,7 @@ def test_expiry_leaves_what_its_roots_keep_and_changes_no_answer(share: int) -> 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("share", shares(16))
+@pytest.mark.parametrize("share", shares(32))
 def test_numbers_that_are_none_are_merged_and_told_as_the_model_does(share: int) -> None:
     for seed, plain in of_share(80_000_000, share, SHARE // 2):
         history = with_odd_floats(seed, plain)
@@ -123,7 +123,7 @@ def test_numbers_that_are_none_are_merged_and_told_as_the_model_does(share: int)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("share", shares(16))
+@pytest.mark.parametrize("share", shares(32))
 def test_keys_of_dynamic_buckets_stay_where_they_are_whoever_staged_first(share: int) -> None:
     """Each key is in one bucket, which its index names; rows and changes are those of the model."""
     for seed, plain in of_share(110_000_000, share, SHARE // 4):
@@ -138,7 +138,7 @@ def test_keys_of_dynamic_buckets_stay_where_they_are_whoever_staged_first(share:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("share", shares(16))
+@pytest.mark.parametrize("share", shares(32))
 def test_rows_that_wait_for_their_buckets_are_merged_as_one_write_by_the_next_compaction(share: int) -> None:
     """Whoever staged first: rows and changes are those of the model, which moves them in the order of the commits."""
     for seed, plain in of_share(120_000_000, share, SHARE // 4):

@@ -18,6 +18,7 @@ from lakehouse_core.table.data_layout import DataLayout
 from lakehouse_core.table.manifest import EntryKind, ManifestEntry, file_identifier
 from tests.execution.memory_place import Kind, MemoryPlace
 from tests.execution.other_calls import deleted, expired, rewrote, wrote
+from tests.pairs import each_with_one
 
 COLUMNS = {"k": "INT NOT NULL", "p": "INT NOT NULL", "v": "STRING", "n": "INT"}
 VECTORS = {"deletion-vectors.enabled": "true"}
@@ -108,10 +109,9 @@ def _as_without_index(file: DataFile) -> tuple[Any, ...]:
     return (file.file_name, file.level, file.row_count, file.min_key, file.value_stats, file.max_sequence_number)
 
 
-@pytest.mark.parametrize("place_of_index", [BESIDE, INSIDE], ids=["beside", "inside"])
-@pytest.mark.parametrize("kind", KINDS)
-def test_files_get_the_indexes_that_a_writer_would_have_given_them(kind: str, place_of_index: dict[str, str]) -> None:
-    place = Place(kind).lived()
+@pytest.mark.parametrize(("kind", "where"), each_with_one(KINDS, ["beside", "inside"], step=2))
+def test_files_get_the_indexes_that_a_writer_would_have_given_them(kind: str, where: str) -> None:
+    place, place_of_index = Place(kind).lived(), {"beside": BESIDE, "inside": INSIDE}[where]
     rows, before = place.rows(), place.entries()
     data = {key: place.store.read(key) for key in place.keys_on_disk()}
     place.ask_for({**EVERY, **place_of_index})
@@ -315,9 +315,9 @@ def _overwrote(table: lc.Table) -> None:
 OTHERS = [wrote, deleted, rewrote, expired, _indexed, _overwrote]
 SHORT = [("append", deleted), ("key", rewrote), ("append, vectors", expired), ("key", _indexed)]
 KINDS_AND_OTHERS = [(kind, other) for kind in ("append", "append, vectors", "key", "key, vectors") for other in OTHERS]
-# In make test every seventh call of some pairs, in make test-long each call of all of them.
+# In make test every thirteenth call of some pairs, in make test-long each call of all of them.
 PAIRS = [
-    *(pytest.param(kind, other, 7) for kind, other in SHORT),
+    *(pytest.param(kind, other, 13) for kind, other in SHORT),
     *(pytest.param(kind, other, 1, marks=pytest.mark.long) for kind, other in KINDS_AND_OTHERS),
 ]
 
@@ -391,7 +391,7 @@ SHORT_INTERRUPTED = [
     ("key, dynamic", _verified),
 ]
 INTERRUPTED_PAIRS = [
-    *(pytest.param(kind, verb, 7) for kind, verb in SHORT_INTERRUPTED),
+    *(pytest.param(kind, verb, 13) for kind, verb in SHORT_INTERRUPTED),
     *(
         pytest.param(kind, verb, 1, marks=pytest.mark.long)
         for kind in ("append", "append, vectors", "key", "key, vectors", "key, moving", "key, dynamic")
@@ -435,17 +435,17 @@ def test_whatever_others_do_its_rows_are_right_if_files_get_other_indexes_betwee
     assert done > 1
 
 
-def _failures() -> Iterator[tuple[int, FaultKind]]:
-    for number in count(1):
+def _failures(every: int) -> Iterator[tuple[int, FaultKind]]:
+    for number in count(1, every):
         for kind in (FaultKind.FAIL_BEFORE, FaultKind.FAIL_AFTER, FaultKind.DIE_AFTER):
             yield number, kind
 
 
-def test_a_failed_call_deletes_new_indexes_only_and_never_a_data_file() -> None:
+def test_a_failed_call_deletes_new_indexes_only_and_never_a_data_file(every: int) -> None:
     ready = Place().lived()
     ready.ask_for({**BLOOM, **BESIDE})
     before, rows = ready.keys_on_disk(), ready.rows()
-    for number, kind in _failures():
+    for number, kind in _failures(every):
         place = ready.copy()
         faulty = FaultyStore(place.store, [Fault(at=number, kind=kind)])
         with suppress(lc.LakehouseError, BaseException):

@@ -12,6 +12,7 @@ import lakehouse_core as lc
 from lakehouse_core.storage import Call, Fault, FaultKind, FaultyStore, ProcessDied
 from lakehouse_core.table.snapshot import ROLLBACK_TAG, ROLLED_BACK_TO
 from tests.execution.memory_place import Kind, MemoryPlace
+from tests.pairs import in_turn
 
 COLUMNS = {"k": "INT NOT NULL", "p": "INT NOT NULL", "v": "STRING"}
 VECTORS = {"deletion-vectors.enabled": "true"}
@@ -54,7 +55,7 @@ class Place(MemoryPlace):
         return latest.id
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", in_turn(3, KINDS))
 def test_a_table_has_the_rows_of_any_earlier_state_again_and_goes_on_from_there(kind: str) -> None:
     place = Place(kind)
     last = place.live()

@@ -93,9 +93,9 @@ def expected_rows(name: str, table: str) -> dict[int, list[Row]]:
 
 @pytest.mark.parametrize(
     ("name", "table"),
-    # Every third one, and in `make test-long` the others: each kind has several tables.
+    # Every sixth one, and in `make test-long` the others: each kind has several tables.
     [
-        pytest.param(name, table, marks=of_older(name) or [pytest.mark.long] * bool(place % 3))
+        pytest.param(name, table, marks=of_older(name) or [pytest.mark.long] * bool(place % 6))
         for place, (name, table) in enumerate(KEYED)
     ],
 )

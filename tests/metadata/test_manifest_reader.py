@@ -22,6 +22,7 @@ from lakehouse_core.table.manifest import (
     encode_manifest_list,
 )
 from lakehouse_core.table.stats import UNREAD_STATS
+from tests.pairs import in_turn
 
 
 class Folder:
@@ -191,7 +192,7 @@ def test_the_manifest_used_longest_ago_is_forgotten_first(folder: Folder) -> Non
     assert folder.reads[read_before:] == ["m1"]
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", in_turn(3, range(8)))
 def test_entries_and_columns_of_many_come_in_order_whatever_is_remembered(folder: Folder, seed: int) -> None:
     random = Random(seed)
     sizes = [random.choice((0, 1, 5, FEW_ENTRIES - 1, FEW_ENTRIES, 2 * FEW_ENTRIES)) for _ in range(30)]

@@ -17,6 +17,7 @@ from tests.catalog.sql.postgresql_server import postgresql_server
 from tests.model.decided_faults import KINDS, VERBS, is_sql, sweep
 from tests.model.decided_lake import DecidedLake
 from tests.model.test_table import TableMachine
+from tests.pairs import in_turn
 
 SOME = ("write", "commit, overtaken", "expire", "tag", "alter", "create table", "drop table", "drop database")
 
@@ -43,7 +44,7 @@ def commits(calls: Sequence[Call]) -> Sequence[Call]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("place", range(len(SOME)))
+@pytest.mark.parametrize("place", in_turn(3, range(len(SOME))))
 def test_readers_see_before_or_after_whatever_transaction_dies_or_is_not_answered(
     sqlite: SqlAddress, place: int
 ) -> None:

@@ -10,13 +10,13 @@ import pytest
 
 from tests.model.disk_faults import sweep
 from tests.model.fault_verbs import VERBS
-from tests.pairs import in_turn
+from tests.pairs import each_with_one, in_turn
 
 NAMING = ("link", "rename_new", "replace")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", in_turn(4, VERBS, first=1))
+@pytest.mark.parametrize("name", in_turn(10, VERBS, first=1))
 def test_a_name_that_was_given_while_the_disk_said_no_damages_nothing(name):
     failed = sweep(name, errno.ETIMEDOUT, takes_effect=True, is_wanted=lambda call: call in NAMING)
 
@@ -24,8 +24,12 @@ def test_a_name_that_was_given_while_the_disk_said_no_damages_nothing(name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("code", [errno.EIO, errno.EACCES])
-@pytest.mark.parametrize("name", ["write", "create table", "drop table", "tag", "alter", "alter, postponed buckets"])
+@pytest.mark.parametrize(
+    ("name", "code"),
+    each_with_one(
+        ["write", "create table", "drop table", "tag", "alter", "alter, postponed buckets"], [errno.EIO, errno.EACCES]
+    ),
+)
 def test_a_name_that_was_not_given_is_told_or_found_out(name, code):
     assert sweep(name, code, takes_effect=False, is_wanted=lambda call: call in NAMING) > 0
 

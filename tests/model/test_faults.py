@@ -13,7 +13,7 @@ from lakehouse_core.clock import VirtualClock
 from lakehouse_core.storage import Call, Fault, FaultKind, FaultyStore, MemoryStore
 from tests.model.fault_verbs import FILE_VERBS, VERBS, catalog_of, make, seen
 from tests.model.store_faults import KINDS, copied, sweep
-from tests.pairs import each_with_one
+from tests.pairs import each_with_one, in_turn
 
 READS = {
     "scan": lambda table: table.scan().to_arrow().to_pylist(),
@@ -33,7 +33,7 @@ def is_file_of_rows(call: Call) -> bool:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("name", "kind"), each_with_one(VERBS, [FaultKind.DIE_AFTER, FaultKind.FAIL_AFTER, FaultKind.LOST_BEFORE], step=4)
+    ("name", "kind"), each_with_one(VERBS, [FaultKind.DIE_AFTER, FaultKind.FAIL_AFTER, FaultKind.LOST_BEFORE], step=11)
 )
 def test_readers_see_before_or_after_whatever_write_fails(name, kind):
     assert sweep(name, kind, is_wanted=lambda call: call.writes) > 0
@@ -41,7 +41,7 @@ def test_readers_see_before_or_after_whatever_write_fails(name, kind):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("name", "kind"), each_with_one(FILE_VERBS, [FaultKind.DIE_AFTER, FaultKind.FAIL_AFTER], step=3)
+    ("name", "kind"), each_with_one(FILE_VERBS, [FaultKind.DIE_AFTER, FaultKind.FAIL_AFTER], step=8)
 )
 def test_readers_see_before_or_after_whatever_file_fails(name, kind):
     assert sweep(name, kind, is_wanted=lambda call: call.writes and is_file_of_rows(call)) > 0
@@ -57,7 +57,9 @@ def test_readers_see_before_or_after_whatever_fails_of_what_writes_files(name, k
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
-    ["compact manifests", "tag", "untag", "alter", "create table", "drop table", "rename table", "drop database"],
+    in_turn(
+        3, ["compact manifests", "tag", "untag", "alter", "create table", "drop table", "rename table", "drop database"]
+    ),
 )
 def test_unavailable_means_not_applied_whatever_call_fails(name):
     assert sweep(name, FaultKind.FAIL_BEFORE) > 0
@@ -79,8 +81,7 @@ def test_unavailable_means_nothing_left_behind(name, every):
             break
 
 
-@pytest.mark.parametrize("kind", [FaultKind.ENOSPC, FaultKind.EACCES])
-@pytest.mark.parametrize("name", VERBS)
+@pytest.mark.parametrize(("name", "kind"), each_with_one(VERBS, [FaultKind.ENOSPC, FaultKind.EACCES], step=2))
 def test_a_full_or_read_only_store_is_told_and_changes_nothing(name, kind):
     store = MemoryStore(clock=VirtualClock())
     make(store, VERBS[name])

@@ -16,6 +16,7 @@ import pytest
 import lakehouse_core as lc
 from lakehouse_core.storage import LocalStore, overlap
 from tests.model.fault_verbs import catalog_of, check_sound, left_over
+from tests.pairs import in_turn
 from tests.storage.failing_disk import FailingDisk, installed, quick_folder
 from tests.storage.lasting_disk import LastingDisk
 
@@ -99,7 +100,7 @@ def held(request, monkeypatch):
         monkeypatch.setattr(overlap, "_MOST_HELD_BYTES", 100)
 
 
-@pytest.mark.parametrize("name", VERBS)
+@pytest.mark.parametrize("name", in_turn(3, VERBS))
 def test_when_a_snapshot_gets_its_name_all_files_and_folders_are_durable(held, name):
     verb = VERBS[name]
     with quick_folder() as folder:

@@ -6,6 +6,7 @@ import inspect
 import typing
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -13,15 +14,20 @@ import lakehouse_core
 import lakehouse_dagster
 
 CORE = Path(lakehouse_core.__file__).parent
-TREES = {
-    path.relative_to(CORE).with_suffix("").as_posix(): ast.parse(path.read_text(encoding="utf-8"))
-    for path in sorted(CORE.rglob("*.py"))
-}
+
+
+@cache
+def trees() -> dict[str, ast.Module]:
+    """The modules of the core by name, read when the first test asks for them."""
+    return {
+        path.relative_to(CORE).with_suffix("").as_posix(): ast.parse(path.read_text(encoding="utf-8"))
+        for path in sorted(CORE.rglob("*.py"))
+    }
 
 
 def modules_with(finds: Callable[[ast.AST], bool]) -> set[str]:
     """The modules of the core in which a node is found."""
-    return {name for name, tree in TREES.items() if any(map(finds, ast.walk(tree)))}
+    return {name for name, tree in trees().items() if any(map(finds, ast.walk(tree)))}
 
 
 def last_name(node: ast.expr) -> str | None:
@@ -78,7 +84,7 @@ def test_the_option_bucket_is_read_in_few_modules() -> None:
 
 
 def bucketing_matches() -> Iterator[tuple[str, ast.Match]]:
-    for name, tree in TREES.items():
+    for name, tree in trees().items():
         for node in ast.walk(tree):
             if isinstance(node, ast.Match) and any(
                 isinstance(pattern, ast.MatchClass) and last_name(pattern.cls) in ("Fixed", "Unaware")
@@ -130,7 +136,7 @@ def takes_a_function(hint: Any) -> bool:
 
 def functions_that_planning_takes() -> set[str]:
     found = set()
-    for module in (name for name in TREES if name.startswith("planning/") and not name.endswith("__init__")):
+    for module in (name for name in trees() if name.startswith("planning/") and not name.endswith("__init__")):
         for name, function in functions_of(importlib.import_module(f"lakehouse_core.{module.replace('/', '.')}")):
             hints = typing.get_type_hints(function)
             found |= {
@@ -198,7 +204,7 @@ def test_no_module_counts_attempts_on_its_own() -> None:
 
 
 def test_a_module_of_the_core_has_400_lines_at_most_but_the_page_of_the_table() -> None:
-    lengths = {name: len((CORE / f"{name}.py").read_text(encoding="utf-8").splitlines()) for name in TREES}
+    lengths = {name: len((CORE / f"{name}.py").read_text(encoding="utf-8").splitlines()) for name in trees()}
 
     longer = {name: lines for name, lines in lengths.items() if lines > 400 and name != "api/table"}
     assert longer == {}, "Give a concern of each a module of its own (CONTRIBUTING.md, A module)."
@@ -207,7 +213,7 @@ def test_a_module_of_the_core_has_400_lines_at_most_but_the_page_of_the_table() 
 def test_a_room_of_the_execution_or_of_the_tasks_has_13_modules_at_most() -> None:
     rooms = Counter(
         name.rpartition("/")[0]
-        for name in TREES
+        for name in trees()
         if name.startswith(("execution/", "tasks/")) and not name.endswith("/__init__")
     )
 
@@ -233,13 +239,13 @@ def test_no_two_public_classes_have_the_same_name() -> None:
 
 def test_no_module_has_a_name_for_anything() -> None:
     said = {
-        name for name in TREES if name.rpartition("/")[2] in ("utils", "common", "helpers", "base", "manager", "misc")
+        name for name in trees() if name.rpartition("/")[2] in ("utils", "common", "helpers", "base", "manager", "misc")
     }
     assert said == set()
 
 
 def test_the_header_of_a_module_has_five_lines_at_most_but_the_tree_of_errors() -> None:
-    headers = {name: ast.get_docstring(tree) or "" for name, tree in TREES.items() if not name.endswith("__init__")}
+    headers = {name: ast.get_docstring(tree) or "" for name, tree in trees().items() if not name.endswith("__init__")}
 
     lengths = {name: sum(map(bool, header.splitlines())) for name, header in headers.items()}
     assert {name: lines for name, lines in lengths.items() if not 1 <= lines <= 5} == {"errors": lengths["errors"]}

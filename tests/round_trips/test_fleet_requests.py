@@ -9,6 +9,7 @@ from lakehouse_core.catalog.catalog import Catalog
 from lakehouse_core.clock import VirtualClock
 from lakehouse_core.planning.fleet.operations import Operation
 from lakehouse_core.storage import MemoryStore
+from tests.pairs import in_turn
 from tests.round_trips.meter import MeteredStore, metered
 
 ENOUGH = lc.Budget(bytes=1 << 40)
@@ -62,7 +63,7 @@ CASES: dict[str, tuple[Operation, Lake]] = {
 }
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", in_turn(2, CASES))
 def test_the_requests_of_a_plan_are_those_of_its_run(name: str) -> None:
     operation, lake = CASES[name]
     clock = VirtualClock()

@@ -19,6 +19,7 @@ from lakehouse_core.storage import LocalStore, MemoryStore, overlap
 from lakehouse_core.storage.overlap import Sinks, closing_behind, drawing_ahead, reading_ahead
 from lakehouse_core.storage.remote.files import RangeFile
 from tests.limits import HANGS_AFTER_SECONDS
+from tests.pairs import in_turn
 
 AT_ONCE = 4
 
@@ -207,7 +208,7 @@ def table_on(store: MemoryStore, **options: str) -> lc.Table:
 
 @pytest.mark.parametrize(
     ("producer", "largest_ahead"),
-    [("none", 32 << 20), ("lookup", 32 << 20), ("full-compaction", 32 << 20), ("lookup", 0)],
+    in_turn(3, [("none", 32 << 20), ("lookup", 32 << 20), ("full-compaction", 32 << 20), ("lookup", 0)]),
 )
 def test_a_table_has_the_same_life_where_requests_run_at_once(
     producer: str, largest_ahead: int, monkeypatch: pytest.MonkeyPatch

@@ -19,6 +19,7 @@ from lakehouse_core.table.predicate import col
 from lakehouse_core.tasks import small_buckets
 from tests.damage import damaged, flipped, some_flips, survivors
 from tests.oracle import merge as oracle
+from tests.pairs import in_turn
 from tests.tasks.loose_files import LooseFiles, append_table, key_table, rows
 
 KINDS = ("+I", "-U", "+U", "-D")
@@ -282,7 +283,7 @@ def test_a_damaged_file_is_corrupt_by_name_and_place(sample, damage, message):
         table.read()
 
 
-@pytest.mark.parametrize("kind", ["sample", "flat_sample"])
+@pytest.mark.parametrize("kind", in_turn(2, ["sample", "flat_sample"]))
 def test_no_flipped_bit_of_a_data_file_changes_an_answer(request, kind):
     sample = request.getfixturevalue(kind)
     data = sample.only_file()

@@ -16,6 +16,7 @@ from lakehouse_core.tasks.compact import rewrite_buckets
 from lakehouse_core.tasks.merge_scan import split_files
 from lakehouse_core.tasks.read import read_schema, splits_rows
 from lakehouse_core.tasks.write import key_writer
+from tests.pairs import in_turn
 from tests.tasks.loose_files import LooseFiles, key_table
 
 FIELDS = {"p": "STRING", "f": "FLOAT", "k": "BIGINT", "n": "INT", "s": "STRING", "g": "INT"}
@@ -95,7 +96,7 @@ def compacted(table: LooseFiles, *, now_millis: int = 0) -> None:
         table.files[message.partition, message.bucket] = list(message.compact_after)
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", in_turn(3, ENGINES))
 def test_buckets_that_are_merged_together_hold_what_each_would_hold_by_itself(monkeypatch, engine):
     def history() -> list[object]:
         table = written(engine)

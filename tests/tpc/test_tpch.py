@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 import lakehouse_core as lc
+from tests.pairs import in_turn
 from tests.tpc.answers import assert_same
 from tests.tpc.tables import TPC_H
 
-QUERIES = [pytest.param(query, id=title) for title, query in TPC_H.queries()]
+QUERIES = dict(TPC_H.queries())
 SCALE = 0.01
 # Orders up to here move. Of 32 keys the generator uses the first 8.
 LAST_MOVED = 600
@@ -49,27 +50,16 @@ def test_each_query_is_there_once():
     assert len({title for title, _ in TPC_H.queries()}) == 22
 
 
-@pytest.mark.parametrize("query", QUERIES)
+@pytest.mark.parametrize("query", in_turn(3, QUERIES.values()), ids=QUERIES)
 def test_an_answer_is_that_of_plain_files(warehouse, files, query):
     assert_same(lc.connect(warehouse).sql(query).to_arrow(), plain_answer(files, query), without=KEYS)
 
 
-def compare_on_spark(spark, warehouse, files, query):
+@pytest.mark.spark
+@pytest.mark.parametrize("query", in_turn(len(QUERIES), QUERIES.values(), first=7), ids=QUERIES)
+def test_spark_gives_the_same_answer(spark, warehouse, files, query):
     found = lc.connect(warehouse, spark=spark).sql(query).to_arrow()
     assert_same(found, plain_answer(files, query), without=KEYS)
-
-
-@pytest.mark.spark
-@pytest.mark.parametrize("query", QUERIES[7:8])
-def test_spark_gives_the_same_answer(spark, warehouse, files, query):
-    compare_on_spark(spark, warehouse, files, query)
-
-
-@pytest.mark.long
-@pytest.mark.spark
-@pytest.mark.parametrize("query", QUERIES)
-def test_spark_gives_the_same_answers(spark, warehouse, files, query):
-    compare_on_spark(spark, warehouse, files, query)
 
 
 def test_orders_that_move_to_other_keys_change_no_answer(files, tmp_path, closing):

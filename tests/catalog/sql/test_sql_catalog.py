@@ -297,7 +297,7 @@ VERBS: dict[str, tuple[Callable[[Catalog], object], Callable[[Catalog], object]]
 KINDS = (FaultKind.DIE_BEFORE, FaultKind.FAIL_AFTER, FaultKind.FAIL_BEFORE, FaultKind.DIE_AFTER)
 
 
-@pytest.mark.parametrize(("kind", "folders"), each_with_one(KINDS, [True, False], step=2))
+@pytest.mark.parametrize(("kind", "folders"), each_with_one(KINDS, [True, False], step=3))
 @pytest.mark.parametrize("verb", VERBS)
 def test_a_verb_that_fails_at_any_request_is_all_or_nothing_as_the_catalog_shows_it(
     verb: str, folders: bool, kind: FaultKind, tmp_path: Path, every: int

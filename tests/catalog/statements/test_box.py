@@ -85,7 +85,7 @@ for _ in range(2):
     assert (done.returncode, done.stderr) == (0, "")
 
 
-@pytest.mark.parametrize("child", in_turn(2, ["next(answer)", "answer.close()", "ask().close()", "sys.exit(7)"]))
+@pytest.mark.parametrize("child", in_turn(4, ["next(answer)", "answer.close()", "ask().close()", "sys.exit(7)"]))
 def test_a_child_of_a_process_that_reads_an_answer_does_not_wait(tmp_path, child):
     script = f"""
 import os, sys

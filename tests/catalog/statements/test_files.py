@@ -219,7 +219,7 @@ def test_files_give_the_rows_and_types_of_streams(empty, make, native, other, mo
         assert sorted(map(repr, found.to_pylist())) == sorted(map(repr, expected.to_pylist()))
 
 
-@pytest.mark.parametrize("query", in_turn(3, queries()))
+@pytest.mark.parametrize("query", in_turn(7, queries()))
 def test_an_answer_from_files_is_that_of_streams(catalog, query, monkeypatch):
     found, expected = catalog.sql(query).to_arrow(), as_streams(catalog, query, monkeypatch)
 

@@ -20,7 +20,7 @@ from tests.catalog.statements.query_tables import queries, rows_of
 from tests.pairs import in_turn
 
 
-@pytest.mark.parametrize("query", in_turn(2, queries()))
+@pytest.mark.parametrize("query", in_turn(4, queries()))
 def test_what_is_pushed_changes_no_answer(catalog, query, monkeypatch):
     pushed = catalog.sql(query).to_arrow()
     analyse = module.analyse

@@ -21,6 +21,7 @@ from lakehouse_core.table.manifest import ManifestEntry, encode_manifest
 from lakehouse_core.table.manifest.avro_schemas import MANIFEST_SCHEMA
 from lakehouse_core.table.staged_commit import StagedCommit
 from tests.execution.commit.commit_vocabulary import CommitTable, commit_table
+from tests.pairs import in_turn
 from tests.planning.change_vocabulary import append_schema, data_file, key_schema, partition
 
 MANY = {"manifest.merge_min_count": "100000"}
@@ -243,7 +244,10 @@ def test_of_two_at_once_the_later_finds_nothing_to_do_and_leaves_nothing_behind(
 
 
 @pytest.mark.parametrize(
-    "kind", [FaultKind.FAIL_BEFORE, FaultKind.FAIL_AFTER, FaultKind.DIE_BEFORE, FaultKind.DIE_AFTER, FaultKind.ENOSPC]
+    "kind",
+    in_turn(
+        2, [FaultKind.FAIL_BEFORE, FaultKind.FAIL_AFTER, FaultKind.DIE_BEFORE, FaultKind.DIE_AFTER, FaultKind.ENOSPC]
+    ),
 )
 def test_a_fault_at_any_call_changes_no_row(kind: FaultKind) -> None:
     probe = FaultyStore(filled(4).store)
@@ -288,7 +292,7 @@ class TestInsideCommits:
         assert len(table.context.manifests.base(latest)) == 1
         assert table.live() == "c@5 f3@0 f4@0 f5@0 f6@0 last@0"
 
-    @pytest.mark.parametrize("seed", range(8))
+    @pytest.mark.parametrize("seed", in_turn(3, range(8)))
     def test_any_mixture_of_commits_reads_as_if_nothing_were_ever_merged(self, seed: int) -> None:
         chance = random.Random(seed)
         options = {

@@ -126,7 +126,7 @@ def check_repeated(table: CommitTable, staged: StagedCommit, case: Case, applied
 @pytest.mark.parametrize(
     ("name", "kind"),
     [
-        pytest.param(name, kind, marks=[pytest.mark.long] * ((place + turn) % 2))
+        pytest.param(name, kind, marks=[pytest.mark.long] * bool((place + turn) % 4))
         for place, name in enumerate(CASES)
         for turn, kind in enumerate(WRITE_FAULTS)
     ],

@@ -24,6 +24,7 @@ from lakehouse_core.table.staged_commit import StagedCommit
 from tests.execution.commit.commit_vocabulary import CommitTable, commit_table
 from tests.execution.small_table import SmallTable
 from tests.limits import HANGS_AFTER_SECONDS
+from tests.pairs import in_turn
 from tests.planning.change_vocabulary import data_file, key_schema
 
 
@@ -314,7 +315,7 @@ def interleaved(store: ObjectStore, seed: int, work: Sequence[Callable[[CommitTa
     assert not any(thread.is_alive() for thread in threads)
 
 
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("seed", in_turn(4, range(25)))
 def test_three_writers_call_by_call_lose_nothing(seed: int) -> None:
     table = commit_table(key_schema(**{"manifest.merge_min_count": "3"}))
     staged = {
@@ -364,7 +365,7 @@ def test_the_same_commit_by_two_processes_is_applied_once(seed: int) -> None:
     assert results[0].snapshot_ids == results[1].snapshot_ids
 
 
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("seed", in_turn(4, range(25)))
 def test_writers_and_two_compactors_call_by_call(seed: int) -> None:
     table = commit_table()
     table.commit(table.append("old", user="old"))

@@ -37,7 +37,7 @@ def in_another_group(table: lc.Table, staged: lc.StagedCommit) -> object:
 WAYS = [(alone, together), (together, alone), (together, in_another_group), (alone, by_another)]
 # After many commits of others, which take long, each kind of table in one way.
 CASES = [
-    pytest.param(kind, others, *way, marks=[pytest.mark.long] * (others > 3 and place != turn))
+    pytest.param(kind, others, *way, marks=[pytest.mark.long] * (place != turn))
     for place, kind in enumerate(TABLES)
     for turn, way in enumerate(WAYS)
     for others in (0, 3, 40)

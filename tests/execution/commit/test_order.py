@@ -28,6 +28,7 @@ from lakehouse_core.table.commit_message import Append, CommitMessage
 from lakehouse_core.table.index_file import IndexFile
 from lakehouse_core.table.manifest import DELETION_VECTORS
 from tests.execution.small_table import SmallTable
+from tests.pairs import in_turn
 
 Rows = Sequence[Mapping[str, Any]]
 
@@ -82,7 +83,7 @@ def replayed(table: lc.Table) -> list[tuple[Any, ...]]:
     return sorted((row["k"], row["v"]) for row in state.values())
 
 
-@pytest.mark.parametrize("options", TABLES.values(), ids=TABLES)
+@pytest.mark.parametrize("options", in_turn(3, TABLES.values()), ids=TABLES)
 def test_the_later_commit_wins_and_the_changelog_leads_to_the_rows(options: dict[str, str]) -> None:
     for order in permutations("abc"):
         place = Place(options)
@@ -494,7 +495,10 @@ def test_of_two_that_hold_the_same_commit_one_applies_it_and_the_other_learns_th
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "kind",
-    [FaultKind.FAIL_BEFORE, FaultKind.LOST_BEFORE, FaultKind.FAIL_AFTER, FaultKind.DIE_BEFORE, FaultKind.DIE_AFTER],
+    in_turn(
+        2,
+        [FaultKind.FAIL_BEFORE, FaultKind.LOST_BEFORE, FaultKind.FAIL_AFTER, FaultKind.DIE_BEFORE, FaultKind.DIE_AFTER],
+    ),
 )
 def test_a_fault_at_any_call_leaves_the_later_commit_applied_or_not_and_repeating_it_applies_it_once(
     kind: FaultKind,

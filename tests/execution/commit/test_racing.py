@@ -13,7 +13,7 @@ RACED = ["none", "lookup", "lookup, vectors", "full compaction", "lookup, vector
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", in_turn(2, RACED))
+@pytest.mark.parametrize("name", in_turn(3, RACED))
 def test_of_racing_writers_the_last_to_commit_wins_and_the_changelog_leads_to_the_rows(
     tmp_path: Path, name: str
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import product
 
 import pytest
 
@@ -11,6 +12,7 @@ import lakehouse_core as lc
 from lakehouse_core.catalog.catalog import Catalog
 from lakehouse_core.clock import VirtualClock
 from lakehouse_core.storage import Call, FaultyStore, MemoryStore
+from tests.pairs import in_turn
 
 COLUMNS = {"k": "INT NOT NULL", "v": "STRING"}
 KEYED = {
@@ -82,12 +84,9 @@ OTHERS = [(key, "other") for key in range(5, 25)]
 @pytest.mark.parametrize(
     ("kind", "writes", "commit"),
     [
-        *((kind, writes, commit) for kind in KEYED for writes in (1, 3) for commit in COMMITS),
+        *in_turn(4, list(product(KEYED, (1, 3), COMMITS))),
         # More snapshots than are read one by one.
-        *(
-            pytest.param("deduplicate", 33, commit, marks=[pytest.mark.long] * (commit != "together"))
-            for commit in COMMITS
-        ),
+        *in_turn(len(COMMITS), [("deduplicate", 33, commit) for commit in COMMITS], first=1),
     ],
 )
 def test_rows_that_are_committed_after_a_rollback_are_the_newest(kind: str, writes: int, commit: str) -> None:
@@ -177,7 +176,7 @@ def calls_of_a_commit() -> int:
     return len(calls)
 
 
-@pytest.mark.parametrize("number", range(1, calls_of_a_commit() + 1))
+@pytest.mark.parametrize("number", in_turn(4, range(1, calls_of_a_commit() + 1)))
 def test_a_table_that_is_rolled_back_during_the_commit_has_the_row_or_has_lost_it_with_the_snapshot(
     number: int,
 ) -> None:

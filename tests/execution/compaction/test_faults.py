@@ -108,7 +108,7 @@ def written_calls(warehouse: Warehouse, verb: Callable[[lc.Table], object]) -> l
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("name", "fault"), each_with_one(TABLES, list(product(VERBS, [FaultKind.DIE_AFTER, FaultKind.FAIL_AFTER])))
+    ("name", "fault"), each_with_one(TABLES, list(product(VERBS, [FaultKind.DIE_AFTER, FaultKind.FAIL_AFTER])), step=2)
 )
 def test_a_new_process_goes_on_where_a_compaction_ended(name, fault):
     verb, kind = fault
@@ -135,8 +135,7 @@ def test_a_new_process_goes_on_where_a_compaction_ended(name, fault):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", [FaultKind.FAIL_BEFORE, FaultKind.ENOSPC])
-@pytest.mark.parametrize("name", TABLES)
+@pytest.mark.parametrize(("name", "kind"), each_with_one(TABLES, [FaultKind.FAIL_BEFORE, FaultKind.ENOSPC]))
 def test_a_compaction_that_is_refused_takes_its_files_along(name, kind):
     made = Warehouse.made(name)
     for number in written_calls(made.again(), VERBS["compact"]):

@@ -9,6 +9,7 @@ import lakehouse_core as lc
 from lakehouse_core.catalog.catalog import Catalog
 from lakehouse_core.storage import MemoryStore
 from tests.execution.row_changes.layouts import LAYOUTS, Layout, catalog_over, made
+from tests.pairs import in_turn
 
 FORCED = {"delete.force-produce-changelog": "true"}
 KEYS = (("p", "k"), ("p",))
@@ -47,7 +48,7 @@ def last(table: lc.Table) -> int:
     return snapshot.id
 
 
-@pytest.mark.parametrize("name", TABLES)
+@pytest.mark.parametrize("name", in_turn(3, TABLES))
 def test_a_delete_of_a_partition_is_told_where_the_table_takes_deletes(name: str) -> None:
     options, is_told = TABLES[name]
     _, table = made_with(options)

@@ -15,6 +15,7 @@ from tests.execution.row_changes import test_merge
 from tests.execution.row_changes.layouts import BATCHES, LAYOUTS, Row, catalog_over, in_order, made, rows_of
 from tests.execution.row_changes.test_model import CONDITIONS, UPDATES, sound
 from tests.oracle.row_changes import deleted, is_hit, updated
+from tests.pairs import in_turn
 
 Left = list[Row] | type[lc.LakehouseError]
 Step = tuple[str, Callable[[lc.Table], object], Callable[[list[Row]], Left]]
@@ -137,7 +138,7 @@ FEW = ("append, vectors", "append, partitions", "deduplicate", "deduplicate, dyn
 MODELLED = [name for name in LAYOUTS if "removes" not in name]
 
 
-@pytest.mark.parametrize("name", FEW)
+@pytest.mark.parametrize("name", in_turn(2, FEW))
 def test_a_history_leaves_the_rows_of_a_serial_order(name):
     check_history(name, 1, 5)
 

@@ -72,7 +72,7 @@ def merge(table: lc.Table, *source: Row) -> lc.RowChangeReport:
     )
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", in_turn(3, KINDS))
 def test_where_no_rows_wait_a_statement_is_seen_at_once(kind: str) -> None:
     _, table = made(**KINDS[kind])
     table.write(rows(*(("a", k, k) for k in range(6)), ("b", 1, 1)))
@@ -117,7 +117,7 @@ def test_a_dry_run_counts_and_writes_nothing() -> None:
     assert {info.key for info in store.list("")} == before
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", in_turn(3, KINDS))
 def test_a_statement_that_sees_waiting_rows_changes_them(kind: str) -> None:
     _, table = made(**KINDS[kind], **SEES)
     table.write(rows(("a", 1, 1), ("a", 2, 2), ("b", 1, 1)))
@@ -177,7 +177,9 @@ def test_what_replaces_buckets_asks_for_a_compaction_where_rows_wait(change: str
     assert seen(table) == [*([] if change == "delete" else [("a", 1, 8)]), ("a", 2, 2), ("a", 3, 3)]
 
 
-@pytest.mark.parametrize("kind", ["deduplicate", "vectors", "input", "lookup", "full-compaction", "by rows"])
+@pytest.mark.parametrize(
+    "kind", in_turn(3, ["deduplicate", "vectors", "input", "lookup", "full-compaction", "by rows"])
+)
 def test_rows_that_wait_are_replaced_by_a_condition(kind: str) -> None:
     store, table = made(**KINDS[kind], **SEES)
     table.write(rows(("a", 1, 1), ("a", 2, 2), ("b", 1, 1)))
@@ -302,7 +304,7 @@ def moments(state: str, sees: bool, mine: str, theirs: str, step: int) -> Iterat
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("state", "sees", "mine", "theirs"), in_turn(13, RACES))
+@pytest.mark.parametrize(("state", "sees", "mine", "theirs"), in_turn(23, RACES))
 def test_rows_that_come_to_wait_meanwhile_are_not_lost_and_deleted_ones_do_not_return(
     state: str, sees: bool, mine: str, theirs: str
 ) -> None:
@@ -408,7 +410,7 @@ HISTORIES = [(kind, sees, seed) for seed in range(6) for kind in KINDS for sees 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("kind", "sees", "seed"), in_turn(17, HISTORIES))
+@pytest.mark.parametrize(("kind", "sees", "seed"), in_turn(29, HISTORIES))
 def test_random_histories_leave_what_their_model_has(kind: str, sees: bool, seed: int) -> None:
     generator = Random(f"{kind} {sees} {seed}")
     _, table = made(**KINDS[kind], **(SEES if sees else {}))

@@ -165,7 +165,7 @@ FEW = [
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("layout", "first", "second"), in_turn(4, FEW))
+@pytest.mark.parametrize(("layout", "first", "second"), in_turn(9, FEW))
 def test_two_at_once_are_like_one_after_the_other(layout, first, second):
     check_pair(layout, first, second, step=10 if "merge" in (first, second) else 4)
 

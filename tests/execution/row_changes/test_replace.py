@@ -11,7 +11,7 @@ from lakehouse_core.storage import FaultyStore, MemoryStore
 from tests.execution.row_changes.layouts import LAYOUTS, Row, catalog_over, in_order, made, rows_of
 from tests.execution.row_changes.test_model import copied, sound
 from tests.oracle.row_changes import deleted
-from tests.pairs import in_turn
+from tests.pairs import each_with_one, in_turn
 
 # Conditions with rows for which they are true; some have keys of rows that they replace.
 CASES: tuple[tuple[str, list[Row]], ...] = (
@@ -52,7 +52,7 @@ def check_replaced(name: str, cases: tuple[tuple[str, list[Row]], ...]) -> None:
         assert sound(table), where
 
 
-@pytest.mark.parametrize("name", in_turn(2, NAMES))
+@pytest.mark.parametrize("name", in_turn(5, NAMES))
 def test_given_rows_come_in_place_of_those_that_satisfy_the_condition(name):
     check_replaced(name, CASES[list(LAYOUTS).index(name) % 4 :: 4])
 
@@ -244,9 +244,11 @@ CHANGES = {
 }
 
 
-@pytest.mark.parametrize("theirs", CHANGES)
 @pytest.mark.parametrize(
-    "name", ["append, vectors, partitions", "deduplicate, partitions", "deduplicate, dynamic, partitions"]
+    ("name", "theirs"),
+    each_with_one(
+        ["append, vectors, partitions", "deduplicate, partitions", "deduplicate, dynamic, partitions"], CHANGES
+    ),
 )
 def test_a_dynamic_overwrite_by_the_table_itself_brings_no_row_back_that_others_removed(name, theirs):
     store, _ = made(LAYOUTS[name])

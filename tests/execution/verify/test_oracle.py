@@ -11,6 +11,7 @@ from lakehouse_core.table.manifest import EntryKind, encode_manifest, encode_man
 from lakehouse_core.table.snapshot import serialize_snapshot
 from tests.execution.small_table import TOP_LEVEL, SmallTable
 from tests.oracle.broken import first_broken
+from tests.pairs import in_turn
 
 
 def lived_table(chance):
@@ -82,7 +83,7 @@ DAMAGE = {
 }
 
 
-@pytest.mark.parametrize("name", DAMAGE)
+@pytest.mark.parametrize("name", in_turn(3, DAMAGE))
 def test_a_plain_walk_finds_the_same_promises_broken_first(name):
     for seed in range(6):
         chance = random.Random(seed)

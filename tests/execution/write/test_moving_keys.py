@@ -53,7 +53,7 @@ OPTIONS: list[dict[str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("engine", "number"), each_with_one(ENGINES, range(len(OPTIONS))))
+@pytest.mark.parametrize(("engine", "number"), each_with_one(ENGINES, range(len(OPTIONS)), step=2))
 def test_random_histories_have_the_rows_of_the_model(tmp_path: Path, engine: str, number: int) -> None:
     options = OPTIONS[number]
     if engine == "first-row" and options.get("changelog_producer") in ("input", "full-compaction"):
@@ -584,8 +584,7 @@ def test_a_write_behind_one_that_others_overtook_puts_keys_where_the_table_has_t
     assert table.verify(data=True).findings == ()
 
 
-@pytest.mark.parametrize("how", ["each", "together"])
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(("engine", "how"), each_with_one(ENGINES, ["each", "together"]))
 def test_a_key_that_moves_on_with_each_of_many_staged_writes_is_in_one_place(
     tmp_path: Path, engine: str, how: str
 ) -> None:
