@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from lakehouse_core.errors import LakehouseError
 from lakehouse_core.execution.engines.spark.failures import failed_attempt, from_text, may_pass, to_text, translated
-from lakehouse_core.execution.engines.spark.runtime import worker_runtime
+from lakehouse_core.execution.engines.spark.runtime import begin_task, worker_runtime
 from lakehouse_core.tasks.runtime import TaskRuntime
 
 T = TypeVar("T")
@@ -50,9 +50,7 @@ def _one_result(task: Callable[[T, TaskRuntime], str], packed: bytes) -> list[st
 
 def answer(make: Callable[[], Sequence[str]]) -> pa.RecordBatch:
     """Return, in a task, the results of `make` as rows for the driver, or its error."""
-    # Spark runs one task per core, so Arrow gets one thread per task; else N tasks would start N threads each.
-    pa.set_cpu_count(1)
-    pa.set_io_thread_count(2)
+    begin_task()
     try:
         texts: Sequence[str | None] = make()
         failures: Sequence[str | None] = [None] * len(texts)

@@ -16,6 +16,7 @@ from pyspark.sql.types import StructType
 from lakehouse_core.errors import InvalidRequest, LakehouseError
 from lakehouse_core.execution.engines.spark.batches import exchanged
 from lakehouse_core.execution.engines.spark.failures import failed_attempt, from_text, may_pass, to_text
+from lakehouse_core.execution.engines.spark.runtime import begin_task
 from lakehouse_core.execution.engines.spark.scan.frame import (
     ROW_KIND_FIELD,
     group_rows,
@@ -83,8 +84,7 @@ def partition_rows(packed: bytes | None) -> Iterator[pa.RecordBatch]:
     """
     if packed is None:
         return
-    pa.set_cpu_count(1)
-    pa.set_io_thread_count(2)
+    begin_task()
     partition: _Partition = CPickleSerializer().loads(packed)
     for batch in group_rows(partition.tasks, table=partition.table, snapshot_id=partition.kept_by):
         whole = _with_row_kind(batch) if partition.adds_row_kind else batch
@@ -107,8 +107,7 @@ def unpacked_stage(packed: bytes) -> OpenStage:
 
 def task_written(packed: bytes, batches: Iterator[pa.RecordBatch]) -> str:
     """Write, in a task, the rows that Spark gives it; return the text for the commit."""
-    pa.set_cpu_count(1)
-    pa.set_io_thread_count(2)
+    begin_task()
     opened = unpacked_stage(packed)
     assert opened.task is not None
     context = TaskContext.get()

@@ -20,7 +20,7 @@ from lakehouse_core.errors import CorruptTable
 from lakehouse_core.execution.context import reading_context
 from lakehouse_core.execution.engines.spark.batches import exchanged
 from lakehouse_core.execution.engines.spark.failures import translated
-from lakehouse_core.execution.engines.spark.runtime import worker_runtime
+from lakehouse_core.execution.engines.spark.runtime import begin_task, worker_runtime
 from lakehouse_core.execution.engines.spark.scan.conditions import atomic, condition, constant
 from lakehouse_core.execution.engines.spark.scan.native import differ_without_case, is_exact, native_frame, native_tasks
 from lakehouse_core.execution.engines.spark.session import core_count
@@ -187,8 +187,7 @@ def task_frame(
     step = max(1, row_count // len(groups))
 
     def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        pa.set_cpu_count(1)
-        pa.set_io_thread_count(2)
+        begin_task()
         for batch in batches:
             for number in batch.column(0).to_pylist():
                 yield from exchanged(rows(CPickleSerializer().loads(packed[number // step])), exchange)
