@@ -64,9 +64,14 @@ def rows(ready: ReadyLake) -> list[tuple[str, str, int]]:
 @pytest.mark.parametrize(
     ("partitions", "path", "keys", "files"),
     [
-        (DAYS, "in/{partition_key}/*.csv", ["2013-01-02", "2013-01-04"], ["2013-01-02/a", "2013-01-04/a"]),
+        pytest.param(
+            *(DAYS, "in/{partition_key}/*.csv", ["2013-01-02", "2013-01-04"], ["2013-01-02/a", "2013-01-04/a"]),
+            marks=pytest.mark.long,
+        ),
         (DAYS, "in/{partition_key:%Y/%m/%d}*.csv", ["2013-01-02", "2013-01-04"], ["2013/01/02a", "2013/01/04b"]),
-        (REGIONS, "in/{partition_key}/*.csv", ["north", "south"], ["north/a", "south/a"]),
+        pytest.param(
+            *(REGIONS, "in/{partition_key}/*.csv", ["north", "south"], ["north/a", "south/a"]), marks=pytest.mark.long
+        ),
         # Characters of patterns in a key stand for themselves.
         (DYNAMIC, "in/{partition_key}.csv", ["n*", "n[1]"], ["n*", "n[1]"]),
         (

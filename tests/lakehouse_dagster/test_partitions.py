@@ -87,7 +87,7 @@ def values(ready: ReadyLake) -> list[str]:
     ("partitions", "keys"),
     [
         (DAYS, ["2013-01-02", "2013-01-04"]),
-        (REGIONS, ["north", "south"]),
+        pytest.param(REGIONS, ["north", "south"], marks=pytest.mark.long),
         (NAMED, ["n", "s"]),
         (DYNAMIC, ["north", "west"]),
         (BOTH, ["2013-01-02|south", "2013-01-03|north"]),

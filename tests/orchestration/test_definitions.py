@@ -28,11 +28,15 @@ import orchestration.definitions
 heavy = sorted({"pandas", "pyspark"} & {*sys.modules})
 print(json.dumps({"ratio": (time.process_time() - between) / (between - begun), "heavy": heavy}))
 """
-    command = [sys.executable, "-c", script]
-    loads = [json.loads(subprocess.run(command, check=True, capture_output=True).stdout) for _ in range(2)]
 
-    assert [loaded["heavy"] for loaded in loads] == [[], []]
-    assert min(loaded["ratio"] for loaded in loads) < MOST_TIMES_DAGSTER
+    def ratio() -> float:
+        done = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True)
+        loaded = json.loads(done.stdout)
+        assert loaded["heavy"] == []
+        return float(loaded["ratio"])
+
+    # A second load counts if something else slowed the first one.
+    assert any(ratio() < MOST_TIMES_DAGSTER for _ in range(2))
 
 
 def test_the_definitions_are_complete():

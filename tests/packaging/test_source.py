@@ -5,7 +5,7 @@ import importlib
 import inspect
 import typing
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -17,8 +17,8 @@ CORE = Path(lakehouse_core.__file__).parent
 
 
 @cache
-def trees() -> dict[str, ast.Module]:
-    """The modules of the core by name, read when the first test asks for them."""
+def trees() -> Mapping[str, ast.Module]:
+    """The modules of the core, parsed once and not in each process that collects tests."""
     return {
         path.relative_to(CORE).with_suffix("").as_posix(): ast.parse(path.read_text(encoding="utf-8"))
         for path in sorted(CORE.rglob("*.py"))

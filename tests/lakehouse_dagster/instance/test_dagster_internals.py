@@ -93,7 +93,9 @@ def test_no_other_module_imports_private_names_of_dagster():
         for package in ("lakehouse_core", "lakehouse_dagster", "resources", "assets", "orchestration")
         for file in (root / package).rglob("*.py")
     ]
-    found = {str(file.relative_to(root)): names for file in files if (names := [*private_names(file.read_text())])}
+    # Most modules do not even contain the word: they need not be parsed.
+    sources = {str(file.relative_to(root)): text for file in files if "dagster" in (text := file.read_text())}
+    found = {file: names for file, text in sources.items() if (names := [*private_names(text)])}
 
     assert found.keys() == {"lakehouse_dagster/instance/dagster_internals.py"}
 

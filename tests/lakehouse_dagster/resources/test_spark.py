@@ -16,12 +16,6 @@ from lakehouse_dagster.resources import LakehouseResource, SparkRuntime, ensure_
 from lakehouse_dagster.resources.spark import _local_cores, _split
 
 
-def test_loading_the_package_loads_no_spark():
-    script = "import sys, lakehouse_dagster; assert 'pyspark' not in sys.modules, 'pyspark'"
-
-    subprocess.run([sys.executable, "-c", script], check=True)
-
-
 def test_opening_a_catalog_and_naming_a_job_start_no_session(tmp_path: Path):
     script = f"""
 import sys
