@@ -58,7 +58,7 @@ def _misplaced(query: QueryText, place: int) -> InvalidRequest:
     return query.sql.invalid(
         place,
         "DEFAULT is taken in VALUES (…) and in the columns of one SELECT without WITH, UNION, DISTINCT and aggregates. "
-        "Leave the column out of those behind the table",
+        "Name the other columns behind the table, and leave this one out",
     )
 
 
