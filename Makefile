@@ -9,9 +9,9 @@ PYTEST := $(BIN)/python -m pytest -q
 # Tests without a Spark session share the cores.
 PARALLEL := -n auto --dist worksteal
 # One worker runs the tests with Spark, in one session; all workers run the rest, in the order of `tests/conftest.py`.
-# They wait for other processes half of their time: two workers more than there are cores.
+# Some of them wait for other processes: one worker more than there are cores.
 GROUPS := --dist loadgroup --no-loadscope-reorder
-BESIDE_SPARK := -n $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN) + 2 ))) $(GROUPS)
+BESIDE_SPARK := -n $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN) + 1 ))) $(GROUPS)
 STAMP := .venv/.complete
 
 # What has a verb of its own.

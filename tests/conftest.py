@@ -18,7 +18,7 @@ from tests.parts import WHOLE, of_part, parse_part
 # The same examples every time, everywhere: nothing is drawn at random, nothing is remembered. A busy machine must not
 # fail a law by the clock. More examples, also the same every time, are the business of `make laws`, other examples that
 # of `make search`. A law that takes long asks for a part of the profile's number.
-settings.register_profile("tests", deadline=None, print_blob=True, database=None, derandomize=True, max_examples=20)
+settings.register_profile("tests", deadline=None, print_blob=True, database=None, derandomize=True, max_examples=10)
 settings.register_profile("laws", settings.get_profile("tests"), max_examples=200)
 settings.register_profile("search", deadline=None, print_blob=True, database=None, max_examples=200)
 settings.load_profile("tests")

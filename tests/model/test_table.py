@@ -333,4 +333,4 @@ def _bag(rows: Sequence[Mapping[str, Any]]) -> Counter[tuple[tuple[str, Any], ..
 
 
 TestTable = TableMachine.TestCase
-TestTable.settings = settings(max_examples=25, stateful_step_count=15)
+TestTable.settings = settings(max_examples=settings.default.max_examples, stateful_step_count=15)

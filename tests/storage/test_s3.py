@@ -354,7 +354,7 @@ def test_a_forked_process_says_to_use_spawn_instead_of_waiting_for_ever(store: O
 
 @pytest.mark.slow
 def test_commits_of_processes_that_race_are_all_kept(server: Any) -> None:
-    check_racing_commits(f"s3://lake/run-{next(NUMBERS)}", storage_of(server), commits=4)
+    check_racing_commits(f"s3://lake/run-{next(NUMBERS)}", storage_of(server), writers=2, commits=6)
 
 
 def test_the_code_of_the_page_runs(

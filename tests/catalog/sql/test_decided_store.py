@@ -23,6 +23,7 @@ from lakehouse_core.storage import Call, Fault, FaultKind, MemoryStore, ObjectSt
 from tests.limits import HANGS_AFTER_SECONDS
 from tests.model.decided_lake import Unconditional
 from tests.model.held_store import HeldStore
+from tests.pairs import in_turn
 from tests.storage.contract import StoreContract
 from tests.storage.s3_stub import S3Stub
 
@@ -229,7 +230,7 @@ def test_writers_that_ask_no_database_are_refused_where_one_decides() -> None:
         assert folders.table("db.t").scan().count() == 2
 
 
-WRITERS, ROWS = 4, 4
+ROWS = 4
 
 
 def write_some(metastore: str, storage: dict[str, str], first: int) -> int:
@@ -248,7 +249,8 @@ def write_some(metastore: str, storage: dict[str, str], first: int) -> int:
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_four_processes_on_a_server_that_ignores_conditions_lose_and_double_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize("writers", in_turn(2, [2, 4]))
+def test_processes_on_a_server_that_ignores_conditions_lose_and_double_nothing(tmp_path: Path, writers: int) -> None:
     with S3Stub() as stub:
         stub.ignored = frozenset({"if-none-match", "if-match"})
         metastore = f"sqlite:///{tmp_path}/names.db"
@@ -263,14 +265,14 @@ def test_four_processes_on_a_server_that_ignores_conditions_lose_and_double_noth
         catalog.create_database("db")
         catalog.create_table("db.t", {"k": "INT NOT NULL"}, options={"bucket": "-1"})
 
-        firsts = [100 * number for number in range(WRITERS)]
-        with multiprocessing.get_context("spawn").Pool(WRITERS) as pool:
+        firsts = [100 * number for number in range(writers)]
+        with multiprocessing.get_context("spawn").Pool(writers) as pool:
             running = [pool.apply_async(write_some, (metastore, storage, first)) for first in firsts]
-            assert sum(each.get(timeout=HANGS_AFTER_SECONDS) for each in running) == WRITERS * ROWS
+            assert sum(each.get(timeout=HANGS_AFTER_SECONDS) for each in running) == writers * ROWS
 
         table = catalog.table("db.t")
         expected = [first + number for first in firsts for number in range(ROWS)]
         assert sorted(table.scan().to_arrow()["k"].to_pylist()) == expected
-        assert len(table.snapshots()) == WRITERS * ROWS
+        assert len(table.snapshots()) == writers * ROWS
         assert table.verify().findings == ()
         assert sorted(pickle.loads(pickle.dumps(table)).scan().to_arrow()["k"].to_pylist()) == expected

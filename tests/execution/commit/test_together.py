@@ -23,7 +23,7 @@ def together(table: lc.Table, staged: Sequence[lc.StagedCommit], **properties: s
 
 
 @pytest.mark.parametrize("options", TABLES.values(), ids=TABLES)
-@settings(max_examples=12)
+@settings(max_examples=settings.default.max_examples // 2)
 @given(parts=PARTS, order=st.randoms(use_true_random=False), overtaken=st.lists(KEYS, max_size=3, unique=True))
 def test_one_snapshot_holds_what_its_parts_would_make_one_after_the_other(
     options: dict[str, str], parts: list[list[int]], order: Any, overtaken: list[int]
