@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 
 from lakehouse_core.format.data_types import (
     BINARY_ROOTS,
+    FLOAT_ROOTS,
     STRING_ROOTS,
     TIMESTAMP_ROOTS,
     AtomicType,
@@ -28,7 +29,6 @@ from lakehouse_core.table.stats import ColumnBounds
 
 # Arrow leaves longer values out of the footer.
 _FOOTER_VALUE_BYTES: Final = 4096
-_FLOATS: Final = frozenset({TypeRoot.FLOAT, TypeRoot.DOUBLE})
 _UNORDERED: Final = frozenset({TypeRoot.VARIANT, TypeRoot.BLOB})
 
 NOTHING_YET: Final = ColumnBounds(None, None, 0)
@@ -52,7 +52,7 @@ class BoundsCollector:
         corrections: dict[str, ColumnBounds] = {}
         for name, kind in self._types.items():
             column = row_group.column(name)
-            if kind.root in _FLOATS and _has_nan(column):
+            if kind.root in FLOAT_ROOTS and _has_nan(column):
                 # Engines order NaN differently, so no engine may skip the file.
                 self._without_bounds.add(name)
             if _is_silent(column, kind):
@@ -90,7 +90,7 @@ class ObservedBounds:
         """Collect the bounds of records before they are written."""
         for name, kind in self._types.items():
             column, before = records.column(name), self._found[name]
-            if kind.root in _FLOATS and _has_nan(column):
+            if kind.root in FLOAT_ROOTS and _has_nan(column):
                 self._without_bounds.add(name)
             nulls = (before.null_count or 0) + column.null_count
             if name in self._without_bounds:
@@ -141,7 +141,7 @@ def _observed(column: pa.ChunkedArray, kind: AtomicType) -> Pair:
     both = pc.min_max(column)
     # Times from Java's casts may have more digits than their type.
     low, high = values_of(pa.array([both["min"], both["max"]], both["min"].type), kind)
-    if kind.root in _FLOATS:
+    if kind.root in FLOAT_ROOTS:
         # The two zeros are equal here but not in Java, and a bound may mean either.
         return -0.0 if low == 0 else low, 0.0 if high == 0 else high
     return low, high
@@ -156,7 +156,7 @@ def _is_silent(column: pa.ChunkedArray, kind: AtomicType) -> bool:
     """Return whether the footer will lack bounds of the column; for FLOAT, DOUBLE and INT96 it always does."""
     if kind.root in STRING_ROOTS or kind.root in BINARY_ROOTS:
         return (pc.max(pc.binary_length(column)).as_py() or 0) > _FOOTER_VALUE_BYTES
-    return kind.root in _FLOATS or (kind.root in TIMESTAMP_ROOTS and (kind.precision or 0) > 6)
+    return kind.root in FLOAT_ROOTS or (kind.root in TIMESTAMP_ROOTS and (kind.precision or 0) > 6)
 
 
 def _from_footer(raw: Any, kind: AtomicType) -> Any:

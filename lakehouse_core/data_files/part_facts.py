@@ -17,6 +17,7 @@ from lakehouse_core.data_files.bounds import ordered_type, stats_modes
 from lakehouse_core.format.binary_row import serialize_rows
 from lakehouse_core.format.data_types import (
     BINARY_ROOTS,
+    FLOAT_ROOTS,
     STRING_ROOTS,
     AtomicType,
     DataField,
@@ -113,7 +114,7 @@ def _bounds(
         if kind.root in BINARY_ROOTS:
             nothing = pa.nulls(len(starts), columns[name].type)
             told = _Bounds(nothing, nothing, nulls)
-        elif kind.root in (TypeRoot.FLOAT, TypeRoot.DOUBLE):
+        elif kind.root in FLOAT_ROOTS:
             told = _of_floats(told, columns[name], starts)
         bounds[name] = told
     return bounds

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse_core.errors import UnsupportedFeature
-from lakehouse_core.format.data_types import AtomicType, TypeRoot, arrow_type, type_to_sql
+from lakehouse_core.format.data_types import FLOAT_ROOTS, AtomicType, TypeRoot, arrow_type, type_to_sql
 
 _HALF_UP: Final = Context(prec=400, rounding=ROUND_HALF_UP)
 # Integers up to here, and powers of ten up to 10^22, are exact doubles: one division rounds once.
@@ -24,7 +24,7 @@ def to_decimal(array: pa.Array, source: AtomicType, target: AtomicType) -> pa.Ar
     """Return numbers as decimals. Raises UnsupportedFeature for infinity and NaN."""
     assert target.precision is not None
     assert target.scale is not None
-    if source.root in (TypeRoot.FLOAT, TypeRoot.DOUBLE):
+    if source.root in FLOAT_ROOTS:
         return _floating_to_decimal(array, target)
     source_scale = source.scale or 0
     # 76 digits hold 38 before and 38 after the point, so that nothing overflows before the check below.

@@ -8,6 +8,7 @@ from typing import Final
 from lakehouse_core.format.data_types import (
     INTEGER_BITS,
     MAX_LENGTH,
+    NUMBER_ROOTS,
     STRING_ROOTS,
     TIMESTAMP_ROOTS,
     ArrayType,
@@ -20,7 +21,6 @@ from lakehouse_core.format.data_types import (
 )
 
 _INTEGERS: Final = tuple(INTEGER_BITS)
-_NUMBERS: Final = frozenset({*_INTEGERS, TypeRoot.FLOAT, TypeRoot.DOUBLE, TypeRoot.DECIMAL})
 _STRINGS: Final = STRING_ROOTS
 _TIMES: Final = TIMESTAMP_ROOTS
 
@@ -32,8 +32,8 @@ _IMPLICIT: Final[dict[TypeRoot, frozenset[TypeRoot]]] = {
     TypeRoot.INT: frozenset(_INTEGERS[:2]),
     TypeRoot.BIGINT: frozenset(_INTEGERS[:3]),
     TypeRoot.FLOAT: frozenset({*_INTEGERS, TypeRoot.DECIMAL}),
-    TypeRoot.DOUBLE: _NUMBERS,
-    TypeRoot.DECIMAL: _NUMBERS,
+    TypeRoot.DOUBLE: NUMBER_ROOTS,
+    TypeRoot.DECIMAL: NUMBER_ROOTS,
     TypeRoot.DATE: frozenset({TypeRoot.TIMESTAMP}),
     TypeRoot.TIME: frozenset({TypeRoot.TIMESTAMP}),
     TypeRoot.TIMESTAMP: _TIMES,
@@ -43,14 +43,17 @@ _IMPLICIT: Final[dict[TypeRoot, frozenset[TypeRoot]]] = {
 # The further casts of an explicit schema change in Java. For DATE and times to STRING, and constructed types to any
 # character type, see `can_cast`.
 _EXPLICIT: Final[dict[TypeRoot, frozenset[TypeRoot]]] = {
-    TypeRoot.CHAR: frozenset({*_NUMBERS, *_STRINGS, TypeRoot.BOOLEAN, TypeRoot.BINARY, TypeRoot.VARBINARY}),
-    TypeRoot.VARCHAR: frozenset({*_NUMBERS, *_STRINGS, TypeRoot.BOOLEAN, TypeRoot.BINARY, TypeRoot.VARBINARY}),
+    TypeRoot.CHAR: frozenset({*NUMBER_ROOTS, *_STRINGS, TypeRoot.BOOLEAN, TypeRoot.BINARY, TypeRoot.VARBINARY}),
+    TypeRoot.VARCHAR: frozenset({*NUMBER_ROOTS, *_STRINGS, TypeRoot.BOOLEAN, TypeRoot.BINARY, TypeRoot.VARBINARY}),
     TypeRoot.BOOLEAN: frozenset({*_STRINGS, *_INTEGERS}),
     TypeRoot.BINARY: frozenset({*_STRINGS, TypeRoot.VARBINARY}),
     TypeRoot.VARBINARY: _STRINGS,
     TypeRoot.DECIMAL: frozenset({*_STRINGS, TypeRoot.BOOLEAN}),
-    **{root: frozenset({*_NUMBERS, *_STRINGS, TypeRoot.BOOLEAN}) for root in (TypeRoot.TINYINT, TypeRoot.SMALLINT)},
-    **{root: frozenset({*_NUMBERS, *_STRINGS, *_TIMES, TypeRoot.BOOLEAN}) for root in (TypeRoot.INT, TypeRoot.BIGINT)},
+    **{root: frozenset({*NUMBER_ROOTS, *_STRINGS, TypeRoot.BOOLEAN}) for root in (TypeRoot.TINYINT, TypeRoot.SMALLINT)},
+    **{
+        root: frozenset({*NUMBER_ROOTS, *_STRINGS, *_TIMES, TypeRoot.BOOLEAN})
+        for root in (TypeRoot.INT, TypeRoot.BIGINT)
+    },
     TypeRoot.FLOAT: frozenset({*_STRINGS, TypeRoot.BOOLEAN, TypeRoot.DOUBLE}),
     TypeRoot.DOUBLE: frozenset({*_STRINGS, TypeRoot.BOOLEAN}),
     TypeRoot.DATE: frozenset({*_STRINGS, TypeRoot.TIMESTAMP_LTZ}),

@@ -18,7 +18,9 @@ from lakehouse_core.format.cast_text import to_text
 from lakehouse_core.format.cast_times import to_timestamp, zoned_to_date
 from lakehouse_core.format.data_types import (
     BINARY_ROOTS,
+    FLOAT_ROOTS,
     INTEGER_BITS,
+    NUMBER_ROOTS,
     STRING_ROOTS,
     TIMESTAMP_ROOTS,
     ArrayType,
@@ -32,11 +34,9 @@ from lakehouse_core.format.data_types import (
     with_nullable,
 )
 
-_FLOATING: Final = frozenset({TypeRoot.FLOAT, TypeRoot.DOUBLE})
-_NUMBERS: Final = frozenset({*INTEGER_BITS, *_FLOATING, TypeRoot.DECIMAL})
 _TIMES: Final = frozenset({*TIMESTAMP_ROOTS, TypeRoot.DATE})
 _MOST: Final = (1 << 63) - 1
-_WITH_TEXT: Final = _NUMBERS | _TIMES | {TypeRoot.BOOLEAN}
+_WITH_TEXT: Final = NUMBER_ROOTS | _TIMES | {TypeRoot.BOOLEAN}
 
 
 def as_map(data_type: DataType) -> DataType:
@@ -54,7 +54,7 @@ def can_store(source: DataType, target: DataType) -> bool:
         case AtomicType(root=given), AtomicType(root=wanted):
             if wanted in STRING_ROOTS:
                 return given in STRING_ROOTS or given in _WITH_TEXT
-            kinds = (_NUMBERS, _TIMES, BINARY_ROOTS)
+            kinds = (NUMBER_ROOTS, _TIMES, BINARY_ROOTS)
             return given == wanted or any(given in kind and wanted in kind for kind in kinds)
         case ArrayType(element), ArrayType(target_element):
             return can_store(element, target_element)
@@ -114,7 +114,7 @@ def stored(array: pa.Array, source: DataType, target: DataType) -> pa.Array:
 
 def _stored_atomic(array: pa.Array, source: AtomicType, target: AtomicType) -> pa.Array:
     root = target.root
-    if root in _FLOATING:
+    if root in FLOAT_ROOTS:
         # By its text a decimal becomes the nearest one. A number that is too great is infinite.
         numbers = array.cast(pa.string()) if source.root is TypeRoot.DECIMAL else array
         return numbers.cast(arrow_type(target), safe=False)
@@ -137,7 +137,7 @@ def _integers(array: pa.Array, source: AtomicType, target: AtomicType) -> pa.Arr
     if source.root in INTEGER_BITS:
         return array.cast(arrow_type(target))
     whole = pc.trunc(array)
-    if source.root in _FLOATING and target.root is TypeRoot.BIGINT:
+    if source.root in FLOAT_ROOTS and target.root is TypeRoot.BIGINT:
         # The greatest BIGINT is no DOUBLE, and the one next to it is 2^63, which Spark takes for it.
         is_most = pc.equal(whole, float(_MOST + 1))
         return pc.if_else(is_most, _MOST, pc.if_else(is_most, None, whole).cast(pa.int64()))

@@ -11,8 +11,8 @@ from typing import Final
 
 from lakehouse_core.errors import InvalidRequest, near_names
 from lakehouse_core.format.data_types import (
-    INTEGER_BITS,
     MAX_LENGTH,
+    NUMBER_ROOTS,
     STRING_ROOTS,
     ArrayType,
     AtomicType,
@@ -33,7 +33,6 @@ MERGE_MAP_WITH_KEYTIME: Final = "merge_map_with_keytime"
 # Aliases of function names.
 ALIASES: Final[Mapping[str, str]] = {"first_not_null_value": "first_non_null_value"}
 
-_NUMERIC: Final = frozenset({*INTEGER_BITS, TypeRoot.FLOAT, TypeRoot.DOUBLE, TypeRoot.DECIMAL})
 _NO_ORDER: Final = frozenset({TypeRoot.VARIANT, TypeRoot.BLOB})
 
 
@@ -64,7 +63,7 @@ def _is_array_of_rows(data_type: DataType) -> bool:
 
 
 _ANY: Final = _Accepted("any type", lambda _: True)
-_NUMBERS: Final = _atomic("numeric types", *sorted(_NUMERIC))
+_NUMBERS: Final = _atomic("numeric types", *sorted(NUMBER_ROOTS))
 _COMPARABLE: Final = _Accepted("types without parts but BOOLEAN", _has_extremes)
 _BOOLEANS: Final = _atomic("BOOLEAN", TypeRoot.BOOLEAN)
 _BYTES: Final = _atomic("VARBINARY and BYTES", TypeRoot.VARBINARY)

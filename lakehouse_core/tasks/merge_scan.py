@@ -16,7 +16,7 @@ from lakehouse_core.data_files.memory import keep_freed_memory
 from lakehouse_core.data_files.opening import open_data_file
 from lakehouse_core.data_files.reader import DataFileReader
 from lakehouse_core.errors import CorruptTable
-from lakehouse_core.format.data_types import AtomicType, DataField, TypeRoot, arrow_type
+from lakehouse_core.format.data_types import FLOAT_ROOTS, AtomicType, DataField, arrow_type
 from lakehouse_core.format.deletion_vector import Positions
 from lakehouse_core.merge.chunk import LEVEL, MergeRule, merge_chunk
 from lakehouse_core.merge.compact import NOWHERE, POSITION_BITS, ROW_ADDRESS
@@ -257,7 +257,7 @@ class RunScan:
 def key_range(low: Key, high: Key, schema: TableSchema) -> Predicate | None:
     """Return a condition that all keys from `low` to `high` satisfy, by their first column; None if there is none."""
     first = schema.key_fields[0]
-    if isinstance(first.type, AtomicType) and first.type.root in (TypeRoot.FLOAT, TypeRoot.DOUBLE):
+    if isinstance(first.type, AtomicType) and first.type.root in FLOAT_ROOTS:
         # Keys order floating-point values in another way than conditions do.
         return None
     return And(

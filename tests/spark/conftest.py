@@ -9,8 +9,8 @@ from tempfile import mkdtemp
 import pyspark
 
 # Spark puts its archive pyspark.zip before the packages of its Python: each process of a session would compile PySpark
-# anew, 1 s of CPU time. It is the same PySpark, and where it lies is not what is tested. An environment counts from the
-# first JVM of a run on, so it is set when tests are collected.
+# anew, 1 s of CPU time. The package that is installed is the same PySpark. The first JVM of a run reads the variable,
+# so it is set while tests are collected.
 if "SPARK_HOME" not in os.environ:
     home = Path(mkdtemp(prefix="spark-home-"))
     atexit.register(shutil.rmtree, home, ignore_errors=True)

@@ -34,7 +34,7 @@ from lakehouse_core.data_files.reader import (
 )
 from lakehouse_core.data_files.row_selection import chosen_rows
 from lakehouse_core.errors import UnsupportedFeature
-from lakehouse_core.format.data_types import AtomicType, DataField, TypeRoot, arrow_type, has_same_kind
+from lakehouse_core.format.data_types import FLOAT_ROOTS, AtomicType, DataField, arrow_type, has_same_kind
 from lakehouse_core.format.deletion_vector import Positions
 from lakehouse_core.format.parquet_footer import int96_as_bytes
 from lakehouse_core.storage.object_store import FileOpener
@@ -308,7 +308,7 @@ class ParquetFileReader:
         NaN.
         """
         source, kind = projection.source, projection.target_type
-        if source is None or not isinstance(kind, AtomicType) or kind.root in (TypeRoot.FLOAT, TypeRoot.DOUBLE):
+        if source is None or not isinstance(kind, AtomicType) or kind.root in FLOAT_ROOTS:
             return False
         # Bounds are raw numbers: those of a time stored in another unit than that of its precision would be misread.
         stored, plain = self._layout.schema.field(source.name).type, arrow_type(source.type)

@@ -22,9 +22,11 @@ from lakehouse_core.format.data_types.text import (
 )
 from lakehouse_core.format.data_types.types import (
     BINARY_ROOTS,
+    FLOAT_ROOTS,
     INTEGER_BITS,
     MAX_DECIMAL_PRECISION,
     MAX_LENGTH,
+    NUMBER_ROOTS,
     STRING_ROOTS,
     TIMESTAMP_ROOTS,
     UNASSIGNED,
@@ -51,10 +53,12 @@ from lakehouse_core.format.data_types.values import from_internal, to_internal
 __all__ = [
     "BINARY_ROOTS",
     "FIELD_ID_KEY",
+    "FLOAT_ROOTS",
     "INTEGER_BITS",
     "MAX_DECIMAL_PRECISION",
     "MAX_LENGTH",
     "MILLIS_PER_DAY",
+    "NUMBER_ROOTS",
     "STRING_ROOTS",
     "TIMESTAMP_ROOTS",
     "UNASSIGNED",

@@ -40,6 +40,8 @@ MAX_DECIMAL_PRECISION: Final = 38
 UNASSIGNED: Final = -1
 
 INTEGER_BITS: Final = {TypeRoot.TINYINT: 8, TypeRoot.SMALLINT: 16, TypeRoot.INT: 32, TypeRoot.BIGINT: 64}
+FLOAT_ROOTS: Final = frozenset({TypeRoot.FLOAT, TypeRoot.DOUBLE})
+NUMBER_ROOTS: Final = frozenset({*INTEGER_BITS, *FLOAT_ROOTS, TypeRoot.DECIMAL})
 STRING_ROOTS: Final = frozenset({TypeRoot.CHAR, TypeRoot.VARCHAR})
 BINARY_ROOTS: Final = frozenset({TypeRoot.BINARY, TypeRoot.VARBINARY, TypeRoot.BLOB})
 TIMESTAMP_ROOTS: Final = frozenset({TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ})

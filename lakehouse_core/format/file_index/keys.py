@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse_core.format.data_types import (
+    FLOAT_ROOTS,
     INTEGER_BITS,
     STRING_ROOTS,
     TIMESTAMP_ROOTS,
@@ -45,7 +46,6 @@ _WIDTHS: Final = {
     TypeRoot.TIMESTAMP_LTZ: 8,
 }
 _LENGTH: Final = struct.Struct(">i")
-_FLOATS: Final = frozenset({TypeRoot.FLOAT, TypeRoot.DOUBLE})
 _MICROS_PER_MILLI: Final = 1000
 
 
@@ -66,7 +66,7 @@ class KeyForm:
 
     @property
     def is_floating(self) -> bool:
-        return self.type.root in _FLOATS
+        return self.type.root in FLOAT_ROOTS
 
     @property
     def nan(self) -> int | None:

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from itertools import chain
 from typing import Any, Final
 
-from lakehouse_core.format.data_types import AtomicType, TypeRoot
+from lakehouse_core.format.data_types import FLOAT_ROOTS, AtomicType
 from lakehouse_core.merge.functions.aggregator import Aggregator, Gather, aggregator_of, one_of, skipping_nulls
 from lakehouse_core.table.merge_spec import AggregateFunction
 
@@ -93,7 +93,7 @@ def greatest(function: AggregateFunction) -> Aggregator:
 
 def _order(function: AggregateFunction) -> Any:
     assert isinstance(function.type, AtomicType)
-    return float_order if function.type.root in (TypeRoot.FLOAT, TypeRoot.DOUBLE) else lambda value: value
+    return float_order if function.type.root in FLOAT_ROOTS else lambda value: value
 
 
 def float_order(value: float) -> tuple[bool, float, float]:

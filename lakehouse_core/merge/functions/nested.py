@@ -10,7 +10,15 @@ from itertools import chain
 from typing import Any, TypeAlias
 
 from lakehouse_core.errors import InvalidRequest
-from lakehouse_core.format.data_types import ArrayType, AtomicType, DataType, MapType, MultisetType, RowType, TypeRoot
+from lakehouse_core.format.data_types import (
+    FLOAT_ROOTS,
+    ArrayType,
+    AtomicType,
+    DataType,
+    MapType,
+    MultisetType,
+    RowType,
+)
 from lakehouse_core.merge.functions.aggregator import Aggregator, aggregator_of, gathering_non_null, one_of
 from lakehouse_core.merge.functions.choices import float_order
 from lakehouse_core.table.merge_spec import AggregateFunction
@@ -50,9 +58,7 @@ def _identity_of_map(key: Identity, item: Identity) -> Identity:
 
 
 def _has_floats(data_type: DataType) -> bool:
-    return _contains(
-        data_type, lambda part: isinstance(part, AtomicType) and part.root in (TypeRoot.FLOAT, TypeRoot.DOUBLE)
-    )
+    return _contains(data_type, lambda part: isinstance(part, AtomicType) and part.root in FLOAT_ROOTS)
 
 
 def _has_maps(data_type: DataType) -> bool:

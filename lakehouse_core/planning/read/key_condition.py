@@ -6,14 +6,13 @@ from typing import Final, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse_core.format.data_types import AtomicType, DataField, TypeRoot, to_internal
+from lakehouse_core.format.data_types import FLOAT_ROOTS, AtomicType, DataField, to_internal
 from lakehouse_core.options import POSTPONE_BUCKET
 from lakehouse_core.table.predicate import Compare, Comparison, In, Predicate, all_of
 from lakehouse_core.table.split import Split
 
 # Up to this many keys the condition lists the values; for more keys it gives only their bounds.
 _MOST_VALUES: Final = 100
-_FLOATS: Final = frozenset({TypeRoot.FLOAT, TypeRoot.DOUBLE})
 
 BucketId: TypeAlias = tuple[bytes, int, int]
 """A partition, a bucket, and the partition's bucket count."""
@@ -28,7 +27,7 @@ def key_condition(columns: Sequence[pa.Array], fields: Sequence[DataField]) -> P
     parts: list[Predicate] = []
     for column, each in zip(columns, fields, strict=True):
         kind = each.type
-        if not len(column) or not isinstance(kind, AtomicType) or kind.root in _FLOATS:
+        if not len(column) or not isinstance(kind, AtomicType) or kind.root in FLOAT_ROOTS:
             continue
         distinct = column.unique()
         if len(distinct) <= _MOST_VALUES:

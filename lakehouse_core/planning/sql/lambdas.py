@@ -52,7 +52,7 @@ def check_lambdas(sql: SqlText, tree: Any) -> None:
                 raise sql.invalid(_start(sql, name), f"{name} takes a function, as in {example}")
     for function in tree.find_all(exp.Lambda):
         if id(function) not in known:
-            raise sql.unsupported(_first(function), "a function with -> is not carried out here")
+            raise sql.unsupported(_first(function), "a lambda is not carried out here")
         _check_names(sql, function)
         _check_of_one_row(sql, function)
 
@@ -97,8 +97,7 @@ def _check_of_one_row(sql: SqlText, function: Any) -> None:
         if isinstance(node, exp.Query) or not set(names).isdisjoint(used):
             raise sql.invalid(
                 _first(function),
-                "a function with -> has no query inside, and no aggregate of its arguments. Join with the query, or "
-                "use explode",
+                "a lambda has no query inside, and no aggregate of its arguments. Join with the query, or use explode",
             )
 
 

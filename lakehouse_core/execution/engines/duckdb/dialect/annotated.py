@@ -53,9 +53,6 @@ class _Annotator(TypeAnnotator):  # type: ignore[misc]
         self.annotate_expression(body, self._scope)
         return body.type
 
-    def set_type(self, node: Any, kind: Any) -> None:
-        self._set_type(node, kind)
-
     def _get_source_scope_selects(self, source: Any) -> Any:
         view = source.expression
         if isinstance(view, exp.Lateral) and isinstance(view.this, exp.Explode | exp.Posexplode):
@@ -107,29 +104,29 @@ def _nested(root: Any, *parts: Any) -> Any:
 
 
 def _transformed(self: Any, node: Any) -> None:
-    self.set_type(node, _array(self.body(node.expression, [_part(node.this, 0), exp.DType.INT])))
+    self._set_type(node, _array(self.body(node.expression, [_part(node.this, 0), exp.DType.INT])))
 
 
 def _filtered(self: Any, node: Any) -> None:
     self.body(node.expression, [_part(node.this, 0), exp.DType.INT])
-    self.set_type(node, node.this.type)
+    self._set_type(node, node.this.type)
 
 
 def _tested(self: Any, node: Any) -> None:
     self.body(node.args.get("expression"), [_part(node.this, 0)])
-    self.set_type(node, exp.DType.BOOLEAN)
+    self._set_type(node, exp.DType.BOOLEAN)
 
 
 def _reduced(self: Any, node: Any) -> None:
     start = node.args["initial"].type
     self.body(node.args["merge"], [start, _part(node.this, 0)])
     finish = node.args.get("finish")
-    self.set_type(node, start if finish is None else self.body(finish, [start]))
+    self._set_type(node, start if finish is None else self.body(finish, [start]))
 
 
 def _element(self: Any, node: Any) -> None:
     if node.this.type is not None and node.this.type.is_type(exp.DType.MAP):
-        self.set_type(node, _part(node.this, 1))
+        self._set_type(node, _part(node.this, 1))
     else:
         self._annotate_bracket(node)
 
@@ -139,9 +136,9 @@ def _named(self: Any, node: Any) -> None:
     values, name = node.expressions, str(node.this).lower()
     function = values[-1] if values else None
     if name not in _NAMED or not function:
-        self.set_type(node, None)
+        self._set_type(node, None)
         return
-    self.set_type(node, _NAMED[name](self, values, function))
+    self._set_type(node, _NAMED[name](self, values, function))
 
 
 def _signed(self: Any, values: Sequence[Any], function: Any) -> Any:

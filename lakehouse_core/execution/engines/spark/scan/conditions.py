@@ -8,16 +8,14 @@ import math
 from collections.abc import Mapping
 from decimal import Decimal
 from functools import reduce
-from typing import Any, Final, assert_never
+from typing import Any, assert_never
 
 from pyspark.sql import Column
 from pyspark.sql import functions as sf
 
 from lakehouse_core.execution.engines.spark.types import spark_type
-from lakehouse_core.format.data_types import MILLIS_PER_DAY, AtomicType, DataType, TypeRoot, in_backquotes
+from lakehouse_core.format.data_types import FLOAT_ROOTS, MILLIS_PER_DAY, AtomicType, DataType, TypeRoot, in_backquotes
 from lakehouse_core.table.predicate import And, Compare, Comparison, In, IsNull, Not, Or, Predicate, StartsWith
-
-_APPROXIMATE: Final = frozenset({TypeRoot.FLOAT, TypeRoot.DOUBLE})
 
 
 def condition(predicate: Predicate, types: Mapping[str, DataType]) -> Column:
@@ -63,7 +61,7 @@ def _comparison(name: str, comparison: Comparison, value: Any, kind: AtomicType)
             found = column >= literal
         case _:
             assert_never(comparison)
-    return found & ~sf.isnan(column) if kind.root in _APPROXIMATE else found
+    return found & ~sf.isnan(column) if kind.root in FLOAT_ROOTS else found
 
 
 def _unless_null(name: str, answer: bool) -> Column:
