@@ -36,9 +36,9 @@ def begin_task() -> None:
     Spark runs one task per core, so Arrow gets one thread per task; else N tasks would start N threads each.
 
     Between two tasks Spark tells Python's importers to read the directories of their archives again, that of
-    pyspark.zip once for each package imported from it, and runs the garbage collector: 0.2 s of CPU time. So the
-    importers of Spark's own archives, which never change, are dropped; the next import makes one. The objects that are
-    there at the first task, most of them modules, are frozen: the collector leaves them out.
+    pyspark.zip once for each package imported from it, and calls `gc.collect`: 0.2 s of CPU time. So the importers of
+    Spark's own archives, which never change, are dropped; the next import makes one. The objects that are there at the
+    first task, most of them modules, are frozen: `gc.collect` leaves them out.
     """
     pa.set_cpu_count(1)
     pa.set_io_thread_count(2)
