@@ -22,6 +22,7 @@ STORED: list[tuple[str, dict[str, Any]]] = [
     ),
     ("INSERT INTO s.t (id, w, a) SELECT id + 4, concat(w, ', '), DEFAULT FROM s.t WHERE id = 1", {"id": 5, "w": "x, "}),
     ("INSERT INTO s.t (id, d, l) VALUES (6, DEFAULT, array('a', 'b'))", {"id": 6, "l": ["a", "b"]}),
+    ("INSERT INTO s.t (id, l, m) VALUES (15, array(), map())", {"id": 15, "l": [], "m": []}),
     ("INSERT INTO s.t (id, a) (SELECT 13, DEFAULT)", {"id": 13, "a": 7}),
     ("INSERT INTO s.t (id, a) SELECT 14, DEFAULT ORDER BY 1 LIMIT 1", {"id": 14, "a": 7}),
     ("UPDATE s.t SET a = DEFAULT, w = 'DEFAULT' WHERE id = 3", {"id": 3, "a": 7, "w": "DEFAULT"}),

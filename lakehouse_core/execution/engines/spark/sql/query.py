@@ -7,7 +7,6 @@ over Spark Connect as parts of the plan, which is analysed in each run. Rule: va
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from inspect import signature
 from typing import Any, Final, TypeVar
 
 import pyarrow as pa
@@ -24,12 +23,12 @@ from pyspark.errors import (
 )
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from lakehouse_core.errors import InvalidRequest
 from lakehouse_core.execution.engines.spark.failures import translated
 from lakehouse_core.execution.engines.spark.scan.frame import read_frame
 from lakehouse_core.execution.engines.spark.scan.native import native_tasks
+from lakehouse_core.execution.engines.spark.sql.answers import answer_schema, collected
 from lakehouse_core.execution.engines.spark.sql.stored import assigned_frame
 from lakehouse_core.execution.read.scan import read_tasks
 from lakehouse_core.execution.sql.relation import Relation
@@ -50,9 +49,6 @@ _OF_QUERIES = (
     SparkRuntimeException,
 )
 
-# PySpark 4.1 has instants in UTC; newer versions have to be told.
-_IN_UTC: Final = {"timezone": "UTC"} if "timezone" in signature(to_arrow_schema).parameters else {}
-
 
 class SparkQuery:
     """A query that Spark has analysed; `frame` gives its rows. Raises InvalidRequest for a text that Spark refuses."""
@@ -67,25 +63,25 @@ class SparkQuery:
         frames = {relation.view: _frame(session, relation) for relation in relations}
         template = _template(text, frames) if frames else text
         self.frame: DataFrame = _asked(session, lambda: session.sql(template, arguments, **frames))
-        self.schema: pa.Schema = _asked(session, lambda: to_arrow_schema(self.frame.schema, **_IN_UTC))
+        self.schema: pa.Schema = _asked(session, lambda: answer_schema(self.frame.schema))
 
     def assign(self, stored: Mapping[str, DataField]) -> None:
         """Give the columns of these names the values that Spark stores in the fields."""
         if stored:
             self.frame = _asked(self._session, lambda: assigned_frame(self.frame, stored))
-            self.schema = _asked(self._session, lambda: to_arrow_schema(self.frame.schema, **_IN_UTC))
+            self.schema = _asked(self._session, lambda: answer_schema(self.frame.schema))
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the rows, which Spark collects in this process; no batch is empty."""
-        table = _asked(self._session, self.frame.toArrow)
-        for batch in table.cast(self.schema).to_batches():
+        table = _asked(self._session, lambda: collected(self.frame))
+        for batch in table.to_batches():
             if batch.num_rows:
                 yield batch
 
     def first(self, count: int) -> pa.Table | None:
         """Return all rows, None if they are more than `count`."""
-        table = _asked(self._session, lambda: self.frame.limit(count + 1).toArrow())
-        return table.cast(self.schema) if table.num_rows <= count else None
+        table = _asked(self._session, lambda: collected(self.frame.limit(count + 1)))
+        return table if table.num_rows <= count else None
 
     def native_count(self, relation: Relation) -> int:
         """Return how many splits of a table Spark's own reader reads."""

@@ -11,12 +11,12 @@ from typing import Any
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import DataType as SparkType
 from pyspark.sql.types import StructField, StructType
 
 from lakehouse_core.errors import InvalidRequest
 from lakehouse_core.execution.engines.spark.failures import task_error
+from lakehouse_core.execution.engines.spark.sql.answers import answer_type
 from lakehouse_core.execution.engines.spark.types import fields_from_spark, spark_type
 from lakehouse_core.format.data_types import (
     MAX_LENGTH,
@@ -63,7 +63,7 @@ def assigned_frame(frame: DataFrame, stored: Mapping[str, DataField]) -> DataFra
 
 
 def _assigned(column: Column, given: SparkType, field: DataField) -> Column:
-    arrow = to_arrow_type(given)
+    arrow = answer_type(given)
     typed = nulls_typed(arrow, field.type)
     if typed != arrow:
         given = spark_type(type_from_arrow(typed))
