@@ -69,8 +69,7 @@ spark_not_empty(x) AS CASE
     WHEN len(x) = 0 THEN error('the step of a sequence does not lead from its start to its end') ELSE x END;
 spark_sequence(a, b) AS CASE WHEN a > b THEN generate_series(a, b, -1) ELSE generate_series(a, b) END;
 spark_days(a, b) AS CASE
-    WHEN a > b THEN generate_series(CAST(a AS TIMESTAMP), CAST(b AS TIMESTAMP), to_days(-1))
-    ELSE generate_series(CAST(a AS TIMESTAMP), CAST(b AS TIMESTAMP), to_days(1)) END;
+    WHEN a > b THEN generate_series(a, b, to_days(-1)) ELSE generate_series(a, b, to_days(1)) END;
 spark_slice_start(n) AS CASE WHEN n = 0 THEN error('slice counts from 1: the start is 0') ELSE n END;
 spark_slice_length(n) AS CASE WHEN n < 0 THEN error('the length of a slice is negative') ELSE n END
 """

@@ -131,6 +131,20 @@ def _element(self: Any, node: Any) -> None:
         self._annotate_bracket(node)
 
 
+def _sequence(self: Any, node: Any) -> None:
+    """A sequence has the widest type of its arguments, but for a step of time."""
+    kinds = {each.type.this for each in node.args.values() if each.type is not None} - {exp.DType.NULL}
+    widest = [kind for kind in _SEQUENCES if kind in kinds]
+    is_known = kinds <= {*_SEQUENCES, exp.DType.INTERVAL}
+    self._set_type(node, _array(exp.DataType(this=widest[-1])) if widest and is_known else None)
+
+
+def _literal(self: Any, node: Any) -> None:
+    self._annotate_literal(node)
+    if node.is_int and int(node.this) - isinstance(node.parent, exp.Neg) > _MOST_INT:
+        self._set_type(node, exp.DType.BIGINT)
+
+
 def _named(self: Any, node: Any) -> None:
     """Find the type of a function that has no node of its own."""
     values, name = node.expressions, str(node.this).lower()
@@ -171,6 +185,19 @@ def _with_keys(self: Any, values: Sequence[Any], function: Any) -> Any:
     return _nested(exp.DType.MAP, self.body(function, _entries(values)), _part(values[0], 1))
 
 
+_MOST_INT: Final = (1 << 31) - 1
+# What sequences are made of, the wider type behind the narrower one.
+_SEQUENCES: Final = (
+    exp.DType.TINYINT,
+    exp.DType.SMALLINT,
+    exp.DType.INT,
+    exp.DType.BIGINT,
+    exp.DType.DATE,
+    exp.DType.TIMESTAMPNTZ,
+    exp.DType.TIMESTAMP,
+    exp.DType.TIMESTAMPLTZ,
+    exp.DType.TIMESTAMPTZ,
+)
 _NAMED: Final[dict[str, Callable[[Any, Sequence[Any], Any], Any]]] = {
     "forall": _of_all,
     "zip_with": _zipped,
@@ -187,6 +214,15 @@ _ANNOTATORS: Final = {
     exp.Reduce: {"annotator": _reduced},
     exp.Bracket: {"annotator": _element},
     exp.Anonymous: {"annotator": _named},
+    exp.GenerateSeries: {"annotator": _sequence},
+    exp.Literal: {"annotator": _literal},
+    **{
+        kind: {"annotator": lambda self, node: self._set_type(node, _part(node.this, 0))}
+        for kind in (exp.ArrayMax, exp.ArrayMin)
+    },
+    exp.ArrayPosition: {"returns": exp.DType.BIGINT},
+    exp.TimestampDiff: {"returns": exp.DType.BIGINT},
+    **{kind: {"returns": exp.DType.INT} for kind in (exp.Year, exp.Day, exp.WeekOfYear)},
     # The parser would make a BIGINT of integers.
     exp.Coalesce: {"annotator": lambda self, node: self._annotate_by_args(node, "this", "expressions")},
     exp.If: {"annotator": lambda self, node: self._annotate_by_args(node, "true", "false")},

@@ -3,12 +3,21 @@
 Source: docs/sql.md#without-spark.
 """
 
+import re
+from collections.abc import Sequence
 from typing import Any, Final
 
 from sqlglot import exp
 
 from lakehouse_core.errors import InvalidRequest
-from lakehouse_core.execution.engines.duckdb.dialect.casts import TEXTS, as_text, texts_of
+from lakehouse_core.execution.engines.duckdb.dialect.casts import (
+    INSTANTS,
+    INTEGERS,
+    LOCAL_TIMES,
+    UNKNOWN,
+    as_text,
+    texts_of,
+)
 from lakehouse_core.execution.engines.duckdb.dialect.decimals import kind_of
 from lakehouse_core.execution.engines.duckdb.dialect.fragments import (
     cast_to,
@@ -19,8 +28,11 @@ from lakehouse_core.execution.engines.duckdb.dialect.fragments import (
     text_of,
 )
 from lakehouse_core.execution.engines.duckdb.spark_functions import call
+from lakehouse_core.planning.sql.tokens import DIALECT
 
 _EXPLODING: Final = (exp.Explode, exp.Posexplode)
+_TIMES: Final = INSTANTS | LOCAL_TIMES | {"DATE"}
+_CLOCK: Final = re.compile("HOUR|MINUTE|SECOND", re.IGNORECASE)
 # The columns that a function makes of an array or a map, in DuckDB's SQL.
 _OF_ARRAYS: Final = ("unnest(:x)",)
 _OF_PLACES: Final = ("unnest(range(len(:x)))", "unnest(:x)")
@@ -30,12 +42,12 @@ _OF_MAPS: Final = ("unnest(map_keys(:x))", "unnest(map_values(:x))")
 def rewritten_array(node: Any) -> Any:
     """Return a node with Spark's value; the node itself where DuckDB's is the same. Raises UnsupportedFeature."""
     match node:
-        case exp.ArraySize() if kind_of(node.this) == "MAP":
-            return call("cardinality", node.this)
+        case exp.ArraySize():
+            return cast_to(call("cardinality", node.this) if kind_of(node.this) == "MAP" else node, "INT")
         case exp.ArrayContains():
             return call("spark_array_contains", node.this, node.expression)
         case exp.ArrayPosition():
-            return call("spark_array_position", node.this, node.expression)
+            return cast_to(call("spark_array_position", node.this, node.expression), "BIGINT")
         case exp.Bracket() if kind_of(node.this) == "ARRAY" and len(node.expressions) == 1:
             name = "spark_element_at" if node.args.get("offset") else "spark_element"
             return call(name, node.this, node.expressions[0])
@@ -61,17 +73,30 @@ def rewritten_array(node: Any) -> Any:
 
 
 def _sequence(node: Any) -> Any:
-    start, end, step = node.args["start"], node.args["end"], node.args.get("step")
-    if {kind_of(start), kind_of(end)} & TEXTS:
-        raise InvalidRequest("SQL: sequence takes numbers or dates, found a text. Cast it.")
-    if kind_of(start) != "DATE":
-        if step is None:
-            return call("spark_sequence", start, end)
-        return call("spark_not_empty", call("generate_series", start, end, step))
+    ends, step = (node.args["start"], node.args["end"]), node.args.get("step")
+    wrong = {kind_of(each) for each in ends} - INTEGERS - UNKNOWN - _TIMES
+    if wrong:
+        raise InvalidRequest(f"SQL: sequence takes integers, dates or times, found {min(wrong)}. Cast it.")
+    element = node.type.expressions[0] if node.type.expressions else None
+    if element is not None and element.this.name in _TIMES:
+        found = _times(ends, step, element)
+    elif step is None:
+        found = call("spark_sequence", *ends)
+    else:
+        found = call("spark_not_empty", call("generate_series", *ends, step))
+    return found if element is None else cast_to(found, node.type.sql(dialect=DIALECT))
+
+
+def _times(ends: Sequence[Any], step: Any, element: Any) -> Any:
+    is_date = element.this.name == "DATE"
+    times = [cast_to(each, "TIMESTAMP_NTZ" if is_date else element.sql(dialect=DIALECT)) for each in ends]
     if step is None:
-        return cast_to(call("spark_days", start, end), "ARRAY<DATE>")
-    times = (cast_to(start, "TIMESTAMP_NTZ"), cast_to(end, "TIMESTAMP_NTZ"))
-    return cast_to(call("spark_not_empty", call("generate_series", *times, step)), "ARRAY<DATE>")
+        return call("spark_days", *times)
+    if is_date and _CLOCK.search(step.sql(dialect=DIALECT)):
+        raise InvalidRequest(
+            "SQL: the step of a sequence of dates is days, months or years. Cast its start to TIMESTAMP."
+        )
+    return call("spark_not_empty", call("generate_series", *times, step))
 
 
 def _joined(node: Any) -> Any:
