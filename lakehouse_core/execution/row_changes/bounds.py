@@ -56,11 +56,11 @@ def within(bounds: Mapping[str, tuple[Any, Any]], schema: TableSchema) -> Predic
 
 
 def arrow_bounds(rows: pa.Table, columns: Sequence[str]) -> Mapping[str, tuple[Any, Any]]:
-    """Return the least and the greatest value of columns; none for a column of nulls."""
+    """Return the least and the greatest value of columns, as scalars of Arrow; none for a column of nulls."""
     found = {}
     for name in columns:
-        bounds = pc.min_max(rows.column(name)).as_py()
-        if bounds["min"] is not None:
+        bounds = pc.min_max(rows.column(name))
+        if bounds["min"].is_valid:
             found[name] = (bounds["min"], bounds["max"])
     return found
 

@@ -352,4 +352,12 @@ def _is_matched(joined: pa.Table) -> pa.ChunkedArray:
 
 
 def _shown_key(keys: pa.Table, names: Sequence[str]) -> str:
-    return ", ".join(f"{name} = {shown(keys.column(name)[0].as_py())}" for name in names)
+    return ", ".join(f"{name} = {_shown_value(keys.column(name)[0])}" for name in names)
+
+
+def _shown_value(value: pa.Scalar) -> str:
+    try:
+        return shown(value.as_py())
+    except OverflowError:
+        # Python has no such year.
+        return str(value.cast(pa.string()))

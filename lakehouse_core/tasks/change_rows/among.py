@@ -34,10 +34,11 @@ def comparable(column: "pa.Array | pa.ChunkedArray") -> "pa.Array | pa.ChunkedAr
     """Return a column of integers, texts or dates in the type in which it is compared."""
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
-    if pa.types.is_integer(column.type):
-        return column.cast(pa.int64())
+    if pa.types.is_date(column.type):
+        # Their days: Python has no dates beyond the year 9999.
+        column = column.cast(pa.date32()).cast(pa.int32())
     # Values of a source may have any of Arrow's types for texts.
-    return column.cast(pa.date32() if pa.types.is_date(column.type) else pa.large_string())
+    return column.cast(pa.int64() if pa.types.is_integer(column.type) else pa.large_string())
 
 
 def _sorted(column: pa.ChunkedArray) -> pa.Array:

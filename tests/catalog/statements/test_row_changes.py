@@ -142,6 +142,11 @@ SUBQUERIES: list[tuple[str, dict[str, Any], dict[int, dict[str, Any]]]] = [
     ),
     # Python has no such day.
     ("DELETE FROM s.t WHERE day IN (SELECT make_date(10000, 1, 1))", {}, {key: {} for key in KEPT}),
+    (
+        "MERGE INTO s.t USING (SELECT make_date(10000, 1, 1) AS day) AS n ON t.day = n.day WHEN MATCHED THEN DELETE",
+        {},
+        {key: {} for key in KEPT},
+    ),
     # No row of the table has such an id, and none of them has none.
     ("DELETE FROM s.t WHERE id IN (SELECT id * 100 FROM s.o WHERE id = 2)", {}, {key: {} for key in KEPT}),
     ("DELETE FROM s.t WHERE id IN (SELECT id FROM s.o WHERE id IS NULL)", {}, {key: {} for key in KEPT}),
@@ -219,6 +224,25 @@ def test_a_query_of_few_values_prunes_what_a_statement_reads(tmp_path, kind):
     # Read are also older versions of rows, and those that are marked as deleted.
     assert (few.rows_updated, few.rows_read) == (3, 3)
     assert outside.rows_read >= len(KEPT)
+
+
+@pytest.mark.parametrize("key", ["day", "seen"])
+def test_rows_are_merged_by_days_that_python_does_not_have(tmp_path, key):
+    catalog = lc.connect(tmp_path)
+    catalog.create_database("s")
+    columns = {"id": "INT NOT NULL", "day": "DATE", "seen": "TIMESTAMP(6)", "n": "INT"}
+    catalog.create_table("s.f", columns, primary_keys=[key, "id"], options={"bucket": "1"})
+    merge = (
+        "MERGE INTO s.f USING (SELECT explode(array({})) AS id, make_date(10000, 1, 1) AS day, "
+        "CAST(make_date(10000, 1, 1) AS TIMESTAMP_NTZ) AS seen, 1 AS n) AS g "
+        f"ON f.{key} = g.{key} AND f.id = g.id WHEN MATCHED THEN UPDATE SET n = {{}} WHEN NOT MATCHED THEN INSERT *"
+    )
+    for ids, value in (("1, 2", "g.n"), ("2, 3", "g.n + 1"), ("3", "f.n + 2")):
+        catalog.sql(merge.format(ids, value))
+
+    assert catalog.sql("SELECT id, n FROM s.f ORDER BY id").to_arrow().to_pydict() == {"id": [1, 2, 3], "n": [1, 2, 3]}
+    with pytest.raises(lc.InvalidRequest, match=f"the key {key} = 10000-01-01.*, id = 4 would be inserted more than"):
+        catalog.sql(merge.format("4, 4", "g.n"))
 
 
 def test_a_new_value_of_several_rows_is_refused(tmp_path):

@@ -110,9 +110,11 @@ class SparkMerge:
         source = self._read_once()
         asked = [part(source[in_backquotes(name)]) for name in columns for part in (F.min, F.max)]
         with translated(self._session, _READING):
-            row = source.agg(*asked).collect()[0]
-        pairs = {name: (row[2 * number], row[2 * number + 1]) for number, name in enumerate(columns)}
-        return {name: pair for name, pair in pairs.items() if pair[0] is not None}
+            # Python has no dates beyond the year 9999, which Arrow has.
+            row = source.agg(*asked).toArrow()
+        values = [column[0] for column in row.columns]
+        pairs = {name: (values[2 * number], values[2 * number + 1]) for number, name in enumerate(columns)}
+        return {name: pair for name, pair in pairs.items() if pair[0].is_valid}
 
     def matchable(
         self, tasks: Sequence[TargetTask], columns: Sequence[str], schema: TableSchema, among: Among
