@@ -39,6 +39,10 @@ _MOST: Final = (1 << 63) - 1
 _WITH_TEXT: Final = NUMBER_ROOTS | _TIMES | {TypeRoot.BOOLEAN}
 
 
+class EqualKeys(Exception):
+    """Keys of one map, which differ, are the same in the type that stores them."""
+
+
 def as_map(data_type: DataType) -> DataType:
     """Return the type as engines of SQL know it: a MULTISET is a MAP to how often an element is there."""
     if isinstance(data_type, MultisetType):
@@ -90,7 +94,8 @@ def is_kept(source: DataType, target: DataType) -> bool:
 def stored(array: pa.Array, source: DataType, target: DataType) -> pa.Array:
     """Return values as a column takes them, where times keep their digits, and texts and bytes their length.
 
-    Times without a zone are in UTC. Raises ArrowInvalid for a number that is out of range. REQUIRES: `can_store`.
+    Times without a zone are in UTC. Raises ArrowInvalid for a number that is out of range, EqualKeys. REQUIRES:
+    `can_store`.
     """
     if is_kept(source, target):
         return array
@@ -104,7 +109,10 @@ def stored(array: pa.Array, source: DataType, target: DataType) -> pa.Array:
             return _with_parts(lists, [lambda part: stored(part, element, other)])
         case MapType(key, value), MapType(other_key, other_value):
             casts = [lambda part: stored(part, key, other_key), lambda part: stored(part, value, other_value)]
-            return _with_parts(array, casts)
+            maps = _with_parts(array, casts)
+            if not is_kept(key, other_key) and _have_equal_keys(maps):
+                raise EqualKeys
+            return maps
         case RowType(fields), RowType(others):
             pairs = zip(array.flatten(), fields, others, strict=True)
             parts = [stored(part, one.type, other.type) for part, one, other in pairs]
@@ -171,6 +179,14 @@ def _with_parts(array: pa.Array, casts: Sequence[Callable[[pa.Array], pa.Array]]
     cast = [one(part) for part, one in zip(parts, casts, strict=True)]
     kind = pa.MapArray if pa.types.is_map(array.type) else pa.ListArray
     return kind.from_arrays(offsets, *cast, mask=array.is_null())
+
+
+def _have_equal_keys(maps: pa.Array) -> bool:
+    offsets, keys, _ = list_parts(maps)
+    if pa.types.is_nested(keys.type):
+        keys = pa.array([repr(key) for key in keys.to_pylist()], pa.string())
+    numbers = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+    return pa.table([numbers, keys], ["map", "key"]).group_by(["map", "key"]).aggregate([]).num_rows < len(keys)
 
 
 def list_parts(array: pa.Array) -> list[pa.Array]:

@@ -25,7 +25,7 @@ from lakehouse_core.format.data_types import (
     type_to_sql,
     with_nullable,
 )
-from lakehouse_core.format.store_assignment import as_map, can_store, is_kept, list_parts, stored
+from lakehouse_core.format.store_assignment import EqualKeys, as_map, can_store, is_kept, list_parts, stored
 from lakehouse_core.planning.sql.types import spark_text
 
 ArrayOrChunks = TypeVar("ArrayOrChunks", pa.Array, pa.ChunkedArray)
@@ -79,6 +79,14 @@ def out_of_range(field: DataField) -> InvalidRequest:
     )
 
 
+def equal_keys(field: DataField) -> InvalidRequest:
+    """Return the error for keys of a map that become one key in its column."""
+    return InvalidRequest(
+        f"Column {shown(field.name)} is {type_to_sql(with_nullable(field.type, True))}, and several keys of a map are "
+        "the same key in this type. Nothing was changed: make a map that has each key once, or widen the column."
+    )
+
+
 def not_stored(source: pa.DataType, field: DataField) -> str | None:
     """Return why a column does not take values of a type, None if it does."""
     given = _known(nulls_typed(source, field.type))
@@ -99,7 +107,7 @@ def assigned_type(source: pa.DataType, field: DataField) -> pa.DataType:
 
 def assigned_column(column: ArrayOrChunks, field: DataField) -> ArrayOrChunks:
     """Return values of a query as those of a column; of a type that it does not take, as they are. Raises
-    InvalidRequest for one that is too long or out of range.
+    InvalidRequest for one that is too long or out of range, and for a map with equal keys.
     """
     kind = nulls_typed(column.type, field.type)
     given = _known(kind)
@@ -154,6 +162,8 @@ def _stored(column: ArrayOrChunks, given: DataType, field: DataField) -> ArrayOr
         return stored(column, given, field.type)
     except pa.ArrowInvalid as error:
         raise out_of_range(field) from error
+    except EqualKeys as error:
+        raise equal_keys(field) from error
 
 
 def _is_long(column: ArrayOrChunks, data_type: DataType) -> bool:

@@ -95,7 +95,7 @@ NOT_ASSIGNED: list[tuple[str, str]] = [
     ("ARRAY<BIGINT>", "array('1')"),
     ("STRING", "array(1)"),
 ]
-# The type of a column, and a value that is out of its range.
+# The type of a column, and a value that is out of its range, or has keys that are equal there.
 OUT_OF_RANGE: list[tuple[str, str]] = [
     ("INT", "3000000000"),
     ("INT", "1e10D"),
@@ -103,6 +103,7 @@ OUT_OF_RANGE: list[tuple[str, str]] = [
     ("TINYINT", "128"),
     ("DECIMAL(5, 2)", "1234.5"),
     ("DECIMAL(5, 2)", "1e300D"),
+    ("ARRAY<MAP<INT, STRING>>", "array(map(1, 'a'), NULL, map(1.1D, 'a', 1.2D, 'b'))"),
 ]
 # The statement, and the column that is too short for its value.
 TOO_LONG: list[tuple[str, str]] = [
@@ -203,7 +204,9 @@ def check_not_assigned(catalog: lc.Catalog, cases: list[tuple[str, str]], messag
 
 
 NOT_TAKEN = "line 1, column .*column 'c.*' is .*, and the value is"
-NO_ROOM = "out of (its )?range|lies outside|before the point|OVERFLOW|OUT_OF_RANGE|CANNOT_BE_REPRESENTED"
+NO_ROOM = (
+    "out of (its )?range|are the same key|lies outside|before the point|OVERFLOW|OUT_OF_RANGE|CANNOT_BE_REPRESENTED"
+)
 
 
 def test_every_statement_stores_a_value_as_spark_does(tmp_path):

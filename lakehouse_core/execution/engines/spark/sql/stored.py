@@ -30,6 +30,7 @@ from lakehouse_core.format.data_types import (
 )
 from lakehouse_core.format.store_assignment import as_map, can_store, is_kept
 from lakehouse_core.tasks.change_rows.assigned import (
+    equal_keys,
     has_limit,
     is_text,
     length_limit,
@@ -74,7 +75,7 @@ def _assigned(column: Column, given: SparkType, field: DataField) -> Column:
         return column
     if not can_store(source.type, field.type):
         return column
-    found = _typed(column, source.type, field.type, _failing(out_of_range(field)))
+    found = _typed(column, source.type, field.type, field)
     if not has_limit(field.type):
         return found
     refused = _failing(too_long(field)).cast(spark_type(field.type))
@@ -90,26 +91,32 @@ def _failing(error: InvalidRequest) -> Column:
     return F.raise_error(F.lit(task_error(error)))
 
 
-def _typed(column: Column, source: DataType, target: DataType, refused: Column) -> Column:
-    """Return values in the type of a field; `refused` for those that are out of its range."""
+def _typed(column: Column, source: DataType, target: DataType, field: DataField) -> Column:
+    """Return values, or a part of them, in the type of a field or of its part; an error for those that it has not."""
     if is_kept(source, target):
         return column
     match as_map(source), as_map(target):
         case ArrayType(element), ArrayType(other):
-            return F.transform(column, lambda one: _typed(one, element, other, refused))
+            return F.transform(column, lambda one: _typed(one, element, other, field))
         case MapType(key, value), MapType(other_key, other_value):
-            keyed = F.transform_keys(column, lambda one, _: _typed(one, key, other_key, refused))
-            return F.transform_values(keyed, lambda _, one: _typed(one, value, other_value, refused))
+            keyed = F.transform_keys(column, lambda one, _: _typed(one, key, other_key, field))
+            maps = F.transform_values(keyed, lambda _, one: _typed(one, value, other_value, field))
+            if is_kept(key, other_key):
+                return maps
+            keys = F.transform(F.map_keys(column), lambda one: _typed(one, key, other_key, field))
+            refused = _failing(equal_keys(field)).cast(spark_type(target))
+            return F.when(F.size(F.array_distinct(keys)) < F.size(keys), refused).otherwise(maps)
         case RowType(fields), RowType(others):
             parts = [
-                _typed(column[one.name], one.type, other.type, refused).alias(other.name)
+                _typed(column[one.name], one.type, other.type, field).alias(other.name)
                 for one, other in zip(fields, others, strict=True)
             ]
             return F.when(column.isNotNull(), F.struct(*parts))
     wanted = spark_type(target)
     # Whatever the session says of casts that fail.
     found = column.try_cast(wanted)
-    return F.when(column.isNotNull() & found.isNull(), refused.cast(wanted)).otherwise(found)
+    refused = _failing(out_of_range(field)).cast(wanted)
+    return F.when(column.isNotNull() & found.isNull(), refused).otherwise(found)
 
 
 def _is_long(column: Column, data_type: DataType) -> Column:
