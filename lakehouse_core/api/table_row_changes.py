@@ -229,6 +229,7 @@ def _sides(table: TableContext, read: Callable[[], SourceRows]) -> "Iterator[Cal
 
 def _side(table: TableContext, source: SourceRows, open_sides: ExitStack) -> "MergeSide":
     engine: Any = table.engine()
+    open_sides.callback(source.close)
     if engine.is_remote:
         from lakehouse_core.execution.engines.spark.sql.merge import SparkMerge, source_of  # noqa: PLC0415
 

@@ -186,7 +186,8 @@ def _have_equal_keys(maps: pa.Array) -> bool:
     if pa.types.is_nested(keys.type):
         keys = pa.array([repr(key) for key in keys.to_pylist()], pa.string())
     numbers = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
-    return pa.table([numbers, keys], ["map", "key"]).group_by(["map", "key"]).aggregate([]).num_rows < len(keys)
+    pairs = pa.table([numbers, keys], ["map", "key"]).group_by(["map", "key"]).aggregate([])
+    return len(pairs) < len(keys)
 
 
 def list_parts(array: pa.Array) -> list[pa.Array]:

@@ -6,6 +6,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from lakehouse_core.api.answer import Answer, answer_of
+from lakehouse_core.api.table import Table
 from lakehouse_core.catalog.statements.inserts import PlannedInsert, planned_insert
 from lakehouse_core.catalog.statements.names import StatementCall
 from lakehouse_core.catalog.statements.planned_changes import Change, EngineChange, planned_change
@@ -18,8 +19,8 @@ from lakehouse_core.catalog.statements.queries import (
     query_lines,
 )
 from lakehouse_core.catalog.statements.row_changes import table_to_change
-from lakehouse_core.catalog.statements.sources import session_of
-from lakehouse_core.catalog.statements.subqueries import queries_inside
+from lakehouse_core.catalog.statements.sources import Sources, session_of
+from lakehouse_core.catalog.statements.subqueries import asked_first, queries_inside
 from lakehouse_core.display import count_text
 from lakehouse_core.execution.row_changes.change_base import ChangeBase, change_base
 from lakehouse_core.format.data_types import DataField, field_from_arrow
@@ -76,7 +77,8 @@ def _change(call: StatementCall, statement: DeleteRows | UpdateRows | MergeRows)
         tables = {change.request.target: table.schema.fields, change.request.source: tuple(fields)}
         others = queries_inside(call, tables, change.parts).lines()
     elif isinstance(change, EngineChange):
-        others = queries_inside(call, {change.request.target: table.schema.fields}, change.parts).lines()
+        sources = queries_inside(call, {change.request.target: table.schema.fields}, change.parts)
+        others = [*_asked_lines(call, table, change, sources), *sources.lines()]
     session = session_of(call)
     base = change_base(call.context(table.name), lambda schema: _statement(change, schema, fields, session))
     yield from _base_lines(table.name, base)
@@ -85,6 +87,14 @@ def _change(call: StatementCall, statement: DeleteRows | UpdateRows | MergeRows)
     yield from others
     if source is not None:
         yield from query_lines(source, query)
+
+
+def _asked_lines(call: StatementCall, table: Table, change: EngineChange, sources: Sources) -> Iterator[str]:
+    """Yield the conditions that come from queries, which are asked first."""
+    if change.request.on in change.parts:
+        for one in asked_first(call, table, change.request, sources):
+            text = " ".join(one.query.sql.text.split())
+            yield f"  condition of a query, asked first: {one.column} IN ({text})"
 
 
 def _statement(change: Change, schema: TableSchema, source: list[DataField], session: Any) -> Statement:

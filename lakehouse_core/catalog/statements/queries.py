@@ -12,7 +12,7 @@ from lakehouse_core.catalog.statements.prepared import PreparedQuery, PreparingQ
 from lakehouse_core.catalog.statements.sources import Sources, session_of
 from lakehouse_core.execution.read.scan import ScanPlan
 from lakehouse_core.execution.row_changes.change_base import ReadAt
-from lakehouse_core.execution.sql.relation import Relation
+from lakehouse_core.execution.sql.relation import DistinctRows, Relation
 from lakehouse_core.interchange.arrow_rows import ArrowRows, RowsInMemory
 from lakehouse_core.planning.sql.query import TableReference
 from lakehouse_core.planning.sql.statement import QueryText
@@ -28,8 +28,8 @@ class EngineQuery(Protocol):
 
     def batches(self) -> Iterator[pa.RecordBatch]: ...
 
-    def first(self, count: int) -> pa.Table | None:
-        """Return all rows, None if they are more than `count`."""
+    def distinct(self, most: int) -> DistinctRows:
+        """Return the different values of the only column; the query runs once."""
         ...
 
     def native_count(self, relation: Relation) -> int:

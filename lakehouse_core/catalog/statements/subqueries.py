@@ -3,18 +3,19 @@
 Rule: each is resolved here once, so that what is wrong in it is told with its place in the statement.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
+from itertools import count
 from typing import Any, Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from sqlglot import exp
 
 from lakehouse_core.api.table import Table
 from lakehouse_core.catalog.statements.names import StatementCall
 from lakehouse_core.catalog.statements.prepared import is_in_utc
-from lakehouse_core.catalog.statements.queries import engine_query, plan_query
+from lakehouse_core.catalog.statements.queries import EngineQuery, engine_query, plan_query
 from lakehouse_core.catalog.statements.sources import Sources, session_of
 from lakehouse_core.errors import LakehouseError
 from lakehouse_core.execution.row_changes.bounds import ranged_pairs
@@ -29,8 +30,8 @@ from lakehouse_core.planning.sql.query import check_without_spark, parse_query
 from lakehouse_core.planning.sql.statement import Part, QueryText
 
 _VIEW: Final = "lakehouse_checked"
-# Of an answer of at most so many rows and values, the values are put in the place of its query.
-_MOST_ROWS: Final = 100_000
+_ANSWER: Final = "lakehouse_answer"
+# Of an answer of at most so many values, the values are put in the place of its query.
 _MOST_VALUES: Final = 1_000
 
 
@@ -60,8 +61,14 @@ def with_queries(
     """
     tables = {request.target: table.schema.fields}
     sources = queries_inside(call, tables, parts)
-    answered = _answered(call, table, request, sources) if request.on in parts else None
-    return SourceRows(rows, sources.read_at(table.name), lambda reference: sources.of(call, reference), answered)
+    asked = asked_first(call, table, request, sources) if request.on in parts else {}
+    if not asked:
+        return SourceRows(rows, sources.read_at(table.name), lambda reference: sources.of(call, reference))
+    answered, held, close = _answered(call, request, asked)
+    inside = replace(call, tables={**call.tables, **held})
+    return SourceRows(
+        rows, sources.read_at(table.name), lambda reference: sources.of(inside, reference), answered, close
+    )
 
 
 def queries_inside(
@@ -81,36 +88,58 @@ def queries_inside(
     return found
 
 
-def _answered(call: StatementCall, table: Table, request: MergeRequest, sources: Sources) -> MergeRequest | None:
-    """Return the request with the values of each `column IN (SELECT …)` whose query gives few and names no column of
-    the row outside, so that files without them are not read. None: there is none.
+def asked_first(
+    call: StatementCall, table: Table, request: MergeRequest, sources: Sources
+) -> dict[Membership, EngineQuery]:
+    """Return the queries of `column IN (SELECT …)` that all rows satisfy which the statement changes: those that name
+    no column of the row outside, and whose values are compared as those of the column are. Nothing is read.
     """
-    answers: dict[Membership, list[Any]] = {}
+    found: dict[Membership, EngineQuery] = {}
     for one in memberships(request.on, table.schema.column_names, call.parameters):
         try:
-            values = _few_values(call, table, one, sources)
+            query = engine_query(plan_query(call.inside(one.query.sql), one.query, sources), call)
         except LakehouseError:
             # It names a column of the row outside; what else is wrong is told where the whole statement is carried out.
             continue
-        if values is not None:
-            answers[one] = values
-    if not answers:
-        return None
-    on, parameters = with_answers(request.on, answers, request.parameters)
-    return replace(request, on=on, parameters=parameters)
+        if len(query.schema) == 1 and _is_comparable(query.schema.field(0), one.column, table):
+            found[one] = query
+    return found
 
 
-def _few_values(call: StatementCall, table: Table, one: Membership, sources: Sources) -> list[Any] | None:
-    """Return the values that a query gives, None if they are many, or are not compared as the column's values are."""
-    found = engine_query(plan_query(call.inside(one.query.sql), one.query, sources), call)
-    if len(found.schema) != 1 or not _is_comparable(found.schema.field(0), one.column, table):
-        return None
-    rows = found.first(_MOST_ROWS)
-    if rows is None:
-        return None
-    values = pc.unique(rows.column(0).drop_null())
+def _answered(
+    call: StatementCall, request: MergeRequest, asked: Mapping[Membership, EngineQuery]
+) -> tuple[MergeRequest, dict[str, Any], Callable[[], object]]:
+    """Return the request with the values that the queries give, so that files without them are not read, or with the
+    names of answers of many values; these answers, and what ends their use.
+    """
+    answers: dict[Membership, list[Any] | str] = {}
+    held: dict[str, Any] = {}
+    with ExitStack() as kept:
+        for one, query in asked.items():
+            try:
+                given = query.distinct(_MOST_VALUES)
+            except LakehouseError:
+                # Told where the whole statement is carried out, with its place.
+                continue
+            kept.callback(given.close)
+            values = _python_values(given.few)
+            if values is None:
+                name = _free_name(request.on.text, call.tables, held)
+                held[name] = given.rows
+            answers[one] = name if values is None else values
+        on, parameters = with_answers(request.on, answers, request.parameters)
+        return replace(request, on=on, parameters=parameters), held, kept.pop_all().close
+
+
+def _free_name(text: str, *taken: Mapping[str, Any]) -> str:
+    """Return a name that neither the text has nor data of the call."""
+    used = {text.casefold(), *(name.casefold() for names in taken for name in names)}
+    return next(name for number in count() if not any((name := f"{_ANSWER}_{number}") in one for one in used))
+
+
+def _python_values(few: pa.Table | None) -> list[Any] | None:
     try:
-        return values.to_pylist() if len(values) <= _MOST_VALUES else None
+        return None if few is None else few.column(0).drop_null().to_pylist()
     except OverflowError:
         # Python has no dates beyond the year 9999.
         return None

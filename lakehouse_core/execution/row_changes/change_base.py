@@ -85,13 +85,14 @@ class SourceRows:
     """The rows that a caller gives, in a form that an engine takes. `read_at`: the snapshot at which they are read from
     the table that changes; None: they come from elsewhere, or from a state that the caller named. `named`: what the
     queries inside the statement read, which counts for `read_at` as well. `request`: that of the statement, with what
-    some of these queries gave.
+    some of these queries gave. `close`: to be called at the end.
     """
 
     rows: object
     read_at: ReadAt | None = None
     named: "Named | None" = None
     request: "MergeRequest | None" = None
+    close: Callable[[], object] = lambda: None
 
 
 def fixed_at(table: TableContext, read_at: ReadAt | None, operation: str) -> FixedAt | None:

@@ -4,6 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
 
+import pyarrow as pa
+
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.execution.read.scan import ScanPlan
 from lakehouse_core.format.data_types import DataField
@@ -37,6 +39,17 @@ class Relation:
     plan: ScanPlan | None = None
     native: NativeTable | None = None
     frame: DataFrame | None = field(default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class DistinctRows:
+    """The different values of a query, in one column. `rows`: all of them, as a statement takes data by name, until
+    `close` is called. `few`: the same in this process, None if they are more than were asked for.
+    """
+
+    rows: object
+    few: pa.Table | None
+    close: Callable[[], object] = lambda: None
 
 
 class NamedRows(NamedColumns, Protocol):

@@ -1,5 +1,5 @@
 """Memberships: the conditions `column IN (SELECT …)` that all rows of a DELETE or UPDATE satisfy, and the text in which
-the answers of their queries stand instead.
+the answers of their queries stand instead: few values, or the name of data.
 
 Rule: values are parameters, never text.
 """
@@ -11,6 +11,7 @@ from typing import Any
 
 from sqlglot import exp
 
+from lakehouse_core.format.data_types import in_backquotes
 from lakehouse_core.planning.sql.expressions import PartText, without_case
 from lakehouse_core.planning.sql.pushing import conjuncts
 from lakehouse_core.planning.sql.query import parse_query
@@ -56,15 +57,21 @@ def _end(cursor: TokenCursor) -> int:
 
 
 def with_answers(
-    part: Part, answers: Mapping[Membership, Sequence[Any]], parameters: Mapping[str, Any]
+    part: Part, answers: Mapping[Membership, Sequence[Any] | str], parameters: Mapping[str, Any]
 ) -> tuple[Part, dict[str, Any]]:
-    """Return the condition with the values that the queries gave, none of which is NULL, and its parameters."""
+    """Return the condition with the values that the queries gave, none of which is NULL, or with the names under which
+    a statement finds their answers, and its parameters.
+    """
     text, found = part.text, dict(parameters)
     names = (name for number in count() if (name := f"answer_{number}") not in found)
     for one in sorted(answers, key=lambda each: each.start, reverse=True):
-        given = {next(names): value for value in answers[one]}
-        found |= given
-        # Nothing is IN (NULL).
-        written = ", ".join(f":{name}" for name in given) or "NULL"
+        answer = answers[one]
+        if isinstance(answer, str):
+            written = f"SELECT * FROM {in_backquotes(answer)}"
+        else:
+            given = {next(names): value for value in answer}
+            found |= given
+            # Nothing is IN (NULL).
+            written = ", ".join(f":{name}" for name in given) or "NULL"
         text = f"{text[: one.start]}{written}{text[one.end :]}"
     return Part(SqlText(text), 0, len(text)), found

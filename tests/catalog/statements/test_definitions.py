@@ -268,7 +268,12 @@ EXPLAINED = [
     ),
     (
         "DELETE FROM s.t WHERE a IN (SELECT id FROM s.o) AND p = 'x'",
-        ["  condition: p = 'x'", "  computed by: DuckDB", "table s.o: snapshot 2"],
+        [
+            "  condition: p = 'x'",
+            "  computed by: DuckDB",
+            "  condition of a query, asked first: a IN (SELECT id FROM s.o)",
+            "table s.o: snapshot 2",
+        ],
     ),
     ("UPDATE s.t SET a = a + 1 WHERE p = 'x'", ["UPDATE of s.t: snapshot 1, schema 0", "  condition: p = 'x'"]),
     ("UPDATE s.t SET a = (SELECT max(id) FROM s.o)", ["  condition: none", "table s.o: snapshot 2"]),

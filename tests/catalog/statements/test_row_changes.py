@@ -142,6 +142,8 @@ SUBQUERIES: list[tuple[str, dict[str, Any], dict[int, dict[str, Any]]]] = [
     ),
     # Python has no such day.
     ("DELETE FROM s.t WHERE day IN (SELECT make_date(10000, 1, 1))", {}, {key: {} for key in KEPT}),
+    # More values than a condition takes.
+    ("DELETE FROM s.t WHERE id IN (SELECT explode(sequence(3, 2000)))", {}, {1: {}, 2: {}}),
     (
         "MERGE INTO s.t USING (SELECT make_date(10000, 1, 1) AS day) AS n ON t.day = n.day WHEN MATCHED THEN DELETE",
         {},
@@ -224,6 +226,23 @@ def test_a_query_of_few_values_prunes_what_a_statement_reads(tmp_path, kind):
     # Read are also older versions of rows, and those that are marked as deleted.
     assert (few.rows_updated, few.rows_read) == (3, 3)
     assert outside.rows_read >= len(KEPT)
+
+
+def test_a_query_of_many_values_runs_once(tmp_path, kind, monkeypatch):
+    catalog = lc.connect(tmp_path)
+    table, read = filled(catalog, kind), []
+    ids = [{"id": number} for number in range(3, 5000)]
+    catalog.create_table("s.many", {"id": "INT"}).write([*ids, {"id": None}, *ids])
+    relation = sources.QuerySource.relation
+
+    def counted(source: sources.QuerySource, *given: Any, **named: Any) -> Any:
+        read.append(source.title)
+        return relation(source, *given, **named)
+
+    monkeypatch.setattr(sources.QuerySource, "relation", counted)
+    report = catalog.sql("DELETE FROM s.t WHERE id IN (SELECT id FROM s.many) AND id IN (SELECT id FROM s.many)").report
+
+    assert (sorted(rows_of(table)), report.rows_deleted, read.count("s.many")) == ([1, 2], 4, 2)
 
 
 @pytest.mark.parametrize("key", ["day", "seen"])

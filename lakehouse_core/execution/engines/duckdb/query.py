@@ -11,19 +11,22 @@ from importlib import import_module
 from typing import Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lakehouse_core.errors import InvalidRequest, StorageFull, UnsupportedFeature
 from lakehouse_core.execution.engines.duckdb.box import box_cursor, never_freed
 from lakehouse_core.execution.engines.duckdb.files import native_count
 from lakehouse_core.execution.engines.duckdb.spark_functions import FAILED
 from lakehouse_core.execution.engines.duckdb.views import RelationView
-from lakehouse_core.execution.sql.relation import Relation
+from lakehouse_core.execution.sql.relation import DistinctRows, Relation
 
 DIVIDED_BY_ZERO: Final = "Division by zero"
 _CAST_FAILED: Final = re.compile(rf"Could not convert string '([^']*){re.escape(FAILED)}' to INT8")
 # Behind a text that Spark does not read as a type: DuckDB shall not read it either. Messages leave it out.
 NOT_READ: Final = " (not read)"
 _BATCH_ROWS: Final = 65_536
+# Of so many values that are held, or twice as many as there were, each is kept once.
+_HELD_ROWS: Final = 1 << 20
 
 
 class DuckdbQuery:
@@ -66,15 +69,18 @@ class DuckdbQuery:
                 if os.getpid() != process:
                     never_freed(reader)
 
-    def first(self, count: int) -> pa.Table | None:
-        """Return all rows, None if they are more than `count`. Raises as `batches`."""
-        found, rows = [], 0
+    def distinct(self, most: int) -> DistinctRows:
+        """Return the different values of the only column, which are read once. Raises as `batches`."""
+        found, rows, enough = [pa.array([], self.schema.field(0).type)], 0, _HELD_ROWS
         for batch in self.batches():
-            found.append(batch)
+            found.append(batch.column(0))
             rows += batch.num_rows
-            if rows > count:
-                return None
-        return pa.Table.from_batches(found, self.schema)
+            if rows > enough:
+                found = [pc.unique(pa.chunked_array(found))]
+                rows = len(found[0])
+                enough = max(_HELD_ROWS, 2 * rows)
+        values = pa.table({"value": pc.unique(pa.chunked_array(found))})
+        return DistinctRows(values, values if values.num_rows <= most else None)
 
     def native_count(self, relation: Relation) -> int:
         """Return how many splits of a relation DuckDB reads by itself. Raises CorruptTable, SnapshotExpired."""

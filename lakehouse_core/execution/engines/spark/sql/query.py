@@ -31,7 +31,7 @@ from lakehouse_core.execution.engines.spark.scan.native import native_tasks
 from lakehouse_core.execution.engines.spark.sql.answers import answer_schema, collected
 from lakehouse_core.execution.engines.spark.sql.stored import assigned_frame
 from lakehouse_core.execution.read.scan import read_tasks
-from lakehouse_core.execution.sql.relation import Relation
+from lakehouse_core.execution.sql.relation import DistinctRows, Relation
 from lakehouse_core.format.data_types import DataField
 from lakehouse_core.table.predicate import columns_of
 
@@ -78,10 +78,20 @@ class SparkQuery:
             if batch.num_rows:
                 yield batch
 
-    def first(self, count: int) -> pa.Table | None:
-        """Return all rows, None if they are more than `count`."""
-        table = _asked(self._session, lambda: collected(self.frame.limit(count + 1)))
-        return table if table.num_rows <= count else None
+    def distinct(self, most: int) -> DistinctRows:
+        """Return the different values of the only column. What is more than `most` stays where Spark has computed it,
+        until it is closed.
+        """
+        kept = _asked(self._session, lambda: self.frame.toDF("value").distinct().persist())
+        try:
+            few = _asked(self._session, lambda: collected(kept.limit(most + 1)))
+        except BaseException:
+            kept.unpersist()
+            raise
+        if few.num_rows > most:
+            return DistinctRows(kept, None, kept.unpersist)
+        kept.unpersist()
+        return DistinctRows(few, few)
 
     def native_count(self, relation: Relation) -> int:
         """Return how many splits of a table Spark's own reader reads."""
