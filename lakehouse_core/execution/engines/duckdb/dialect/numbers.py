@@ -82,6 +82,9 @@ def _whole_division(node: Any) -> Any:
     kinds = {kind_of(node.this), kind_of(node.expression)}
     if not kinds <= INTEGERS and not kinds <= INTEGERS | {""}:
         raise needs_spark(f"DIV of {', '.join(sorted(kinds - INTEGERS))}", "Cast both sides to BIGINT")
+    if kind_of(node.this) in INTEGERS - {"BIGINT"}:
+        # Spark's DIV is a BIGINT, whatever it divides.
+        node.set("this", cast_to(node.this, "BIGINT"))
     return node if _is_nonzero(node.expression) else _unless_zero(node, node)
 
 
