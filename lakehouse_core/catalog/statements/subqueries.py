@@ -127,14 +127,16 @@ def _answered(
                 name = _free_name(request.on.text, call.tables, held)
                 held[name] = given.rows
             answers[one] = name if values is None else values
-        on, parameters = with_answers(request.on, answers, request.parameters)
-        return replace(request, on=on, parameters=parameters), held, kept.pop_all().close
+        if answers:
+            on, parameters = with_answers(request.on, answers, request.parameters)
+            request = replace(request, on=on, parameters=parameters)
+        return request, held, kept.pop_all().close
 
 
 def _free_name(text: str, *taken: Mapping[str, Any]) -> str:
     """Return a name that neither the text has nor data of the call."""
-    used = {text.casefold(), *(name.casefold() for names in taken for name in names)}
-    return next(name for number in count() if not any((name := f"{_ANSWER}_{number}") in one for one in used))
+    used = " ".join([text, *(name for names in taken for name in names)]).casefold()
+    return next(name for number in count() if (name := f"{_ANSWER}_{number}") not in used)
 
 
 def _python_values(few: pa.Table | None) -> list[Any] | None:

@@ -1,6 +1,6 @@
 """Answers of Spark as Arrow: also arrays and maps without values, as of `array()`, whose parts have no type.
 
-Rule: what has no type may be NULL in Arrow, which knows no other way; of keys of maps it says so only in types.
+Rule: a part without a type may be NULL in Arrow, which takes no other one; PySpark says that it may not.
 """
 
 from inspect import signature
