@@ -15,7 +15,7 @@ BESIDE_SPARK := -n $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN) + 1 ))) $(GRO
 STAMP := .venv/.complete
 
 # What has a verb of its own.
-ELSEWHERE := interop or long or cluster or ceph or azure or postgres or mariadb or browser
+ELSEWHERE := interop or program or long or cluster or ceph or azure or postgres or mariadb or browser
 # Format and lint; then types and imports beside the tests that are given. What is wrong with types or imports is told
 # after the tests; either fails the verb.
 define checked
@@ -105,6 +105,10 @@ test-long: setup ## More cases of the longest tests, which `make test` leaves ou
 .PHONY: laws
 laws: setup ## The laws with more examples than in `make test`, the same every time (PART=2/3: every third of them)
 	@$(PYTEST) $(PARALLEL) -m "hypothesis and not (spark or $(ELSEWHERE))" --hypothesis-profile=laws --part $(PART)
+
+.PHONY: test-programs
+test-programs: setup ## The tests of whole programs: the installed wheel, the shell, the code of pages, the main job
+	@$(PYTEST) $(BESIDE_SPARK) -m "program and not long"
 
 .PHONY: cluster
 cluster: setup ## The tests with a standalone Spark cluster of two workers on loopback (PART=1/2: every second of them)

@@ -5,6 +5,7 @@ import hashlib
 import os
 import signal
 import sys
+from collections import Counter
 from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
@@ -36,7 +37,7 @@ for name in ("SPARK_SUBMIT_OPTS", "SPARK_LAUNCHER_OPTS"):
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--part", type=parse_part, default=WHOLE, metavar="K/N", help="every N-th test from the K-th on")
-    parser.addoption("--each-call", action="store_true", help="sweeps interfere with each call, not with every third")
+    parser.addoption("--each-call", action="store_true", help="sweeps interfere with each call, not with every fifth")
 
 
 @pytest.hookimpl(wrapper=True)
@@ -59,11 +60,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     They come first, for they take most of the time; then those that start Spark in processes of their own: at the end
     the others would wait for them. The fast ones come last, and fill what is left of each worker's time.
     `--no-loadscope-reorder` keeps this order.
+    Of a test with the mark `one_in(N)`, every N-th case stays in `make test`, from the first on; the others get `long`.
     Of the tests that are left by their marks, keep those of `--part`.
     """
+    cases: Counter[str] = Counter()
     for item in items:
         if "every" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.sweep)
+        if (one_in := item.get_closest_marker("one_in")) and not item.get_closest_marker("long"):
+            test = item.nodeid.partition("[")[0]
+            if cases[test] % one_in.args[0]:
+                item.add_marker(pytest.mark.long)
+            cases[test] += 1
         if item.get_closest_marker("spark") and not item.get_closest_marker("own_session"):
             item.add_marker(pytest.mark.xdist_group("spark"))
     items.sort(key=_turn)
@@ -110,9 +118,9 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 def every(request: pytest.FixtureRequest) -> int:
     """The stride of a test that fails, ends or interrupts a verb at its calls, one after the other.
 
-    `make test` takes every third call from the first on, `make test-long` each.
+    `make test` takes every fifth call from the first on, `make test-long` each.
     """
-    return 1 if request.config.getoption("each_call") else 3
+    return 1 if request.config.getoption("each_call") else 5
 
 
 # The contents of the tables in which `verify` found nothing.

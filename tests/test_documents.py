@@ -67,6 +67,7 @@ def test_the_code_of_a_page_runs_and_prints_what_the_page_says(page, tmp_path, m
     run_page(page, tmp_path, monkeypatch, capsys)
 
 
+@pytest.mark.program
 @pytest.mark.spark
 def test_the_code_of_the_page_about_spark_runs(spark, tmp_path, monkeypatch, capsys):
     run_page("spark.md", tmp_path, monkeypatch, capsys)
@@ -100,6 +101,7 @@ def run_page(page: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: p
     assert len(blocks) > 3
 
 
+@pytest.mark.program
 def test_the_site_is_built_without_a_warning_and_its_reference_has_all_public_names(tmp_path):
     # Told to be quiet it would not count its warnings.
     built = subprocess.run(

@@ -50,6 +50,7 @@ def table_of(tmp_path, kind, options, *, is_key):
     return table
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("number", "options"), in_turn(3, list(enumerate(STORED.values()))), ids=STORED)
 def test_nan_is_the_greatest_number_however_rows_are_stored(tmp_path, number, options):
     is_key = number % 2 == 1

@@ -44,6 +44,7 @@ EXCHANGEABLE = [
 ]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("kind", "how"), in_turn(3, [*((kind, "exchanged") for kind in EXCHANGEABLE), ("tag", "copy")])
 )
@@ -55,6 +56,7 @@ def test_a_whole_file_in_the_place_of_another_is_found_by_who_reads_it(kind: str
 
 
 # Hints, and what a wrong one of them would hide, are found by whoever needs them.
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("kind", in_turn(3, [kind for kind in EXCHANGEABLE if kind != "hint"]))
 def test_verify_finds_whole_files_in_the_place_of_others(kind: str) -> None:
     every = (damage for shape in SHAPES for damage in exchanges(shape))
@@ -73,6 +75,7 @@ def test_verify_finds_every_flipped_bit_of_an_index_file(shape: str) -> None:
         assert is_seen(Damage(shape, "file index", f"{key}, {flip}", {key: data})), flip
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("seed", in_turn(3, SEEDS))
 def test_a_damaged_file_is_found_by_who_reads_it(seed: int) -> None:
     assert faults_of_answers(random_damage(seed)) == []

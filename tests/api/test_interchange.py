@@ -215,6 +215,7 @@ READS: dict[str, Callable[[lc.Table], Any]] = {
 }
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("what", READS)
 def test_all_that_has_rows_is_given_to_everybody(orders: lc.Table, what: str) -> None:
     found = READS[what](orders)
@@ -358,6 +359,7 @@ def test_a_package_that_is_missing_is_named(orders: lc.Table, package: str, monk
     assert f"pip install 'paimon-lakehouse[{package}]'" in str(refused.value)
 
 
+@pytest.mark.program
 def test_nothing_is_imported_that_nobody_asked_for(orders: lc.Table) -> None:
     program = f"""
 import sys
@@ -747,6 +749,7 @@ def test_a_table_of_any_length_is_written_into_another_a_few_batches_at_a_time(
     assert most < 48 << 20
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("end", ["nobody holds it", "it was read", "its stream was closed"])
 def test_the_files_of_a_reader_are_closed_when(long: lc.Table, end: str) -> None:
     reader = long.scan().to_reader()

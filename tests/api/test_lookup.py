@@ -298,6 +298,7 @@ def test_a_local_file_that_is_changed_in_place_while_it_is_open_is_built_again(n
         assert lookups.get(every).column("v").to_pylist() == [key * 10 for key in every]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     "options",
     [

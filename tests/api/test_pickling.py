@@ -87,6 +87,7 @@ def rows_of(table: lc.Table, scan: lc.Scan, catalog: lc.Catalog) -> tuple[int, i
     return table.lookup([10]).num_rows, scan.count(), catalog.tables("db")
 
 
+@pytest.mark.program
 def test_handles_work_in_a_process_that_knows_nothing_else(catalog: lc.Catalog, orders: lc.Table) -> None:
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         found = pool.apply(rows_of, (orders, planned(orders.scan()), catalog))

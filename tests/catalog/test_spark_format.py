@@ -151,6 +151,7 @@ def test_a_profile_names_the_warehouse(table: lc.Table, tmp_path: Path, monkeypa
 # Batch reads.
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
@@ -576,6 +577,7 @@ def test_a_stream_of_changes_has_their_kinds(catalog: lc.Catalog, options: dict[
     assert rows_of(quiet.partitions(first, second)) == [(1, "b")]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("made", "expected"),
     [

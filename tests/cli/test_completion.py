@@ -76,6 +76,7 @@ def test_the_program_says_what_may_come_next(tagged, home, monkeypatch, capsys, 
     assert sorted(line.partition(",")[2] for line in lines if line) == TYPED[typed]
 
 
+@pytest.mark.program
 def test_bash_completes(program, tagged):
     typed = [
         "lakehouse read sales.o",

@@ -7,12 +7,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 PAGE = Path(__file__).parents[2] / "docs" / "shell.md"
 COMMANDS = [
     line for block in re.findall(r"```sh\n(.*?)```", PAGE.read_text(), re.DOTALL) for line in block.splitlines() if line
 ]
 
 
+@pytest.mark.program
 def test_every_command_of_the_page_runs(shell, home, monkeypatch):
     (home / "monday.csv").write_text("dt,id,status,amount\n2013-01-05,1,new,12.50\n2013-01-06,2,,9\n")
     (home / "tuesday.csv").write_text("dt;id;status\n2013-01-05;1;NA\n")

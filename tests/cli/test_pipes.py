@@ -11,6 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+pytestmark = pytest.mark.program
+
 PROGRAM = [sys.executable, "-c", "from lakehouse_core.cli import main; main()"]
 
 

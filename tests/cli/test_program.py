@@ -201,6 +201,7 @@ def many(shell, orders, home):
     return orders
 
 
+@pytest.mark.program
 @pytest.mark.parametrize("words", [["--json"], pytest.param(["--limit", "30000"], marks=pytest.mark.long)])
 def test_a_reader_that_has_seen_enough_is_no_failure(many, words):
     with subprocess.Popen(
@@ -246,6 +247,7 @@ def test_an_output_that_takes_nothing_is_told_in_one_line(orders, verb):
     assert done.stderr == "lakehouse: standard output: No space left on device\n"
 
 
+@pytest.mark.program
 @pytest.mark.parametrize(
     "closed", [">&-", *(pytest.param(each, marks=pytest.mark.long) for each in ("2>&-", ">&- 2>&-")), "<&-"]
 )

@@ -10,6 +10,7 @@ import pytest
 import lakehouse_core as lc
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("ending", ["parquet", "csv", "tsv", "jsonl", "ndjson", "json", "arrow"])
 def test_rows_that_were_written_to_a_file_are_read_from_it_again(shell, orders, home, ending):
     before = shell("read", orders, "--json").out

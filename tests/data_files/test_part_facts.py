@@ -87,6 +87,7 @@ def written(options: dict[str, str]) -> tuple[LooseFiles, list[object]]:
     return table, [replace(file, creation_time_millis=None) for file in files]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     "options",
     in_turn(

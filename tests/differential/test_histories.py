@@ -257,6 +257,7 @@ def test_a_row_that_waits_and_is_lost_or_told_twice_is_told() -> None:
         assert any(name in text for text in Replay(history).differences(replace(trace, operations=operations)))
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("what", ["rows", "changes", "tagged"])
 def test_what_an_expiry_took_too_much_or_left_is_told(what: str) -> None:
     for seed, plain in histories(70_000_000, 12):

@@ -109,6 +109,7 @@ def _as_without_index(file: DataFile) -> tuple[Any, ...]:
     return (file.file_name, file.level, file.row_count, file.min_key, file.value_stats, file.max_sequence_number)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("kind", "where"), each_with_one(KINDS, ["beside", "inside"], step=2))
 def test_files_get_the_indexes_that_a_writer_would_have_given_them(kind: str, where: str) -> None:
     place, place_of_index = Place(kind).lived(), {"beside": BESIDE, "inside": INSIDE}[where]
@@ -254,6 +255,7 @@ def test_an_index_that_is_not_written_here_is_refused_and_changes_nothing() -> N
     assert place.table().snapshots()[-1].id == before
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("kind", ["append", "append, vectors", "key, vectors"])
 def test_expiry_deletes_the_old_index_and_neither_the_data_file_nor_what_a_tag_needs(kind: str) -> None:
     place = Place(kind).lived()
@@ -322,6 +324,7 @@ PAIRS = [
 ]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("kind", "other", "step"), PAIRS)
 def test_whatever_others_do_between_two_calls_both_are_done(
     kind: str, other: Callable[[lc.Table], None], step: int
@@ -400,6 +403,7 @@ INTERRUPTED_PAIRS = [
 ]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("kind", "verb", "step"), INTERRUPTED_PAIRS)
 def test_whatever_others_do_its_rows_are_right_if_files_get_other_indexes_between_two_calls(
     kind: str, verb: Callable[[lc.Table], None], step: int

@@ -89,6 +89,7 @@ def found_key(found: list[dict[str, Any]]) -> tuple[Any, ...]:
     return (found[0]["k"], found[0]["p"])
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("kind", in_turn(4, KINDS))
 def test_a_table_has_the_same_rows_in_any_other_number_of_buckets_and_goes_on(kind: str) -> None:
     place = Place(kind).lived(kind)
@@ -213,6 +214,7 @@ def test_rows_that_were_staged_before_a_rescale_of_dynamic_buckets_are_not_doubl
     assert place.table().verify(data=True).findings == ()
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("kind", ["key, lookup", "key, told in full", "key, partitions, input"])
 def test_followers_are_told_every_change_once_although_a_rescale_rewrites_it(kind: str) -> None:
     # Compactions apart: what the last writes changed is not told when the rescale begins.
@@ -287,6 +289,7 @@ def test_partitions_are_rescaled_one_by_one_after_the_option_was_set() -> None:
     place.check_buckets(4)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("kind", "arguments", "error", "message"),
     [

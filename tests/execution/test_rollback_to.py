@@ -55,6 +55,7 @@ class Place(MemoryPlace):
         return latest.id
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("kind", in_turn(3, KINDS))
 def test_a_table_has_the_rows_of_any_earlier_state_again_and_goes_on_from_there(kind: str) -> None:
     place = Place(kind)
@@ -139,6 +140,7 @@ def test_a_table_that_has_the_state_already_gets_no_snapshot() -> None:
     assert [tag.name for tag in place.table().tags()] == []
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("point", "error", "message"),
     [

@@ -91,6 +91,7 @@ def hostile(tmp_path):
     return Hostile(tmp_path)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("count", COUNTS)
 @pytest.mark.parametrize("name", NAMES, ids=range(len(NAMES)))
 @pytest.mark.damage

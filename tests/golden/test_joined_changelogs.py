@@ -32,6 +32,7 @@ def by_key(rows: list[dict[str, Any]], kind: str) -> list[tuple[Any, ...]]:
     return sorted((row["p"], row["k"], row[kind], row["v"]) for row in rows)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", TABLES)
 def test_verify_finds_nothing_and_expiry_takes_what_no_snapshot_needs(tmp_path: Path, name: str) -> None:
     table = lc.connect(str(sets.unpack(SET, tmp_path))).table(f"db.{name}")

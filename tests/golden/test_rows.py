@@ -91,6 +91,7 @@ def expected_rows(name: str, table: str) -> dict[int, list[Row]]:
     return {snapshot_id: rows[snapshot_id] for snapshot_id in sets.retained(doc)}
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("name", "table"),
     # Every sixth one, and in `make test-long` the others: each kind has several tables.

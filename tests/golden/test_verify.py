@@ -11,6 +11,7 @@ from tests.golden import sets
 pytestmark = pytest.mark.golden
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     "name", [sets.RECORDED[0], pytest.param(sets.RECORDED[1], marks=pytest.mark.long), *sets.PRINTED]
 )

@@ -67,6 +67,7 @@ class Loaded:
         return sorted((row["region"], row["v"]) for row in found)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.dagster
 @pytest.mark.parametrize(
     "made", [lambda f: f, pa.Table.from_pandas, pl.from_pandas, lambda f: pl.from_pandas(f).lazy()]

@@ -264,6 +264,7 @@ def test_two_components_of_one_table_in_one_file_are_told_with_both_lines(sandbo
     assert re.search(r"defs\.yaml:25: sales\.orders .*defs\.yaml:5 too\. Keep one\.", causes(refused.value))
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.dagster
 @pytest.mark.parametrize("by", ["its address", "the environment", "a profile"])
 def test_components_of_one_lake_share_its_metastore(

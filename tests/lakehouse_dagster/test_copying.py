@@ -67,6 +67,7 @@ def failure(result: dg.ExecuteInProcessResult) -> str:
     return "" if told is None else told.description or ""
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("config", "copied"),
     [
@@ -115,6 +116,7 @@ def dies(*_: Any) -> Any:
     raise RuntimeError("the process died")
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("where", "is_complete"),
     [

@@ -159,6 +159,7 @@ def test_making_definitions_warns_of_nothing():
         lake_definitions(shop_lake(orders(), orders(name="carts")))
 
 
+@pytest.mark.program
 def test_importing_the_package_changes_no_setting_of_the_process():
     script = """
 import os, signal, sys, threading, warnings

@@ -123,6 +123,7 @@ def test_a_function_without_cursor_gives_the_whole_table_in_each_run():
         assert notes(ready) == []
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.dagster
 @pytest.mark.parametrize(
     ("function", "told"),

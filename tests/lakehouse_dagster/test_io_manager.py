@@ -122,6 +122,7 @@ def reader(annotation: Any, **arguments: Any) -> dg.AssetsDefinition:
 # Reading
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("annotation", "ids_of"),
     [
@@ -314,6 +315,7 @@ def test_partitions_of_several_dimensions_and_dynamic_ones_are_read_and_written(
     assert sorted(table.scan().to_arrow()["id"].to_pylist()) == [2, 3]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.usefixtures("orders")
 @pytest.mark.parametrize(
     ("asked", "external", "told"),
@@ -392,6 +394,7 @@ def found(orders: lc.Table) -> list[tuple[int, int]]:
 ROWS = [order(3, 1), order(3, 2)]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     "made",
     [
@@ -504,6 +507,7 @@ def test_an_overwrite_replaces_the_partition_of_the_run_also_by_nothing(
     assert found(orders) == [(1, 0), (1, 1), (1, 2), (1, 3), (1, 4)]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("make", [pa.Table.from_pylist, pd.DataFrame, pl.DataFrame])
 def test_an_overwrite_of_a_range_replaces_each_partition_in_a_commit_of_its_own(
     make: Any, orders: lc.Table, tmp_path: Path, instance: dg.DagsterInstance
@@ -537,6 +541,7 @@ def test_an_overwrite_by_an_asset_without_partitions_replaces_the_table(
 APPEND, OVERWRITE = (table_metadata(write_mode=mode, partition_map=BY_DAY) for mode in ("append", "overwrite"))
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     "case",
     [

@@ -190,6 +190,7 @@ with dg.DagsterInstance.local_temp(home) as instance:
 """
 
 
+@pytest.mark.program
 @pytest.mark.parametrize(
     ("die", "job", "report", "state"),
     [

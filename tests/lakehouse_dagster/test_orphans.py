@@ -60,6 +60,7 @@ def there(left: dict[str, Path]) -> list[str]:
     return [name for name, file in left.items() if file.exists()]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("config", "stay"),
     [

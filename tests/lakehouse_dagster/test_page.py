@@ -94,6 +94,7 @@ def latest(ready: ReadyLake) -> dg.AssetMaterialization:
     return event.asset_materialization
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("operation", "config"),
     [("compact_full", {}), ("compact_manifests", {}), ("expire", {"retain_max": 1, "older_than_hours": 0.0})],
@@ -406,6 +407,7 @@ def test_a_table_that_follows_a_replayed_one_takes_the_changes_that_it_lacks(fol
     assert following.table("sales.open_orders").scan().count() == 3
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("operation", ["compact_full", "compact_manifests", "expire"])
 def test_a_dry_run_shows_its_plan_and_is_no_materialization(ready: ReadyLake, operation: str):
     before, shown = all_events(ready), ready.metadata(ORDERS)

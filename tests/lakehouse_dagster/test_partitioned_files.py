@@ -60,6 +60,7 @@ def rows(ready: ReadyLake) -> list[tuple[str, str, int]]:
     return sorted((str(row["dt"]), row["region"], row["id"]) for row in found)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.dagster
 @pytest.mark.parametrize(
     ("partitions", "path", "keys", "files"),
@@ -143,6 +144,7 @@ def test_row_kinds_of_files_are_merged(tmp_path: Path):
         assert rows(ready) == [("2013-01-01", "north", 2)]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.dagster
 @pytest.mark.parametrize(
     ("files", "told"),

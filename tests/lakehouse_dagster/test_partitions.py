@@ -82,6 +82,7 @@ def values(ready: ReadyLake) -> list[str]:
     return sorted(row["v"] for row in ready.table(T).scan().to_arrow().to_pylist())
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.dagster
 @pytest.mark.parametrize(
     ("partitions", "keys"),

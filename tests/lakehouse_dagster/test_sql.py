@@ -216,6 +216,7 @@ def test_two_lakes_of_one_warehouse_take_the_rows_of_one_query_each(shop: Shop, 
     assert catalog.table("sales.row_cursors").scan().count() == 2
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.dagster
 @pytest.mark.parametrize(
     ("sql", "rows", "told"),

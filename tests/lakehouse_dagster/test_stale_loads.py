@@ -80,6 +80,7 @@ def rows(ready: ReadyLake) -> list[str]:
     return sorted(f"{row['region']} {row['v']}" for row in ready.table(T).scan().to_arrow().to_pylist())
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("kind", "is_whole"),
     [

@@ -67,6 +67,7 @@ MODES: list[tuple[dict[str, Any], tuple[list[str], list[str]], list[str]]] = [
 ]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.dagster
 @pytest.mark.parametrize(("mode", "dies"), each_with_one(MODES, [False, True]))
 def test_a_write_mode_says_what_new_rows_do_to_old_ones(

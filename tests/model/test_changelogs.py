@@ -45,6 +45,7 @@ def rows_of(table: lc.Table, snapshot_id: int) -> list[str]:
     return sorted(map(str, table.changes(after=snapshot_id - 1, until=snapshot_id).to_arrow().to_pylist()))
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS.keys())
 @settings(max_examples=settings.default.max_examples // 4)

@@ -15,6 +15,7 @@ from tests.pairs import each_with_one, in_turn
 NAMING = ("link", "rename_new", "replace")
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", in_turn(10, VERBS, first=1))
 def test_a_name_that_was_given_while_the_disk_said_no_damages_nothing(name):
@@ -23,6 +24,7 @@ def test_a_name_that_was_given_while_the_disk_said_no_damages_nothing(name):
     assert failed > 0 or name in ("drop database", "remove orphans")
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "code"),
@@ -34,6 +36,7 @@ def test_a_name_that_was_not_given_is_told_or_found_out(name, code):
     assert sweep(name, code, takes_effect=False, is_wanted=lambda call: call in NAMING) > 0
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["drop database", "drop table", "untag", "expire, changelogs stay", "remove orphans"])
 def test_a_name_that_was_taken_away_while_the_disk_said_no_damages_nothing(name):

@@ -31,6 +31,7 @@ def is_file_of_rows(call: Call) -> bool:
     return "/bucket-" in call.key or "/index/" in call.key
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "kind"), each_with_one(VERBS, [FaultKind.DIE_AFTER, FaultKind.FAIL_AFTER, FaultKind.LOST_BEFORE], step=11)
@@ -39,6 +40,7 @@ def test_readers_see_before_or_after_whatever_write_fails(name, kind):
     assert sweep(name, kind, is_wanted=lambda call: call.writes) > 0
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "kind"), each_with_one(FILE_VERBS, [FaultKind.DIE_AFTER, FaultKind.FAIL_AFTER], step=8)
@@ -65,6 +67,7 @@ def test_unavailable_means_not_applied_whatever_call_fails(name):
     assert sweep(name, FaultKind.FAIL_BEFORE) > 0
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", ["write", "overwrite", "compact", "compact, postponed buckets"])
 def test_unavailable_means_nothing_left_behind(name, every):
     made = MemoryStore(clock=VirtualClock())
@@ -94,6 +97,7 @@ def test_a_full_or_read_only_store_is_told_and_changes_nothing(name, kind):
     assert seen(catalog_of(store, 3)) == before
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("read", "name"), each_with_one(READS, ["write", "write, marked", "write, indexed", "write, orc"])
 )

@@ -71,6 +71,7 @@ def followed(request):
     return lambda: Followed(*_made(request.param))
 
 
+@pytest.mark.one_in(2)
 def test_a_follower_reads_on_between_any_two_calls_of_an_expiry(followed):
     table = followed()
     follower = table.table()
@@ -92,6 +93,7 @@ def test_a_follower_reads_on_between_any_two_calls_of_an_expiry(followed):
     assert table.table().verify().findings == ()
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.slow
 def test_after_a_kill_at_any_call_of_an_expiry_and_after_the_next_run_changes_read_on(followed, every):
     counting = FaultyStore(followed().store)
@@ -116,6 +118,7 @@ def changelog_ids(table):
     return sorted(int(name.removeprefix("changelog-")) for name in names if name.startswith("changelog-"))
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.slow
 def test_an_expiry_between_any_two_calls_of_a_follower_takes_nothing_from_it(followed, every):
     counting = FaultyStore(followed().store)

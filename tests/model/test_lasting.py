@@ -100,6 +100,7 @@ def held(request, monkeypatch):
         monkeypatch.setattr(overlap, "_MOST_HELD_BYTES", 100)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", in_turn(3, VERBS))
 def test_when_a_snapshot_gets_its_name_all_files_and_folders_are_durable(held, name):
     verb = VERBS[name]

@@ -67,6 +67,7 @@ STEPS = st.lists(
 ASKED = st.lists(st.sampled_from([*KEYS, (7, "a"), (0, "nobody")]), max_size=12)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS.keys())
 @settings(max_examples=settings.default.max_examples // 5)

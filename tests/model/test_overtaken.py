@@ -146,6 +146,7 @@ def rewrite_everything(store, clock):
     table.expire_snapshots(retain_max=1, older_than=timedelta(0))
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "kind"), each_with_one(VERBS, KINDS, step=9))
 def test_what_has_gone_meanwhile_is_not_taken_for_damage(kind, name):

@@ -28,6 +28,7 @@ def some_writing(requests: Sequence[Request], place: int) -> Sequence[Request]:
     return writing[place % len(writing) :: 18]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "places"), each_with_one(VERBS, [(0, 2, 4), (1, 3, 5)], step=19, first=1))
 def test_readers_see_before_or_after_whatever_writing_request_fails(

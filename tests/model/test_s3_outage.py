@@ -56,6 +56,7 @@ def ends_well(stub: S3Stub, name: str, at: Callable[[Request], bool]) -> BaseExc
     return told
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SOME)
 def test_a_verb_during_a_minute_of_503_ends_and_says_whether_to_do_it_again(stub: S3Stub, name: str) -> None:

@@ -18,6 +18,7 @@ MOST_TIMES_DAGSTER = 4
 OPERATIONS = ("ingest", "compact_manifests", "compact_full", "expire")
 
 
+@pytest.mark.program
 def test_the_location_loads_without_spark_and_pandas_and_within_its_budget():
     script = """
 import json, sys, time

@@ -28,7 +28,7 @@ from orchestration.figures import answer_all
 from orchestration.run import plan_run
 from tests.orchestration.pipeline import EXTRACT, START, Pipeline
 
-pytestmark = [pytest.mark.dagster, pytest.mark.spark]
+pytestmark = [pytest.mark.dagster, pytest.mark.spark, pytest.mark.program]
 
 FIRST, LAST, NEXT = "2013-01-31", "2013-02-02", "2013-02-03"
 BATCHED = (

@@ -10,6 +10,8 @@ from functools import cache
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
+import pytest
+
 import lakehouse_core
 import lakehouse_dagster
 
@@ -107,6 +109,7 @@ def ran(script: str, folder: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, cwd=folder)
 
 
+@pytest.mark.program
 def test_a_missing_extra_is_named_by_the_error_that_needs_it(tmp_path: Path):
     lines = ran(LACKING, tmp_path).stdout.splitlines()
 
@@ -115,6 +118,7 @@ def test_a_missing_extra_is_named_by_the_error_that_needs_it(tmp_path: Path):
         assert f"'paimon-lakehouse[{extra}]'" in line
 
 
+@pytest.mark.program
 def test_without_dagster_its_extra_is_named_by_the_import(tmp_path: Path):
     ended = ran("import sys; sys.modules['dagster'] = None; import lakehouse_dagster", tmp_path)
 

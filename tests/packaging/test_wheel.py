@@ -14,7 +14,7 @@ import pytest
 
 import lakehouse_core
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.program
 
 ROOT = Path(__file__).parent.parent.parent
 

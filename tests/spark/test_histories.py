@@ -22,6 +22,7 @@ pytestmark = pytest.mark.spark
 KINDS = {"fixed": lambda _, history: history, "dynamic": with_dynamic_buckets, "postponed": with_postponed_buckets}
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("share", in_turn(17, range(17)))
 def test_histories_on_spark_show_what_the_model_shows(spark: Any, share: int, kind: str) -> None:

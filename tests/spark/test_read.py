@@ -86,6 +86,7 @@ def test_files_that_need_no_merge_are_read_by_spark_itself_with_filters_pushed_d
 WHERES = [None, "v > 12", "dt = DATE '2013-01-03' AND v < 5", "s IS NULL OR id = 3", "v = -1"]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("where", "columns"), each_with_one(WHERES, [None, ["v", "dt"]]))
 def test_a_scan_has_the_same_rows_on_spark_as_here(spark, catalog, where, columns):
     scan = half_merged(catalog).scan(columns=columns, where=where)
@@ -341,6 +342,7 @@ def test_a_read_optimized_scan_is_the_same_on_spark(spark, catalog):
     assert len(here) == 20
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", ["snapshots", "files", "partitions", "tags", "audit_log", "binlog", "ro"])
 def test_a_system_table_is_the_same_on_spark(spark, catalog, name):
     table = half_merged(catalog)
@@ -370,6 +372,7 @@ def changing(catalog, **options):
     return table
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("producer", ["none", "input", "lookup"])
 def test_changes_are_the_same_on_spark_and_in_the_same_order(spark, catalog, producer):
     found = changing(catalog, **{"changelog-producer": producer}).changes(after=1)
@@ -414,6 +417,7 @@ def test_changes_of_a_snapshot_that_expires_before_spark_reads_them_are_told_as_
         frame.collect()
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("producer", "name"), each_with_one(["none", "input", "lookup"], ["audit_log", "binlog"]))
 def test_increments_of_system_tables_are_the_same_on_spark(spark, catalog, name, producer):
     table = changing(catalog, **{"changelog-producer": producer})

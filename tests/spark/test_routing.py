@@ -82,6 +82,7 @@ def a_frame(spark, types, rows):
     return spark.createDataFrame(rows, schema)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("key", in_turn(2, [*KEYS_IN_SQL, *KEYS_IN_PYTHON]))
 def test_spark_finds_the_bucket_that_the_format_says(spark, key):
     types, chance = types_of(key), random.Random(key)

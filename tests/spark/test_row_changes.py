@@ -87,6 +87,7 @@ def merged(folder, session, layout):
     return counts, in_order(table.scan().to_arrow().to_pylist())
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("name", "change"), [*each_with_one(KINDS[:4], [merged, changed], step=3), (KINDS[4], changed)]
 )

@@ -46,6 +46,7 @@ def compare(catalogs: tuple[lc.Catalog, lc.Catalog], query: str) -> None:
     assert rows_of(here, ordered=ordered) == rows_of(there, ordered=ordered)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("query", queries()[::STEP])
 def test_both_engines_give_the_same_values(catalogs, query):
     compare(catalogs, query)

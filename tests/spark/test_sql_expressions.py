@@ -27,6 +27,7 @@ def catalogs(spark, tmp_path_factory) -> tuple[lc.Catalog, lc.Catalog]:
     return here, lc.connect(folder, spark=spark)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", files())
 def test_expressions_have_the_values_that_spark_computes(catalogs, name):
     compare(catalogs, name, expressions(name)[::STEP])

@@ -85,6 +85,7 @@ def test_a_large_object_is_read_in_ranges(store: ObjectStore, monkeypatch: pytes
         assert file.read(5) == b""
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("seed", [pytest.param(seed, marks=[pytest.mark.long] * (seed > 3)) for seed in range(20)])
 def test_a_large_object_that_is_read_on_and_on_is_read_ahead_and_right(
     store: ObjectStore, monkeypatch: pytest.MonkeyPatch, seed: int
@@ -318,6 +319,7 @@ def _counted(scan: bytes, answers: Any) -> None:
         answers.put(str(error))
 
 
+@pytest.mark.program
 def test_another_process_says_that_it_has_no_keys(server: Any) -> None:
     catalog = lc.connect(f"s3://lake/run-{next(NUMBERS)}", storage=storage_of(server))
     catalog.create_database("db")
@@ -352,6 +354,7 @@ def test_a_forked_process_says_to_use_spawn_instead_of_waiting_for_ever(store: O
     assert store.read("a") == b"x"
 
 
+@pytest.mark.program
 @pytest.mark.slow
 def test_commits_of_processes_that_race_are_all_kept(server: Any) -> None:
     check_racing_commits(f"s3://lake/run-{next(NUMBERS)}", storage_of(server), writers=2, commits=6)

@@ -202,6 +202,7 @@ def table_on(stub: S3Stub, **settings: str) -> lc.Table:
     return lc.connect("s3://lake/wh", storage=storage).table("db.t")
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.usefixtures("hasty")
 @pytest.mark.parametrize("name", BAD_STORES)
 def test_a_bad_store_is_told_with_what_to_do_and_nothing_is_lost(stub: S3Stub, name: str) -> None:

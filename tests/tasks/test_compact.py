@@ -217,6 +217,7 @@ def test_if_one_bucket_of_a_task_fails_no_new_file_of_the_others_is_left(make):
         assert table.names_on_disk() == before
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("make", [key_table, append_table, partial(key_table, **{"file-index.bitmap.columns": "k"})])
 def test_a_task_that_fails_at_any_call_leaves_the_inputs_and_nothing_else(make):
     inner = MemoryStore()

@@ -96,6 +96,7 @@ def compacted(table: LooseFiles, *, now_millis: int = 0) -> None:
         table.files[message.partition, message.bucket] = list(message.compact_after)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("engine", in_turn(3, ENGINES))
 def test_buckets_that_are_merged_together_hold_what_each_would_hold_by_itself(monkeypatch, engine):
     def history() -> list[object]:

@@ -50,6 +50,7 @@ def test_each_query_is_there_once():
     assert len({title for title, _ in TPC_H.queries()}) == 22
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("query", in_turn(3, QUERIES.values()), ids=QUERIES)
 def test_an_answer_is_that_of_plain_files(warehouse, files, query):
     assert_same(lc.connect(warehouse).sql(query).to_arrow(), plain_answer(files, query), without=KEYS)

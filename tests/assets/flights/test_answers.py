@@ -31,6 +31,7 @@ def test_the_closed_answers_of_two_weeks(two_weeks: FlightsSource):
     assert answers.open == 15
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("carrier", "day", "cell"),
     [
@@ -67,6 +68,7 @@ def test_the_night_of_the_blizzard(two_weeks: FlightsSource):
     assert (len(answers.carrier_days), answers.tail_numbers, answers.update_pairs) == (131, 2_074, 8_146)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("evening", [date(2013, 2, 1), date(2013, 2, 8), CLOSED])
 def test_the_feed_folds_to_the_same_answers(two_weeks: FlightsSource, past: FlightHistory, evening: date):
     answers = answers_at(two_weeks, start=START, through=evening)

@@ -159,6 +159,7 @@ def in_order(feed: FlightsFeed, tmp_path_factory: pytest.TempPathFactory) -> dic
     return rows_by_key(whole.load(STATUS, days(3)))
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("order", list(permutations(GROUPS))[::-8], ids="-".join)
 def test_the_feeds_of_a_batch_come_in_any_order(
     warehouse: Warehouse, in_order: dict[tuple[Any, ...], dict[str, Any]], order: tuple[str, ...]

@@ -247,6 +247,7 @@ def write_some(metastore: str, storage: dict[str, str], first: int) -> int:
     return ROWS
 
 
+@pytest.mark.program
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("writers", in_turn(2, [2, 4]))

@@ -297,6 +297,7 @@ VERBS: dict[str, tuple[Callable[[Catalog], object], Callable[[Catalog], object]]
 KINDS = (FaultKind.DIE_BEFORE, FaultKind.FAIL_AFTER, FaultKind.FAIL_BEFORE, FaultKind.DIE_AFTER)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("kind", "folders"), each_with_one(KINDS, [True, False], step=3))
 @pytest.mark.parametrize("verb", VERBS)
 def test_a_verb_that_fails_at_any_request_is_all_or_nothing_as_the_catalog_shows_it(
@@ -364,6 +365,7 @@ def rows_of(data: bytes) -> list[Any]:
     return rows
 
 
+@pytest.mark.program
 def test_another_process_reads_and_writes_a_table_without_the_database(disk: Lake) -> None:
     table = made(disk.connect())
     data = pickle.dumps(table)

@@ -218,6 +218,7 @@ def test_every_statement_refuses_a_value_that_its_column_does_not_take(tmp_path,
     check_not_assigned(lc.connect(tmp_path), cases, message)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("null", ["NULL", "CAST(NULL AS INT)", "(SELECT max(a) FROM s.t WHERE id > 9)"])
 def test_a_null_that_is_assigned_is_the_default_in_every_statement(empty, null):
     empty.sql(TABLE)

@@ -208,6 +208,7 @@ def splits_of(catalog: lc.Catalog, query: str) -> tuple[int, int]:
     return sum(int(native) for native, _ in found), sum(int(other) for _, other in found)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("make", "native", "other"), TABLES, ids=[make.__name__ for make, _, _ in TABLES])
 def test_files_give_the_rows_and_types_of_streams(empty, make, native, other, monkeypatch):
     make(empty)
@@ -227,6 +228,7 @@ def test_an_answer_from_files_is_that_of_streams(catalog, query, monkeypatch):
     assert rows_of(found, ordered="ORDER BY" in query) == rows_of(expected, ordered="ORDER BY" in query)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("seed", in_turn(8, range(80)))
 def test_a_random_query_of_files_has_the_answer_of_streams(tmp_path_factory, seed, monkeypatch, empty):
     random_queries.make_table(empty)

@@ -101,6 +101,7 @@ def filled(empty) -> lc.Catalog:
     return empty
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("text", some(0))
 def test_a_parameter_is_a_value(filled, text):
     before = state(filled)
@@ -168,6 +169,7 @@ def test_comments_and_properties_come_back_as_they_were_given(filled, text):
     assert filled.sql("SELECT count(*) AS n FROM s.t").to_arrow().to_pylist() == [{"n": 1}]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("text", some(2))
 def test_a_property_is_a_text(filled, text):
     before = state(filled)
@@ -223,6 +225,7 @@ def test_a_tag_or_a_branch_is_a_name_or_refused(filled, text):
     assert state(filled) == before
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("text", some(2))
 def test_a_text_in_a_query_inside_a_statement_is_a_value(filled, text):
     data = pa.table({"text": [text]})

@@ -174,6 +174,7 @@ RANGES = {
 }
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("where", "wanted"), RANGES.items(), ids=RANGES)
 def test_a_condition_names_all_partitions_for_which_it_is_true(empty, call, where, wanted):
     columns = {"k": "INT", "day": "DATE NOT NULL", "h": "INT"}
@@ -265,6 +266,7 @@ def test_branches_are_created_renamed_and_deleted(table, call):
 VECTORS = {"deletion-vectors.enabled": "true"}
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("keys", "options"),
     [

@@ -207,10 +207,12 @@ def catalogs_in(folder: Path, **arguments: Any) -> Iterator[lc.Catalog]:
         yield lc.connect(folder / str(number), **arguments)
 
 
+@pytest.mark.one_in(2)
 def test_a_statement_leaves_the_rows_that_it_says(tmp_path, kind):
     check(catalogs_in(tmp_path), kind, CASES)
 
 
+@pytest.mark.one_in(2)
 def test_a_statement_with_queries_inside_leaves_the_rows_that_it_says(tmp_path, kind):
     check(catalogs_in(tmp_path), kind, SUBQUERIES)
 
@@ -306,6 +308,7 @@ def test_a_name_is_one_snapshot_however_it_is_spelled(tmp_path, monkeypatch):
     assert (set(counts.to_arrow().column("more").to_pylist()), len(pins)) == ({0}, 1)
 
 
+@pytest.mark.one_in(2)
 def test_replace_where_leaves_the_rows_that_it_says(tmp_path, kind):
     check(catalogs_in(tmp_path), kind, REPLACEMENTS)
 
@@ -373,6 +376,7 @@ def check_merges(catalogs: Iterator[lc.Catalog], kind: str) -> None:
         assert (report.operation, table.snapshots()[-1].operation) == ("MERGE", "MERGE")
 
 
+@pytest.mark.one_in(2)
 def test_a_merge_leaves_the_rows_that_it_says(tmp_path, kind):
     check_merges(catalogs_in(tmp_path), kind)
 

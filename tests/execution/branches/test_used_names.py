@@ -75,6 +75,7 @@ def asked_again(context: TableContext) -> None:
 QUICK = [("expire", deleted), ("create a tag", renamed), ("alter", deleted)]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("verb", "event"),
     [

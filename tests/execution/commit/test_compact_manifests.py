@@ -243,6 +243,7 @@ def test_of_two_at_once_the_later_finds_nothing_to_do_and_leaves_nothing_behind(
         raise AssertionError("it took more calls than were tried")
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     "kind",
     in_turn(

@@ -123,6 +123,7 @@ def check_repeated(table: CommitTable, staged: StagedCommit, case: Case, applied
 
 
 # Each commit with every second kind of fault, and each kind with every second commit.
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("name", "kind"),
     [
@@ -154,6 +155,7 @@ def test_one_fault_at_any_call_leaves_the_commit_applied_or_not(name: str, kind:
         check_repeated(table, staged, case, seen)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("kind", [FaultKind.FAIL_BEFORE, FaultKind.LOST_BEFORE, FaultKind.FAIL_AFTER])
 @pytest.mark.parametrize("name", ["first", "pair", "overwrite"])
 def test_a_store_that_goes_away_at_any_call_ends_the_commit_in_bounded_time(
@@ -179,6 +181,7 @@ def test_a_store_that_goes_away_at_any_call_ends_the_commit_in_bounded_time(
         check_repeated(table, staged, case, seen)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", ["later", "overwrite", "merging"])
 def test_a_changed_bit_in_what_is_read_is_found_or_harmless(name: str) -> None:
     case = CASES[name]
@@ -191,6 +194,7 @@ def test_a_changed_bit_in_what_is_read_is_found_or_harmless(name: str) -> None:
         check_repeated(table, staged, case, table.live())
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("refusal", [InvalidRequest, UnsupportedFeature, CorruptTable, TaskFailed, CommitConflict])
 def test_no_error_hides_that_the_append_of_a_pair_is_applied(refusal: type[LakehouseError], every: int) -> None:
     """Whatever is found wrong at whichever call: an error means that nothing was applied, or that nobody knows."""

@@ -86,6 +86,7 @@ def attempted(table: CommitTable, staged: StagedCommit) -> CommitResult | None:
         return None
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("mine", "theirs"), OUTCOMES)
 def test_another_commit_between_any_two_calls_of_mine(mine: str, theirs: str, every: int) -> None:
     for moment in range(1, 40, every):

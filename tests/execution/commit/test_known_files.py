@@ -44,6 +44,7 @@ CASES = [
 ]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("kind", "others", "first", "second"), CASES)
 def test_files_that_are_committed_are_refused_under_another_name(
     kind: str, others: int, first: Callable[..., object], second: Callable[..., object]

@@ -260,6 +260,7 @@ def test_the_new_file_differs_in_its_numbers_alone() -> None:
     assert not {*staged.all_names} & place.data_files()
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("count", [1, 40], ids=["few commits", "more than are read one by one"])
 @pytest.mark.parametrize("expires", [False, True], ids=["all there", "expired"])
 def test_it_does_not_matter_how_long_ago_it_was_staged(count: int, expires: bool) -> None:
@@ -492,6 +493,7 @@ def test_of_two_that_hold_the_same_commit_one_applies_it_and_the_other_learns_th
         assert place.table.verify().findings == ()
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "kind",

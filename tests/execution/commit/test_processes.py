@@ -28,6 +28,7 @@ def write(root: str, user: str, started: Any, answers: Any) -> None:
     answers.put((user, made))
 
 
+@pytest.mark.program
 def test_processes_that_commit_at_once_all_succeed(tmp_path: Path) -> None:
     root = str(tmp_path / "t")
     schema = key_schema(**{"manifest.merge_min_count": "5"})

@@ -81,6 +81,7 @@ class Place:
 OTHERS = [(key, "other") for key in range(5, 25)]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("kind", "writes", "commit"),
     [

@@ -22,6 +22,7 @@ def together(table: lc.Table, staged: Sequence[lc.StagedCommit], **properties: s
     return table.commit_together(staged, commit_user="all", commit_identifier=1, properties=properties)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("options", TABLES.values(), ids=TABLES)
 @settings(max_examples=settings.default.max_examples // 2)
 @given(parts=PARTS, order=st.randoms(use_true_random=False), overtaken=st.lists(KEYS, max_size=3, unique=True))
@@ -49,6 +50,7 @@ def test_one_snapshot_holds_what_its_parts_would_make_one_after_the_other(
     assert place.table.verify().findings == ()
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("kind", [FaultKind.DIE_BEFORE, FaultKind.DIE_AFTER, FaultKind.LOST_BEFORE])
 def test_a_joint_commit_that_dies_at_any_call_is_applied_once_when_it_is_repeated(kind: FaultKind) -> None:
     call, died = 0, True

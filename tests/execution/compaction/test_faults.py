@@ -106,6 +106,7 @@ def written_calls(warehouse: Warehouse, verb: Callable[[lc.Table], object]) -> l
     return [call.number for call in warehouse.faulty.calls if call.writes or call.method == "open_write"]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "fault"), each_with_one(TABLES, list(product(VERBS, [FaultKind.DIE_AFTER, FaultKind.FAIL_AFTER])), step=2)

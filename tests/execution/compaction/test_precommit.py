@@ -72,6 +72,7 @@ def changelog_objects(table: lc.Table) -> list[str]:
     return [f"{path.parent.parent.name}/{path.parent.name}" for path in on_disk(table) if "changelog" in path.name]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("producer", "file_format"), each_with_one(PRODUCERS, ["parquet", "orc", "avro"]))
 def test_the_changelog_of_all_buckets_of_a_partition_lies_in_one_object(
     catalog: lc.Catalog, producer: str, file_format: str

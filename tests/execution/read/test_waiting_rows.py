@@ -148,6 +148,7 @@ def check_doors(table: lc.Table, expected: lc.Table) -> None:
     assert table.lookup(asked, columns=["v"], aligned=True) == expected.lookup(asked, columns=["v"], aligned=True)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("kind", "seed", "partitioned"),
     [

@@ -138,6 +138,7 @@ FEW = ("append, vectors", "append, partitions", "deduplicate", "deduplicate, dyn
 MODELLED = [name for name in LAYOUTS if "removes" not in name]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", in_turn(2, FEW))
 def test_a_history_leaves_the_rows_of_a_serial_order(name):
     check_history(name, 1, 5)

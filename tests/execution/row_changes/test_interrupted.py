@@ -58,6 +58,7 @@ def test_a_source_that_ends_early_changes_nothing(mode: str) -> None:
     assert {info.key for info in store.list("")} == before
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("mode", in_turn(3, MODES))
 def test_a_table_that_is_dropped_before_the_commit_keeps_no_file(mode: str) -> None:
     refused = 0

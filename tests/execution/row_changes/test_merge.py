@@ -212,6 +212,7 @@ def pa_rows(source: list[Row]) -> Any:
     return pa.Table.from_pylist(source, schema=pa.schema(types))
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", in_turn(12, LAYOUTS))
 def test_a_merge_leaves_what_the_model_leaves(name):
     store, _ = made(LAYOUTS[name])

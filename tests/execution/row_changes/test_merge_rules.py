@@ -200,6 +200,7 @@ PLAIN: list[tuple[str, tuple[Any, ...]]] = [
 ]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("on", "clauses"), PLAIN, ids=[on for on, _ in PLAIN])
 @pytest.mark.parametrize("layout", ["append", "append, vectors, partitions", "deduplicate, dynamic"])
 def test_a_merge_that_computes_nothing_leaves_what_a_query_would(layout, on, clauses):

@@ -57,6 +57,7 @@ def some(name: str) -> tuple[str, ...]:
     return CONDITIONS[list(LAYOUTS).index(name) % PARTS :: PARTS]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", in_turn(13, LAYOUTS, first=1))
 def test_a_delete_leaves_the_rows_for_which_its_condition_is_not_true(name):
     check_deletes(name, some(name))
@@ -167,6 +168,7 @@ def test_a_dry_run_counts_and_changes_nothing(name):
     assert {info.key for info in store.list("")} == objects
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", ["append, vectors", "deduplicate, vectors", "partial-update", "first-row"])
 def test_some_statements_one_after_the_other(name):
     check_sequence(name, 3)

@@ -117,6 +117,7 @@ def test_a_dry_run_counts_and_writes_nothing() -> None:
     assert {info.key for info in store.list("")} == before
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("kind", in_turn(3, KINDS))
 def test_a_statement_that_sees_waiting_rows_changes_them(kind: str) -> None:
     _, table = made(**KINDS[kind], **SEES)
@@ -303,6 +304,7 @@ def moments(state: str, sees: bool, mine: str, theirs: str, step: int) -> Iterat
     raise AssertionError("the statement took more calls than were tried")
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.slow
 @pytest.mark.parametrize(("state", "sees", "mine", "theirs"), in_turn(23, RACES))
 def test_rows_that_come_to_wait_meanwhile_are_not_lost_and_deleted_ones_do_not_return(
@@ -409,6 +411,7 @@ def draw(generator: Random, table: lc.Table, model: Model) -> None:
 HISTORIES = [(kind, sees, seed) for seed in range(6) for kind in KINDS for sees in (True, False)]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.slow
 @pytest.mark.parametrize(("kind", "sees", "seed"), in_turn(29, HISTORIES))
 def test_random_histories_leave_what_their_model_has(kind: str, sees: bool, seed: int) -> None:

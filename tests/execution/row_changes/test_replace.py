@@ -52,6 +52,7 @@ def check_replaced(name: str, cases: tuple[tuple[str, list[Row]], ...]) -> None:
         assert sound(table), where
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", in_turn(5, NAMES))
 def test_given_rows_come_in_place_of_those_that_satisfy_the_condition(name):
     check_replaced(name, CASES[list(LAYOUTS).index(name) % 4 :: 4])
@@ -244,6 +245,7 @@ CHANGES = {
 }
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("name", "theirs"),
     each_with_one(

@@ -83,6 +83,7 @@ DAMAGE = {
 }
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", in_turn(3, DAMAGE))
 def test_a_plain_walk_finds_the_same_promises_broken_first(name):
     for seed in range(6):

@@ -537,6 +537,7 @@ RACES = [
 ]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("engine", "change", "wanted"), RACES)
 def test_a_write_that_moves_keys_while_a_statement_works_doubles_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: str, change: str, wanted: list[tuple[Any, ...]]
@@ -584,6 +585,7 @@ def test_a_write_behind_one_that_others_overtook_puts_keys_where_the_table_has_t
     assert table.verify(data=True).findings == ()
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("engine", "how"), each_with_one(ENGINES, ["each", "together"]))
 def test_a_key_that_moves_on_with_each_of_many_staged_writes_is_in_one_place(
     tmp_path: Path, engine: str, how: str

@@ -557,6 +557,7 @@ def add_to_a_bucket(table: lc.Table) -> None:
         table.commit(replace(staged, messages=tuple(messages)))
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("act", "expected"),
     [

@@ -323,6 +323,7 @@ OFFERED = """
 """
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("case", OFFERED.strip().splitlines())
 def test_batches_are_loaded_in_their_order_whatever_the_order_in_which_they_were_offered(case: str):
     offered, _, rest = case.partition("  ")

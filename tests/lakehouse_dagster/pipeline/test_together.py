@@ -447,6 +447,7 @@ FAULTS = {
 }
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("recorded", [False, True], ids=["staged", "in a group"])
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_batch_that_cannot_be_committed_keeps_no_other_from_the_table(fault: str, recorded: bool) -> None:

@@ -16,6 +16,7 @@ from lakehouse_dagster.resources import LakehouseResource, SparkRuntime, ensure_
 from lakehouse_dagster.resources.spark import _local_cores, _split
 
 
+@pytest.mark.program
 def test_opening_a_catalog_and_naming_a_job_start_no_session(tmp_path: Path):
     script = f"""
 import sys
@@ -42,6 +43,7 @@ exec "{java}" "$@"
 """
 
 
+@pytest.mark.program
 @pytest.mark.own_session
 @pytest.mark.parametrize(
     ("deaths", "told"), [pytest.param(1, "session of 1 row", marks=pytest.mark.long), (2, "JAVA_GATEWAY_EXITED")]
@@ -108,6 +110,7 @@ print(json.dumps(told))
     return told
 
 
+@pytest.mark.program
 @pytest.mark.parametrize("master", MASTERS)
 def test_a_master_that_is_wrong_or_away_is_told_before_a_jvm_starts(master: str, told_of_masters: Mapping[str, str]):
     assert told_of_masters[master].startswith(f"SparkRuntime: {MASTERS[master]}")

@@ -515,6 +515,7 @@ def test_defaults_stand_in_for_null_and_for_columns_left_out():
     assert table.read(["v"])["v"].to_pylist() == ["n/a", "n/a", "x"]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("kind", [FaultKind.ENOSPC, FaultKind.FAIL_AFTER], ids=["disk full", "answer lost"])
 @pytest.mark.parametrize(
     "make",
