@@ -49,6 +49,7 @@ def a_table(**storage: str) -> lc.Table:
 KEYS = f"[lake]\naws_access_key_id = {ACCESS}\naws_secret_access_key = {SECRET}\n"
 
 
+@pytest.mark.program
 def test_another_process_finds_the_keys_by_the_name_of_the_profile(files: Callable[..., None]) -> None:
     files(KEYS, f"[profile lake]\nregion = {REGION}\n")
     table = a_table(profile="lake")

@@ -60,6 +60,7 @@ def answers(two_weeks: FlightsSource) -> Answers:
 # What the tables say.
 
 
+@pytest.mark.program
 @pytest.mark.slow
 def test_every_question_is_answered_as_the_source_does(closed: Warehouse, two_weeks: FlightsSource):
     found = answer_all(closed.catalog, two_weeks, start=START, through=CLOSED)

@@ -138,6 +138,7 @@ def test_a_run_of_another_process_is_left_alone(instance: dg.DagsterInstance):
     assert health(instance, run()).status is WorkerStatus.RUNNING
 
 
+@pytest.mark.program
 def test_a_process_that_executes_a_run_by_itself_is_found_dead_too(instance: dg.DagsterInstance, tmp_path: Path):
     script = f"""
 import json, time
