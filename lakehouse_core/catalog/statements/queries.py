@@ -28,8 +28,8 @@ class EngineQuery(Protocol):
 
     def batches(self) -> Iterator[pa.RecordBatch]: ...
 
-    def distinct(self, most: int) -> DistinctRows:
-        """Return the different values of the only column; the query runs once."""
+    def distinct(self, most: int) -> DistinctRows | None:
+        """Return the different values of the only column; the query runs once. None if they are too many to hold."""
         ...
 
     def native_count(self, relation: Relation) -> int:

@@ -121,6 +121,9 @@ def _answered(
             except LakehouseError:
                 # Told where the whole statement is carried out, with its place.
                 continue
+            if given is None:
+                # The statement as a whole runs the query again, where its values need not be held at once.
+                continue
             kept.callback(given.close)
             values = _python_values(given.few)
             if values is None:

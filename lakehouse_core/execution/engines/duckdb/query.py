@@ -27,6 +27,7 @@ NOT_READ: Final = " (not read)"
 _BATCH_ROWS: Final = 65_536
 # Of so many values that are held, or twice as many as there were, each is kept once.
 _HELD_ROWS: Final = 1 << 20
+_MOST_HELD_BYTES: Final = 256 << 20
 
 
 class DuckdbQuery:
@@ -69,15 +70,20 @@ class DuckdbQuery:
                 if os.getpid() != process:
                     never_freed(reader)
 
-    def distinct(self, most: int) -> DistinctRows:
-        """Return the different values of the only column, which are read once. Raises as `batches`."""
-        found, rows, enough = [pa.array([], self.schema.field(0).type)], 0, _HELD_ROWS
+    def distinct(self, most: int) -> DistinctRows | None:
+        """Return the different values of the only column, which are read once; None if they take more than 256 MB.
+        Raises as `batches`.
+        """
+        found, rows, held, enough = [pa.array([], self.schema.field(0).type)], 0, 0, _HELD_ROWS
         for batch in self.batches():
             found.append(batch.column(0))
             rows += batch.num_rows
-            if rows > enough:
+            held += batch.nbytes
+            if rows > enough or held > _MOST_HELD_BYTES:
                 found = [pc.unique(pa.chunked_array(found))]
-                rows = len(found[0])
+                rows, held = len(found[0]), found[0].nbytes
+                if held > _MOST_HELD_BYTES:
+                    return None
                 enough = max(_HELD_ROWS, 2 * rows)
         values = pa.table({"value": pc.unique(pa.chunked_array(found))})
         return DistinctRows(values, values if values.num_rows <= most else None)
