@@ -38,7 +38,7 @@ def expire_partitions(
     for name, text in (("pattern", pattern), ("formatter", formatter)):
         if text is not None and not isinstance(text, str):
             raise InvalidRequest(f"{name}={shown(text)}: expected a text.")
-    if strategy not in (None, "values-time", "update-time"):
+    if strategy is not None and not (isinstance(strategy, str) and strategy in ("values-time", "update-time")):
         raise InvalidRequest(f"strategy={shown(strategy)}: expected 'values-time' or 'update-time'.")
     asked = AskedExpiry(
         age_millis=None if older_than is None else older_than // timedelta(milliseconds=1),

@@ -9,6 +9,7 @@ import lakehouse_core as lc
 from lakehouse_core.catalog.catalog import Catalog
 from lakehouse_core.clock import VirtualClock
 from lakehouse_core.storage import FaultyStore, MemoryStore
+from tests.api.malformed_calls import Unspeakable
 
 NOW = int(datetime(2013, 1, 31, 12, tzinfo=UTC).timestamp() * 1000)
 DAYS = ["2013-01-28", "2013-01-29", "2013-01-30", "2013-01-31", "none"]
@@ -242,3 +243,6 @@ def test_wrong_arguments_of_update_time_are_refused() -> None:
         table.expire_partitions(timedelta(1), pattern="$dt", strategy="update-time")
     with pytest.raises(lc.InvalidRequest, match="strategy='custom'"):
         table.expire_partitions(timedelta(1), strategy="custom")
+    given: Any = Unspeakable()
+    with pytest.raises(lc.InvalidRequest, match="expected 'values-time' or 'update-time'"):
+        table.expire_partitions(timedelta(1), strategy=given)
