@@ -327,7 +327,7 @@ def test_whoever_commits_or_expires_during_a_rollback_leaves_before_or_after_it(
         assert place.table().verify(data=True).findings == ()
         assert place.table().tags() == []
         calls += 1
-    assert calls > 5
+    assert calls * every > 40
 
 
 def lost_by_java(table: lc.Table) -> set[str]:
