@@ -132,7 +132,7 @@ def _writers(
     Callable[[dict[str, str], bytes], DataSourceArrowWriter],
     Callable[[dict[str, str], bytes], DataSourceStreamArrowWriter],
 ]:
-    class Written(WriterCommitMessage):
+    class WrittenText(WriterCommitMessage):
         def __init__(self, text: str) -> None:
             self.text = text
 
@@ -144,7 +144,7 @@ def _writers(
             self.options, self.opened = options, opened
 
         def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-            return Written(work().task_written(self.opened, iterator))
+            return WrittenText(work().task_written(self.opened, iterator))
 
         def commit(self, messages: list[WriterCommitMessage | None]) -> None:
             work().batch_commit(self.options, self.opened, texts(messages))
@@ -157,7 +157,7 @@ def _writers(
             self.options, self.opened = options, opened
 
         def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-            return Written(work().task_written(self.opened, iterator))
+            return WrittenText(work().task_written(self.opened, iterator))
 
         def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
             work().stream_commit(self.options, self.opened, texts(messages), batchId)
