@@ -53,7 +53,25 @@ def _received(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
     try:
         return column.cast(kind)
     except pa.ArrowNotImplementedError:
-        return pa.chunked_array([pa.array(column.to_pylist(), kind)])
+        return pa.chunked_array([_typed(chunk, kind) for chunk in column.chunks], kind)
+
+
+def _typed(values: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Return the values with the types of all their parts. Arrow has no cast of maps to keys without a type."""
+    if pa.types.is_null(kind):
+        return pa.nulls(len(values))
+    if pa.types.is_struct(kind):
+        parts = [_typed(values.field(number), part.type) for number, part in enumerate(kind)]
+        return pa.StructArray.from_arrays(parts, fields=list(kind), mask=values.is_null())
+    if pa.types.is_map(kind):
+        return _nested(values, kind, _typed(values.values, pa.struct([kind.key_field, kind.item_field])))
+    if pa.types.is_list(kind):
+        return _nested(values, kind, _typed(values.values, kind.value_type))
+    return values.cast(kind)
+
+
+def _nested(values: pa.Array, kind: pa.DataType, items: pa.Array) -> pa.Array:
+    return pa.Array.from_buffers(kind, len(values), values.buffers()[:2], offset=values.offset, children=[items])
 
 
 def _sent(frame: DataFrame) -> DataFrame:
