@@ -11,6 +11,7 @@ from sqlglot import exp
 from sqlglot.optimizer.annotate_types import TypeAnnotator
 from sqlglot.schema import ensure_schema
 
+from lakehouse_core.execution.engines.duckdb.dialect.returned import INT_FUNCTIONS
 from lakehouse_core.planning.sql.tokens import DIALECT
 
 
@@ -222,7 +223,7 @@ _ANNOTATORS: Final = {
     },
     exp.ArrayPosition: {"returns": exp.DType.BIGINT},
     exp.TimestampDiff: {"returns": exp.DType.BIGINT},
-    **{kind: {"returns": exp.DType.INT} for kind in (exp.Year, exp.Day, exp.WeekOfYear)},
+    **{kind: {"returns": exp.DType.INT} for kind in (*INT_FUNCTIONS, exp.Extract)},
     # The parser would make a BIGINT of integers.
     exp.Coalesce: {"annotator": lambda self, node: self._annotate_by_args(node, "this", "expressions")},
     exp.If: {"annotator": lambda self, node: self._annotate_by_args(node, "true", "false")},

@@ -16,6 +16,7 @@ from lakehouse_core.execution.engines.duckdb.dialect.casts import rewritten_cast
 from lakehouse_core.execution.engines.duckdb.dialect.decimals import size_decimals
 from lakehouse_core.execution.engines.duckdb.dialect.lambdas import rename_arguments, rewritten_lambda
 from lakehouse_core.execution.engines.duckdb.dialect.numbers import rewritten_number
+from lakehouse_core.execution.engines.duckdb.dialect.returned import as_returned
 from lakehouse_core.execution.engines.duckdb.dialect.texts import rewritten_text
 from lakehouse_core.execution.engines.duckdb.dialect.times import rewritten_time
 from lakehouse_core.execution.engines.duckdb.dialect.widening import rewritten_operands
@@ -35,7 +36,7 @@ def duckdb_text(tree: Any, schema: Any) -> str:
             nodes = list(typed.dfs())[::-1]
         size_decimals(typed)
         for node in nodes:
-            found = _rewritten(node)
+            found = as_returned(node, _rewritten(node))
             if found is not node:
                 found.type = node.type if found.type is None else found.type
                 node.replace(found)
