@@ -9,14 +9,13 @@ from sqlglot.errors import ErrorLevel, SqlglotError
 
 from lakehouse_core.errors import UnsupportedFeature
 from lakehouse_core.execution.engines.duckdb.dialect.aggregates import rewritten_aggregate
-from lakehouse_core.execution.engines.duckdb.dialect.annotated import with_types
+from lakehouse_core.execution.engines.duckdb.dialect.annotated import as_returned, with_types
 from lakehouse_core.execution.engines.duckdb.dialect.answers import align_queries, write_out_orders
 from lakehouse_core.execution.engines.duckdb.dialect.arrays import rewritten_array, rewritten_view
 from lakehouse_core.execution.engines.duckdb.dialect.casts import rewritten_cast
 from lakehouse_core.execution.engines.duckdb.dialect.decimals import size_decimals
 from lakehouse_core.execution.engines.duckdb.dialect.lambdas import rename_arguments, rewritten_lambda
 from lakehouse_core.execution.engines.duckdb.dialect.numbers import rewritten_number
-from lakehouse_core.execution.engines.duckdb.dialect.returned import as_returned
 from lakehouse_core.execution.engines.duckdb.dialect.texts import rewritten_text
 from lakehouse_core.execution.engines.duckdb.dialect.times import rewritten_time
 from lakehouse_core.execution.engines.duckdb.dialect.widening import rewritten_operands
