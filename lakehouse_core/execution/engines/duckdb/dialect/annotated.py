@@ -34,8 +34,9 @@ _INT_FUNCTIONS: Final = (
     exp.StrPosition,
     exp.Ascii,
 )
+# What `extract` takes out of a time with its fraction.
+SECONDS: Final = ("SECOND", "SECONDS", "S", "SEC", "SECS")
 _INSTANTS: Final = (exp.StrToTime, exp.TimeStrToTime, exp.TimestampTrunc, exp.TimestampFromParts)
-_SECONDS: Final = ("SECOND", "SECONDS", "S", "SEC", "SECS")
 
 
 def with_types(tree: Any, schema: Any) -> Any:
@@ -48,13 +49,10 @@ def as_returned(node: Any, written: Any) -> Any:
 
     Ranks stay BIGINT: DuckDB finds the first rows of each group faster where no cast stands around a rank.
     """
-    match node:
-        case exp.Extract() if str(node.this.this).upper() not in _SECONDS:
-            return cast_to(written, "INT")
-        case _ if isinstance(node, _INT_FUNCTIONS):
-            return cast_to(written, "INT")
-        case _ if isinstance(node, _INSTANTS):
-            return cast_to(written, "TIMESTAMP")
+    if isinstance(node, _INT_FUNCTIONS):
+        return cast_to(written, "INT")
+    if isinstance(node, _INSTANTS):
+        return cast_to(written, "TIMESTAMP")
     return written
 
 
@@ -184,6 +182,11 @@ def _literal(self: Any, node: Any) -> None:
         self._set_type(node, exp.DType.BIGINT)
 
 
+def _extracted(self: Any, node: Any) -> None:
+    is_decimal = str(node.this.this).upper() in SECONDS
+    self._set_type(node, exp.DataType.from_str("DECIMAL(8, 6)", dialect=DIALECT) if is_decimal else exp.DType.INT)
+
+
 def _named(self: Any, node: Any) -> None:
     """Find the type of a function that has no node of its own."""
     values, name = node.expressions, str(node.this).lower()
@@ -253,6 +256,7 @@ _ANNOTATORS: Final = {
     exp.Reduce: {"annotator": _reduced},
     exp.Bracket: {"annotator": _element},
     exp.Anonymous: {"annotator": _named},
+    exp.Extract: {"annotator": _extracted},
     exp.GenerateSeries: {"annotator": _sequence},
     exp.Literal: {"annotator": _literal},
     **{
@@ -261,7 +265,7 @@ _ANNOTATORS: Final = {
     },
     exp.ArrayPosition: {"returns": exp.DType.BIGINT},
     exp.TimestampDiff: {"returns": exp.DType.BIGINT},
-    **{kind: {"returns": exp.DType.INT} for kind in (*_INT_FUNCTIONS, exp.Extract)},
+    **{kind: {"returns": exp.DType.INT} for kind in _INT_FUNCTIONS},
     # The parser would make a BIGINT of integers.
     exp.Coalesce: {"annotator": lambda self, node: self._annotate_by_args(node, "this", "expressions")},
     exp.If: {"annotator": lambda self, node: self._annotate_by_args(node, "true", "false")},

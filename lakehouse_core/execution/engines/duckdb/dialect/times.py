@@ -9,6 +9,7 @@ from typing import Any, Final
 from sqlglot import exp
 
 from lakehouse_core.errors import InvalidRequest, shown
+from lakehouse_core.execution.engines.duckdb.dialect.annotated import SECONDS
 from lakehouse_core.execution.engines.duckdb.dialect.casts import (
     INSTANTS,
     INTEGERS,
@@ -125,12 +126,14 @@ def _extracted(node: Any) -> Any:
         node.set("expression", value)
     match part:
         case "DAYOFWEEK" | "DOW":
-            return _from_sunday(call("dayofweek", value))
+            found = _from_sunday(call("dayofweek", value))
         case "DAYOFWEEK_ISO" | "DOW_ISO":
-            return call("isodow", value)
-        case "SECOND" | "SECONDS" | "S" | "SEC" | "SECS":
+            found = call("isodow", value)
+        case _ if part in SECONDS:
             return call("spark_second", value)
-    return node
+        case _:
+            found = node
+    return cast_to(found, "INT")
 
 
 def _truncated(node: Any) -> Any:
