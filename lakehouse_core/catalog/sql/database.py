@@ -34,7 +34,8 @@ _MYSQL_DEADLOCKS = (1205, 1213)
 # Of MySQL: it is busy, going down, or does not let this user in. Its other errors below 2000 refuse a statement.
 _MYSQL_UNANSWERED = frozenset({0, 1040, 1044, 1045, 1049, 1053, 1129, 1130, 1158, 1159, 1160, 1161, 1203, 1226, 1927})
 _MYSQL_CLIENT = 2000
-# A transaction that was rolled back for the sake of another one is repeated; the database has waited already.
+# A transaction that was rolled back for the sake of another one is repeated, and so is a change of SQLite's log that
+# another one was in the way of; the database has waited already.
 _REPEATED = Retry(10)
 
 
@@ -118,9 +119,8 @@ class SqlDatabase:
             inspector = sa.inspect(connection)
             # A user of a server that may not create tables may well change rows.
             missing = [table for table in self._tables if not inspector.has_table(table.name)]
-            if self.address.dialect == SQLITE and missing:
-                # Stored in the file. Java leaves reads open, which would keep all others from writing.
-                connection.exec_driver_sql("PRAGMA journal_mode=WAL")
+        if self.address.dialect == SQLITE and missing:
+            _REPEATED.call(self._write_ahead, on=(_RolledBack,))
         if missing:
             # Another process may create the same tables at the same time.
             with suppress(RowExists), self._answering("create"), self._engine.begin() as connection:
@@ -128,6 +128,21 @@ class SqlDatabase:
                     connection.execute(CreateTable(table, if_not_exists=True))
         self._missing = frozenset()
         self._is_writable = True
+
+    def _write_ahead(self) -> None:
+        """Let the file have SQLite's write-ahead log. Java leaves reads open, which would keep all others from writing.
+
+        The change of the log does not wait for other processes, so a transaction does before it.
+        """
+        with self._answering("create"), self._engine.begin():
+            pass
+        with self._answering("create"), self._engine.connect() as opened:
+            try:
+                opened.execution_options(isolation_level="AUTOCOMMIT").exec_driver_sql("PRAGMA journal_mode=WAL")
+            except exc.OperationalError as error:
+                if _code(error) != sqlite3.SQLITE_BUSY:
+                    raise
+                raise _RolledBack(self._no_answer(error)) from None
 
     def _commit(self, transaction: sa.RootTransaction) -> None:
         try:
@@ -158,16 +173,17 @@ class SqlDatabase:
                     f"way: {told}. Nothing was changed. Call again."
                 ) from None
             if self._is_unanswered(error):
-                raise StorageUnavailable(
-                    f"{self}: the database of the catalog did not answer: {told}. Nothing was changed. "
-                    f"{self._advice(told)}"
-                ) from None
+                raise StorageUnavailable(self._no_answer(error)) from None
             raise InvalidRequest(
                 f"{self}: the database refused to {verb} the tables of the catalog: {told}. Check the permissions of "
                 "the user, and that the tables are those of a Paimon catalog."
             ) from None
         except exc.SQLAlchemyError as error:
             raise StorageUnavailable(f"{self}: {self._told(error)}. Nothing was changed. Call again.") from None
+
+    def _no_answer(self, error: exc.DBAPIError) -> str:
+        told = self._told(error)
+        return f"{self}: the database of the catalog did not answer: {told}. Nothing was changed. {self._advice(told)}"
 
     def _is_unanswered(self, error: exc.DBAPIError) -> bool:
         """Return whether the database is out of reach, rather than refusing a statement."""

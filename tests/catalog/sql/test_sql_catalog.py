@@ -448,6 +448,20 @@ def test_a_database_with_files_that_are_not_listed_stays_when_it_is_dropped_with
     assert (catalog.databases(), catalog.tables("sales")) == (["sales"], [])
 
 
+def test_the_first_writer_waits_while_another_makes_the_database(disk: Lake) -> None:
+    with closing(sqlite3.connect(disk.names, isolation_level=None)) as other, ThreadPoolExecutor(1) as pool:
+        other.execute("BEGIN IMMEDIATE")
+        other.execute("CREATE TABLE others (a)")
+        waiting = pool.submit(disk.connect().create_database, "first")
+        with pytest.raises(TimeoutError):
+            waiting.result(timeout=0.2)
+        other.execute("COMMIT")
+        waiting.result(timeout=HANGS_AFTER_SECONDS)
+
+    assert disk.connect().databases() == ["first"]
+    assert disk.sql("PRAGMA journal_mode") == [("wal",)]
+
+
 def test_a_writer_waits_while_another_changes_the_database(disk: Lake) -> None:
     catalog = disk.connect()
     made(catalog)
