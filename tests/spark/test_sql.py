@@ -171,6 +171,45 @@ def test_statements_that_write_go_through_spark(spark, tmp_path):
     assert rows() == [(9, 9.0, 9)]
 
 
+# Statements with a value that Spark cannot compute, and what it says. The first two compute it in a job of a verb.
+FAILING = [
+    ("INSERT INTO s.t SELECT id, 1 DIV a, w FROM s.t", "DIVIDE_BY_ZERO"),
+    (
+        "MERGE INTO s.t USING (SELECT id, 1 DIV a AS v FROM s.t) AS n ON t.id = n.id "
+        "WHEN MATCHED THEN UPDATE SET a = v",
+        "DIVIDE_BY_ZERO",
+    ),
+    ("INSERT OVERWRITE s.t SELECT id, CAST(w AS INT), w FROM s.t", "CAST_INVALID_INPUT"),
+    ("INSERT INTO s.t REPLACE WHERE id = 0 SELECT id, array(1)[a + 1], w FROM s.t", "INVALID_ARRAY_INDEX"),
+    ("UPDATE s.t SET a = element_at(array(a), 2)", "INVALID_ARRAY_INDEX_IN_ELEMENT_AT"),
+    (
+        "MERGE INTO s.t USING (SELECT 0 AS id) AS n ON t.id = n.id WHEN MATCHED THEN UPDATE SET a = CAST(w AS INT)",
+        "CAST_INVALID_INPUT",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    "cases",
+    [
+        pytest.param(FAILING[:2], id="in a job"),
+        pytest.param(FAILING[2:], id="each statement", marks=pytest.mark.long),
+    ],
+)
+def test_a_value_that_cannot_be_computed_fails_its_statement_on_spark_as_in_this_process(spark, tmp_path, cases):
+    here, there = lc.connect(tmp_path), lc.connect(tmp_path, spark=spark)
+    here.create_database("s")
+    here.sql("CREATE TABLE s.t (id INT, a INT, w STRING)")
+    here.sql("INSERT INTO s.t VALUES (0, 0, 'abc')")
+    for text, reason in cases:
+        with pytest.raises(lc.InvalidRequest, match="SQL: "):
+            here.sql(text)
+        with pytest.raises(lc.InvalidRequest, match=rf"SQL: \[{reason}"):
+            there.sql(text)
+
+    assert here.table("s.t").snapshot().id == 1
+
+
 def test_a_value_is_stored_on_spark_as_in_this_process(spark, tmp_path):
     check_stored(lc.connect(tmp_path, spark=spark), STORED)
 

@@ -13,7 +13,8 @@ from lakehouse_core.catalog.statements.procedures import call_procedure
 from lakehouse_core.catalog.statements.queries import select
 from lakehouse_core.catalog.statements.row_changes import change_rows
 from lakehouse_core.catalog.statements.shows import describe, show
-from lakehouse_core.errors import InvalidRequest, shown
+from lakehouse_core.catalog.statements.sources import session_of
+from lakehouse_core.errors import InvalidRequest, LakehouseError, TaskFailed, shown
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.execution.engine import Engine
 from lakehouse_core.options import check_alters_nothing
@@ -83,6 +84,17 @@ def run_statement(
         for argument, words in _WORDS.items():
             error.args = (str(error.args[0]).replace(argument, words) if error.args else "",)
         raise
+    except TaskFailed as error:
+        raise _as_of_query(call, error) from error.__cause__
+
+
+def _as_of_query(call: StatementCall, error: TaskFailed) -> LakehouseError:
+    """Return the error of a job that writes the rows of a query, or reads them for a MERGE, as that of the query."""
+    if session_of(call) is None:
+        return error
+    from lakehouse_core.execution.engines.spark.sql.query import query_error  # noqa: PLC0415
+
+    return query_error(error.__cause__) or error
 
 
 def _run(call: StatementCall, statement: Statement) -> Answer:

@@ -109,9 +109,16 @@ def _asked(session: SparkSession, run: Callable[[], R]) -> R:
         try:
             return run()
         except _OF_QUERIES as error:
-            if "lakehouse-task-error" in str(error):
+            if (found := query_error(error)) is None:
                 raise
-            raise InvalidRequest(f"SQL: {_first_line(error)}") from error
+            raise found from error
+
+
+def query_error(cause: BaseException | None) -> InvalidRequest | None:
+    """Return the error for what a query itself does wrong, in whichever job Spark has computed it; None for others."""
+    if not isinstance(cause, _OF_QUERIES) or "lakehouse-task-error" in str(cause):
+        return None
+    return InvalidRequest(f"SQL: {_first_line(cause)}")
 
 
 def _template(text: str, views: Iterable[str]) -> str:
