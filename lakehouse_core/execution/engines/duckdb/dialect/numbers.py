@@ -8,9 +8,9 @@ from typing import Any, Final
 from sqlglot import exp
 
 from lakehouse_core.errors import InvalidRequest
-from lakehouse_core.execution.engines.duckdb.dialect.casts import FLOATS, INTEGERS
+from lakehouse_core.execution.engines.duckdb.dialect.casts import FLOATS, INTEGERS, NUMBERS, UNKNOWN
 from lakehouse_core.execution.engines.duckdb.dialect.decimals import decimal_text, kind_of, size_of
-from lakehouse_core.execution.engines.duckdb.dialect.fragments import cast_to, failure, integer_of, needs_spark
+from lakehouse_core.execution.engines.duckdb.dialect.fragments import cast_to, failure, integer_of, is_null, needs_spark
 from lakehouse_core.execution.engines.duckdb.query import DIVIDED_BY_ZERO
 from lakehouse_core.execution.engines.duckdb.spark_functions import call
 
@@ -80,6 +80,8 @@ def _division(node: Any) -> Any:
 
 def _whole_division(node: Any) -> Any:
     kinds = {kind_of(node.this), kind_of(node.expression)}
+    if kinds <= NUMBERS | UNKNOWN and (is_null(node.this) or is_null(node.expression)):
+        return cast_to(exp.Null(), "BIGINT")
     if not kinds <= INTEGERS and not kinds <= INTEGERS | {""}:
         raise needs_spark(f"DIV of {', '.join(sorted(kinds - INTEGERS))}", "Cast both sides to BIGINT")
     if kind_of(node.this) in INTEGERS - {"BIGINT"}:

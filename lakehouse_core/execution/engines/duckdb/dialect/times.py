@@ -14,6 +14,7 @@ from lakehouse_core.execution.engines.duckdb.dialect.casts import (
     INSTANTS,
     INTEGERS,
     LOCAL_TIMES,
+    NUMBERS,
     TEXTS,
     UNKNOWN,
     rewritten_cast,
@@ -169,10 +170,11 @@ def _later(node: Any, unit: str) -> Any:
     """Return a time so many units later, of the type of the time; of a date or a text, an instant."""
     kind = "TIMESTAMP_NTZ" if kind_of(node.this) in LOCAL_TIMES else "TIMESTAMP"
     count = node.expression
-    if kind_of(count) in TEXTS:
+    if kind_of(count) in TEXTS | NUMBERS - INTEGERS:
+        # Spark cuts the fraction off.
         count = rewritten_cast(cast_to(count, "BIGINT"))
     elif kind_of(count) not in INTEGERS | UNKNOWN:
-        raise needs_spark("a number of units that is not an integer", "Cast it to INT")
+        raise InvalidRequest(f"SQL: a number of units is a number, found a value of type {kind_of(count)}. Cast it.")
     function, factor = _STEPS[unit]
     steps = exp.Mul(this=cast_to(count, "BIGINT"), expression=exp.Literal.number(factor))
     if function != "to_microseconds":
