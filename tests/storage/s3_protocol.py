@@ -45,17 +45,20 @@ class Message:
 
 @dataclass(frozen=True)
 class Answer:
-    """What is answered. `code`: of an error, whose document is the body then."""
+    """What is answered. `code`: of an error, whose document is the body then, with `detail` in it."""
 
     status: int
     body: bytes = b""
     code: str = ""
     headers: Mapping[str, str] = field(default_factory=dict)
+    detail: str = ""
 
     def sent(self, *, to_head: bool = False) -> bytes:
         body = self.body
         if self.code:
-            body = f"<Error><Code>{self.code}</Code><Message>{self.code}, as told</Message></Error>".encode()
+            body = (
+                f"<Error><Code>{self.code}</Code><Message>{self.code}, as told</Message>{self.detail}</Error>".encode()
+            )
         headers = {"Content-Length": f"{len(body)}", **self.headers}
         lines = [f"HTTP/1.1 {self.status} {_REASONS.get(self.status, 'Told')}"]
         lines += [f"{name}: {value}" for name, value in headers.items()]
@@ -114,7 +117,7 @@ def signature_fault(message: Message, secrets: Mapping[str, str], region: str) -
     if access not in secrets:
         return Answer(403, code="InvalidAccessKeyId")
     if its_region != region:
-        return Answer(400, code="AuthorizationHeaderMalformed")
+        return Answer(400, code="AuthorizationHeaderMalformed", detail=tag("Region", region))
     names = given["SignedHeaders"].split(";")
     content = message.headers.get("x-amz-content-sha256", "UNSIGNED-PAYLOAD")
     if content not in {"UNSIGNED-PAYLOAD", _IN_CHUNKS} and content != hashlib.sha256(message.body).hexdigest():

@@ -230,7 +230,7 @@ class S3Stub:
                 return Answer(403, code="RequestTimeTooSkewed")
         wrong = signature_fault(message, self.secrets, self.region)
         if wrong is None and verb in self.denied:
-            wrong = Answer(403, code="AccessDenied")
+            wrong = _each_denied(message) if verb == "delete all" else Answer(403, code="AccessDenied")
         if wrong is None and message.bucket_and_key[0] not in self.buckets:
             wrong = Answer(404, code="NoSuchBucket")
         return wrong
@@ -339,6 +339,12 @@ def _found(message: Message, name: str) -> list[ElementTree.Element]:
 
 def _keys(message: Message) -> list[str]:
     return [element.text or "" for element in _found(message, "Key")]
+
+
+def _each_denied(message: Message) -> Answer:
+    """Return what Amazon answers to a deletion of several objects without permission: a success, with errors in it."""
+    denied = tag("Code", "AccessDenied") + tag("Message", "Access Denied")
+    return document("DeleteResult", *(f"<Error>{tag('Key', each)}{denied}</Error>" for each in _keys(message)))
 
 
 def _content(stored: Stored | None, message: Message) -> Answer:

@@ -241,5 +241,5 @@ def test_a_session_token_is_taken_until_it_expires(ceph: CephServer, root: str) 
         assert counted(root, today, keys) == "2"
         said = counted(root, later, keys, ahead_seconds=3_600)
 
-    assert "AccessDenied: these credentials may not do that, are wrong, or have expired." in said
+    assert "AccessDenied: these credentials may not list here, are wrong, or have expired." in said
     assert given["SecretAccessKey"] not in said

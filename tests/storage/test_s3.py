@@ -191,6 +191,20 @@ def test_missing_credentials_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
         store.read("a")
 
 
+@pytest.mark.parametrize("variable", ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"])
+def test_one_key_of_two_in_the_environment_is_told(variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv(variable, "canary")
+    # No other test has a client for this bucket.
+    store = open_store(with_storage(StoreSpec("s3", "half/x"), {"endpoint": "http://127.0.0.1:1", "timeout": "1"}))
+
+    with pytest.raises(
+        CredentialsMissing, match=r"only one of AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY is set\. Set"
+    ):
+        store.read("a")
+
+
 @pytest.mark.parametrize(
     ("code", "advice"),
     [

@@ -162,19 +162,24 @@ def denying(*verbs: str) -> Callable[[S3Stub], None]:
 
 
 NOT_S3 = "an S3 store does not answer like this. Check the endpoint, and proxies before it"
-GRANT = "the store answers AccessDenied: .* Grant them reading, writing, listing and deleting here"
+# What was asked, without permission.
+MAY_NOT = {
+    act: f"AccessDenied: these credentials may not {act} here, .* Grant them reading, writing, listing and deleting"
+    for act in ("read", "write", "list", "delete")
+}
+IN_FRANCE = r"the bucket is in the region eu-west-3\. Give storage=\{'region': …\}, or set AWS_REGION"
 # What is wrong with the store; settings; what a read and a write say, None where they succeed.
 BAD_STORES: dict[str, tuple[Callable[[S3Stub], object], dict[str, str], str | None, str | None]] = {
     "no such bucket": (having(buckets={}), {}, "Check its name and the endpoint, or create it", "Check its name"),
-    "another region": (having(region="eu-west-3"), {}, "Give storage={'region'", "Give storage={'region'"),
+    "another region": (having(region="eu-west-3"), {}, IN_FRANCE, IN_FRANCE),
     "a redirect": (always(Answer(301)), {}, "Give storage={'region'", "Give storage={'region'"),
     "an unknown key": (having(), {"access-key": "x"}, "Check the key and the endpoint", "Check the key"),
     "a wrong secret": (having(), {"secret-key": "x"}, "the secret key does not belong.*Check both", "Check both"),
     "an expired token": (having(expired={"old"}), {"session-token": "old"}, "Get a new one", "Get a new one"),
     "a clock off by an hour": (having(skew_seconds=3600.0), {}, "the clock of this machine.*Set it", "Set it"),
-    "no permission to write": (denying("put"), {}, None, GRANT),
-    "no permission to read": (denying("get", "head"), {}, GRANT, GRANT),
-    "no permission to list": (denying("list"), {}, GRANT, GRANT),
+    "no permission to write": (denying("put"), {}, None, MAY_NOT["write"]),
+    "no permission to read": (denying("get", "head"), {}, MAY_NOT["read"], MAY_NOT["read"]),
+    "no permission to list": (denying("list"), {}, MAY_NOT["list"], MAY_NOT["list"]),
     "no permission to delete": (denying("delete", "delete all"), {}, None, None),
     "If-Match ignored": (having(ignored={"if-match"}), {}, None, "Use a store with conditional writes"),
     "If-None-Match ignored": (having(ignored={"if-none-match"}), {}, None, "Use a store with conditional writes"),
@@ -231,6 +236,10 @@ def test_a_bad_store_is_told_with_what_to_do_and_nothing_is_lost(stub: S3Stub, n
     assert is_written or set(stub.lake.keys) == before
     assert table_on(stub).scan().to_arrow()["k"].to_pylist() == [1, 2, 3][: 2 + is_written]
     assert table_on(stub).verify(data=True).findings == ()
+
+
+def catalog_on(stub: S3Stub) -> lc.Catalog:
+    return lc.connect("s3://lake/wh", storage=stub.storage)
 
 
 def bad_table(stub: S3Stub, settings: dict[str, str]) -> lc.Table:
@@ -357,8 +366,14 @@ def test_what_may_not_be_deleted_is_told_and_the_table_stays_whole(stub: S3Stub)
     table = table_on(stub)
     stub.denied = frozenset({"delete", "delete all"})
 
-    with pytest.raises((StorageUnavailable, WriteOutcomeUnknown), match=GRANT):
+    with pytest.raises((StorageUnavailable, WriteOutcomeUnknown), match=MAY_NOT["delete"]):
         table.expire_snapshots(retain_max=1, retain_min=1)
+    with pytest.raises(
+        StorageUnavailable, match=f"{MAY_NOT['delete']}.* Nothing else of table 'db.t' was removed: drop it"
+    ):
+        catalog_on(stub).drop_table("db.t")
     stub.denied = frozenset()
     assert table_on(stub).scan().to_arrow()["k"].to_pylist() == [1, 2]
     assert table_on(stub).verify(data=True).findings == ()
+    catalog_on(stub).drop_table("db.t")
+    assert [key for key in stub.lake.keys if "/t/" in key] == []

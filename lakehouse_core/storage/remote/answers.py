@@ -19,7 +19,19 @@ from lakehouse_core.storage.remote.settings import RemoteSettings
 
 # Where a machine or a container with a role asks for its credentials, after all other places.
 _ROLE_ADDRESS: Final = re.compile(r"http://169\.254\.\d+\.\d+[:/]|http://[^/\s]+/latest/(api/token|meta-data/)")
-_CODE: Final = re.compile(r"<Code>(\w{1,60})</Code>")
+# That of a deletion of several objects may stand beside the name of one of them.
+_CODE: Final = re.compile(r"(?:<Code>|\(code: )([A-Z]\w{1,60})(?:</Code>|\))")
+_REGION: Final = re.compile(r"<Region>([a-z0-9-]{1,40})</Region>")
+_HALF_OF_KEYS: Final = re.compile(r"Missing (AccessKeyId|SecretAccessKey)\b")
+# What was asked, by a part of what the client says; else it was to read.
+_ACTS: Final = {
+    "list request": "list",
+    "DeleteObjects": "delete",
+    "?delete ": "delete",
+    "performing DELETE": "delete",
+    "performing PUT": "write",
+    "performing POST": "write",
+}
 _NO_ANSWER: Final = "error sending request"
 # What the client says where the store gave no code, and what to do; "": no such store answers like this.
 _CLIENT_ADVICE: Final = {
@@ -88,6 +100,10 @@ class ServiceAnswers:
 
     def failure(self, kind: type[StorageUnavailable], key: str, error: Exception) -> StorageUnavailable:
         """Return the error of that kind; CredentialsMissing where no request could be signed, so that none was sent."""
+        if _HALF_OF_KEYS.search(str(error)):
+            return CredentialsMissing(
+                f"{self._uri(key)}: only one of {self._settings.key_variables} is set. {self._service.how_to_give_keys}"
+            )
         if _ROLE_ADDRESS.search(str(error)):
             return CredentialsMissing(f"{self._uri(key)}: no credentials were found. {self._service.how_to_give_keys}")
         return kind(self.text(key, error))
@@ -97,7 +113,11 @@ class ServiceAnswers:
         text = str(error)
         code = _CODE.search(text)
         if code is not None and code[1] in self._service.advice:
-            return f"{self._uri(key)}: the store answers {code[1]}: {self._service.advice[code[1]]}"
+            act = next((act for part, act in _ACTS.items() if part in text), "read")
+            region = _REGION.search(text)
+            advice = self._service.advice[code[1]].replace("{act}", act)
+            advice = advice.replace("{region}", f"the region {region[1]}" if region else "another region")
+            return f"{self._uri(key)}: the store answers {code[1]}: {advice}"
         known = self._service.client_advice | _CLIENT_ADVICE
         advice = next((advice for part, advice in known.items() if part in text), "Try again later.")
         advice = advice or self._not_such

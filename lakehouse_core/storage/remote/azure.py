@@ -34,8 +34,8 @@ SERVICE: Final = Service(
         "from the store's. Check them, or get others.",
         "AuthorizationFailure": f"these credentials are wrong, have expired, or may not do that. {_MAY_NOT}, or get "
         "others; check that the account lets this network in.",
-        "AuthorizationPermissionMismatch": f"these credentials may not do that. {_MAY_NOT}.",
-        "InsufficientAccountPermissions": f"these credentials may not do that. {_MAY_NOT}.",
+        "AuthorizationPermissionMismatch": f"these credentials may not {{act}} here. {_MAY_NOT}.",
+        "InsufficientAccountPermissions": f"these credentials may not {{act}} here. {_MAY_NOT}.",
         "AuthorizationResourceTypeMismatch": "the token is for other kinds of resources. Get one for containers and "
         "objects.",
         "AccountIsDisabled": "the account is disabled. Ask its owner.",

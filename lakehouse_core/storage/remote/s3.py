@@ -13,7 +13,8 @@ from lakehouse_core.storage.remote.s3_settings import S3Settings
 from lakehouse_core.storage.remote.service import Service
 from lakehouse_core.storage.remote.store import RemoteStore
 
-_ANOTHER_REGION: Final = "the bucket is in another region. Give storage={'region': …}."
+_GIVE_REGION: Final = "Give storage={'region': …}, or set AWS_REGION."
+_ANOTHER_REGION: Final = f"the bucket is in {{region}}. {_GIVE_REGION}"
 
 
 def s3_store(spec: StoreSpec, *, clock: Clock | None = None) -> RemoteStore:
@@ -28,8 +29,8 @@ SERVICE: Final = Service(
     missing_object="NoSuchKey",
     missing_bucket="NoSuchBucket",
     advice={
-        "AccessDenied": "these credentials may not do that, are wrong, or have expired. Grant them reading, writing, "
-        "listing and deleting here, or get others.",
+        "AccessDenied": "these credentials may not {act} here, are wrong, or have expired. Grant them reading, "
+        "writing, listing and deleting here, or get others.",
         "AllAccessDisabled": "the account is disabled. Ask its owner.",
         "ExpiredToken": "the session token has expired. Get a new one, then connect again.",
         "InvalidAccessKeyId": "the access key is unknown there. Check the key and the endpoint.",
@@ -42,7 +43,7 @@ SERVICE: Final = Service(
         "InternalError": "it has failed. Try again later.",
     },
     client_advice={
-        "Received redirect": "the bucket is in another region or at another address. Give storage={'region': …}.",
+        "Received redirect": f"the bucket is in another region or at another address. {_GIVE_REGION}",
         "status code: 400": "the store refuses the request. Check region and session token.",
     },
     # Ceph refuses a version in quotes, others take both.

@@ -13,7 +13,8 @@ class Service:
     """What differs between services.
 
     `client`: obstore's. `opened`: makes a store of this service. `missing_object`, `missing_bucket`, and the keys of
-    `advice`: the codes of error answers. `client_advice`: by a part of what the client says where there is no code.
+    `advice`: the codes of error answers; in its texts `{act}` is what was asked, `{region}` where the bucket is.
+    `client_advice`: by a part of what the client says where there is no code.
     `quotes_versions`: conditions take a version with its quotes. `stale_version`: one that no object has.
     `page_keys`: the most keys of one page of a list. `how_to_give_keys`: what to do where there are no credentials.
     """
