@@ -67,8 +67,15 @@ class CatalogContext:
 
         Raises NotFound.
         """
-        self.check_database(database)
-        return self.metastore.tables(database, like=like)
+        check_part(database, "database")
+        # On a disk the folder may be a link that leaves the warehouse, and no database.
+        is_checked = self.store.folders is not None
+        if is_checked:
+            self.check_database(database)
+        found = self.metastore.tables(database, like=like)
+        if not found and not is_checked:
+            self.check_database(database)
+        return found
 
     def find(self, name: str) -> FoundTable:
         """Return where `database.table` lies. Raises NotFound, CorruptTable for a listed table without a schema."""
