@@ -110,6 +110,7 @@ class WarehouseFiles:
 
     def check_free(self, name: TableName, *, for_copy: bool = False) -> None:
         """Raise InvalidRequest if the table's folder holds files but no table; remove what an interrupted drop left.
+        With its schema, a table is there whose drop was refused.
 
         `for_copy`: the files of an unfinished copy may be there.
         """
@@ -117,7 +118,7 @@ class WarehouseFiles:
         # Another process may have created the table since the tables were listed.
         store = self.at(name)
         keys = {found.key for found in store.list("")}
-        if _DROP_MARK in keys:
+        if _DROP_MARK in keys and MAIN.schema(0) not in keys:
             self._drop_objects(name)
             return
         if COPY_MARK in keys and MAIN.schema(0) not in keys:
@@ -173,7 +174,10 @@ class WarehouseFiles:
         store = self.at(name)
         created(store, _DROP_MARK, b"")
         schemas = store.children(MAIN.schema_folder).files
-        _check_deleted(store.delete([f"{MAIN.schema_folder}/{file}" for file in schemas]))
+        try:
+            _check_deleted(store.delete([f"{MAIN.schema_folder}/{file}" for file in schemas]))
+        except StorageUnavailable as error:
+            raise type(error)(f"{error} Nothing else of table {shown(str(name))} was removed: drop it again.") from None
         rest = f"Table {shown(str(name))} is dropped, but some of its objects remain. Create or drop it again."
         with begun(rest):
             _check_deleted(store.delete([found.key for found in store.list("") if found.key != _DROP_MARK]))
@@ -189,7 +193,7 @@ class WarehouseFiles:
         if folders is None:
             raise UnsupportedFeature(
                 f"Table {shown(str(name))} cannot be {verb}: the store of {self._store.uri('')} has no folders that "
-                "move at once. Nothing was changed."
+                "move at once. Nothing was changed. Copy the table to the other name, then drop this one."
             )
         return folders
 

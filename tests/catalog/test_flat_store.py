@@ -1,13 +1,19 @@
 """A store without folders, as object stores are: what moves a folder is refused by name, all else works."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import count
+from pathlib import Path
 
 import pytest
 
 from lakehouse_core.catalog.catalog import Catalog
+from lakehouse_core.catalog.sql.address import sql_address
+from lakehouse_core.catalog.sql.database import SqlDatabase
+from lakehouse_core.catalog.sql.metastore import SqlMetastore
+from lakehouse_core.catalog.sql.tables import ALL
+from lakehouse_core.catalog.warehouse_files import WarehouseFiles
 from lakehouse_core.clock import VirtualClock
-from lakehouse_core.errors import CorruptTable, NotFound, UnsupportedFeature
+from lakehouse_core.errors import CorruptTable, NotFound, StorageUnavailable, UnsupportedFeature
 from lakehouse_core.execution.commit.publish import TableDropped
 from lakehouse_core.storage import Call, FaultyStore, MemoryStore, ObjectStore, is_hidden
 from tests.paused import Paused
@@ -85,10 +91,40 @@ def test_the_rest_of_an_interrupted_drop_does_not_belong_to_a_new_table(catalog,
     assert [info.key for info in store.list("db.db/t")] == ["db.db/t/schema/schema-0"]
 
 
+def test_a_table_whose_drop_was_refused_keeps_its_rows_when_a_sql_catalog_lists_it(tmp_path: Path) -> None:
+    store = FlatStore()
+    catalog = made(store)
+
+    class Kept(FlatStore):
+        """May be written to, and deletes nothing."""
+
+        def at(self, prefix: str) -> MemoryStore:
+            return Kept(self._name, prefix="/".join(part for part in (self._prefix, prefix) if part))
+
+        def delete(self, keys: Iterable[str]) -> Sequence[str]:
+            return list(keys)
+
+    with pytest.raises(
+        StorageUnavailable, match=r"did not delete them\. Nothing else of table 'db\.t' was removed: drop it"
+    ):
+        Catalog(Kept(store._name), clock=VirtualClock()).drop_table("db.t")
+    catalog.table("db.t").write([{"k": 2}])
+
+    names = SqlDatabase(sql_address(f"sqlite:///{tmp_path}/names.db", {}), ALL)
+    clock = VirtualClock(seed=1)
+    listing = Catalog(store, clock=clock, metastore=SqlMetastore(names, WarehouseFiles(store, clock), clock))
+    listing.create_database("db")
+    listed = listing.create_table("db.t", {"k": "INT NOT NULL"}, primary_keys=["k"], exist_ok=True)
+
+    assert listed.scan().to_arrow()["k"].to_pylist() == [1, 2]
+    listing.drop_table("db.t")
+    assert list(store.list("db.db/t")) == []
+
+
 def test_a_rename_is_refused_and_changes_nothing(catalog: Catalog, store: ObjectStore) -> None:
     before = {info.key: store.read(info.key) for info in store.list("")}
 
-    with pytest.raises(UnsupportedFeature, match=r"Table 'db\.t' cannot be renamed: the store of memory:"):
+    with pytest.raises(UnsupportedFeature, match=r"'db\.t' cannot be renamed: the store of memory:.* Copy the table"):
         catalog.rename_table("db.t", "db.u")
     assert {info.key: store.read(info.key) for info in store.list("")} == before
 
