@@ -104,6 +104,23 @@ def test_a_copy_answers_as_its_table_does_and_goes_on_by_itself(kind: str) -> No
     assert answers(table) == before
 
 
+@pytest.mark.parametrize("kind", in_turn(2, OPTIONS))
+def test_a_table_whose_warehouse_was_moved_answers_as_before_and_goes_on(kind: str) -> None:
+    source, target = MemoryStore(), FlatStore()
+    before = answers(made(catalog_on(source), kind))
+    keys = [info.key for info in source.list("")]
+    target.write_all({key: source.read(key) for key in keys})
+    source.delete(keys)
+
+    moved = catalog_on(target).table("db.t")
+    assert answers(moved) == before
+    moved.write([{"p": 0, "k": 0, "v": "new"}])
+    moved.compact(full=True)
+    moved.expire_snapshots(retain_max=1, retain_min=1, older_than=timedelta(0))
+    assert moved.verify(data=True).findings == ()
+    assert moved.scan(where="v = 'new'").count() == 1
+
+
 # What is chosen; the snapshots, tags and first readable change of the copy.
 CHOICES: dict[str, tuple[dict[str, Any], list[int], list[str], int]] = {
     "everything": ({}, [3, 4, 5], ["after-1", "after-3"], 1),

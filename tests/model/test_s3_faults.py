@@ -8,8 +8,13 @@ each way.
 from collections.abc import Iterator, Sequence
 
 import pytest
+from hypothesis import settings
 
+from lakehouse_core.catalog.catalog import Catalog
+from lakehouse_core.storage import StoreSpec, with_storage
+from lakehouse_core.storage.remote.s3 import s3_store
 from tests.model.s3_faults import FAULTS, VERBS, stub_without_repeats, sweep
+from tests.model.test_table import TableMachine
 from tests.pairs import each_with_one
 from tests.storage.s3_stub import Request, S3Stub
 
@@ -52,3 +57,24 @@ def test_readers_see_before_or_after_whatever_writing_request_fails(
 def test_readers_see_before_or_after_whatever_request_fails(stub: S3Stub, name: str, fault: str, stays: bool) -> None:
     place = list(FAULTS).index(fault) + len(FAULTS) * stays
     assert sweep(stub, name, fault, stays=stays, chosen=lambda requests: requests[place % len(requests) :: 24]) > 0
+
+
+class S3Machine(TableMachine):
+    """The random verbs of a table, in an empty bucket."""
+
+    stub: S3Stub
+
+    def new_catalog(self) -> Catalog:
+        self.stub.restart({})
+        self.stub.now_millis = self.clock.now_millis
+        spec = with_storage(StoreSpec("s3", "lake/wh"), self.stub.storage)
+        return Catalog(s3_store(spec, clock=self.clock), clock=self.clock)
+
+
+@pytest.mark.parametrize("examples", [1, pytest.param(25, marks=pytest.mark.long)])
+def test_random_histories_say_what_the_model_says(stub: S3Stub, examples: int) -> None:
+    S3Machine.stub = stub
+    stub.plan = lambda request: None
+    machine = S3Machine.TestCase("runTest")
+    machine.settings = settings(max_examples=examples, stateful_step_count=15, deadline=None)
+    machine.runTest()

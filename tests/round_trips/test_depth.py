@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 
@@ -183,6 +184,50 @@ def test_no_verb_waits_for_more_round_trips_than_its_budget(name: str) -> None:
     trips, requests = depth(CASES[name])
 
     assert trips <= CASES[name].most, "\n".join(requests)
+
+
+@pytest.mark.parametrize(
+    "name", ["write to 4 buckets, warm", "write to 4 buckets, fresh", "commit 100 files that are kept"]
+)
+def test_a_commit_lists_nothing(name: str) -> None:
+    _, requests = depth(CASES[name])
+
+    # The case asks for what is kept.
+    assert [each for each in requests if each.startswith("LIST") and "/pending/" not in each] == []
+
+
+@pytest.mark.parametrize(
+    ("faster", "most"),
+    [
+        pytest.param([{"k": 1_000, "v": "faster"}], 16, id="other keys"),
+        # The files get higher sequence numbers.
+        pytest.param(rows(value="faster"), 21, id="the same keys"),
+    ],
+)
+def test_a_write_that_loses_the_race_for_its_snapshot_waits_for_few_round_trips_more(
+    faster: list[dict[str, Any]], most: int
+) -> None:
+    store = Lake().made()
+    create_new, others = MemoryStore.create_new, list[str]()
+
+    def raced(self: MemoryStore, key: str, data: bytes) -> bool:
+        if key.endswith("snapshot-17") and not others:
+            others.append(key)
+            Catalog(store, clock=VirtualClock(seed=2)).table("db.t").write(faster)
+        return create_new(self, key, data)
+
+    with metered() as meter:
+        catalog = Catalog(MeteredStore(store, meter), clock=VirtualClock(seed=1))
+        table = catalog.table("db.t")
+        write(catalog, table)
+        meter.requests.clear()
+        began = meter.now
+        with mock.patch.object(MemoryStore, "create_new", raced):
+            report = table.write(rows(value="slower"))
+        trips = meter.now - began
+
+    assert (report.snapshot_id, report.attempts, len(others)) == (18, 2, 1)
+    assert trips <= most, "\n".join(meter.requests)
 
 
 # Where a database decides: connections, statements and commits of transactions are round trips, too.

@@ -24,6 +24,18 @@ from pyspark.sql import SparkSession
 
 import lakehouse_core as lc
 
+
+def of_the_daemon(batches):
+    import os
+
+    import pyarrow as pa
+
+    with open(f"/proc/{os.getppid()}/maps") as maps:
+        loaded = "obstore" in maps.read()
+    for _ in batches:
+        yield pa.record_batch({"id": pa.array([int(loaded)], pa.int64())})
+
+
 # As on a cluster, a task that fails is tried four times.
 spark = SparkSession.builder.master("local[2,4]").config("spark.ui.enabled", "false").getOrCreate()
 arguments = json.loads(sys.argv[1])
@@ -37,6 +49,7 @@ print("new rows", table.scan().to_spark(spark).filter("v = 'new'").count())
 table.compact(full=True)
 print("found", table.lookup([{"k": 3}, {"k": 99}]).to_pylist())
 print("rows", table.scan().to_spark(spark).count(), table.scan().to_arrow().num_rows, table.verify().findings)
+print("loaded by what forks the workers", spark.range(2).mapInArrow(of_the_daemon, "id long").first().id)
 keys = {"access-key": sys.argv[2], "secret-key": sys.argv[3]}
 given = lc.connect("s3://lake/wh", spark=spark, **{**arguments, "storage": {**arguments.get("storage", {}), **keys}})
 try:
@@ -66,10 +79,12 @@ def lines_of(environ: Mapping[str, str], arguments: Mapping[str, object]) -> lis
         timeout=HANGS_AFTER_SECONDS,
     )
     assert ended.returncode == 0, ended.stderr[-4000:]
-    found, looked_up, whole, attempts, refused = ended.stdout.splitlines()[-5:]
+    found, looked_up, whole, loaded, attempts, refused = ended.stdout.splitlines()[-6:]
     assert found == "new rows 40"
     assert looked_up == "found [{'k': 3, 'v': 'new'}, {'k': 99, 'v': 'old'}]"
     assert whole == "rows 100 100 ()"
+    # A client of a store does not work in a process that was forked after it.
+    assert loaded == "loaded by what forks the workers 0"
     return [attempts, refused]
 
 

@@ -270,6 +270,18 @@ def test_a_page_of_a_proxy_is_no_list_no_object_and_no_missing_object(stub: S3St
     assert len(stub.lake.keys) == 1_000
 
 
+def test_an_answer_about_another_object_is_no_answer(stub: S3Stub) -> None:
+    store = store_of(stub)
+    store.write("a", b"")
+    about = (
+        b"<DeleteResult><Error><Key>wh/other</Key><Code>AccessDenied</Code><Message>no</Message></Error></DeleteResult>"
+    )
+    stub.plan = lambda request: Answer(200, about) if request.verb == "delete all" else None
+
+    with pytest.raises(WriteOutcomeUnknown, match=NOT_S3):
+        store.delete(["a"])
+
+
 @pytest.mark.usefixtures("hasty")
 def test_a_list_whose_rest_is_a_page_of_a_proxy_is_no_whole_list(stub: S3Stub) -> None:
     store = store_of(stub, timeout="1")

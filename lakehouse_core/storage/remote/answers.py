@@ -71,6 +71,9 @@ class ServiceAnswers:
         except (exceptions.BaseError, OSError, ValueError) as error:
             self._check_bucket(error)
             raise self.failure(StorageUnavailable, key, error) from None
+        except BaseException as error:
+            self._check_panic(StorageUnavailable, key, error)
+            raise
 
     @contextmanager
     def writing(self, key: str) -> Iterator[None]:
@@ -85,6 +88,11 @@ class ServiceAnswers:
             raise self.failure(StorageUnavailable, key, no) from None
         except (exceptions.BaseError, OSError) as error:
             raise self.failure(WriteOutcomeUnknown, key, error) from None
+        except ConditionRefused:
+            raise
+        except BaseException as error:
+            self._check_panic(WriteOutcomeUnknown, key, error)
+            raise
 
     @property
     def has_found_bucket(self) -> bool:
@@ -133,6 +141,11 @@ class ServiceAnswers:
             # An answer to HEAD has no code. Any other without one is a proxy's; other codes tell other faults.
             raise self.failure(StorageUnavailable, key, error) from None
         raise NotFound(f"{self._uri(key)}: the object does not exist. Check the name.") from None
+
+    def _check_panic(self, kind: type[StorageUnavailable], key: str, error: BaseException) -> None:
+        """Raise an error of that kind where the client did not understand an answer. It names no class for that."""
+        if type(error).__name__ == "PanicException":
+            raise kind(f"{self._uri(key)}: {self._not_such}") from None
 
     def _check_bucket(self, error: Exception) -> None:
         if self._service.missing_bucket in str(error):

@@ -10,7 +10,8 @@ from tests.catalog.sql.postgresql_server import PostgresqlServer, postgresql_ser
 from tests.catalog.sql.server_contract import Lake, SqlCatalogContract, check_refused, written_by_processes
 from tests.catalog.sql.sql_tables import COLUMNS, KEYED, ROW, made
 
-pytestmark = pytest.mark.long
+# What other databases show in `make test`.
+repeated = pytest.mark.long
 
 
 @pytest.fixture(scope="module")
@@ -24,6 +25,7 @@ def lake(server: PostgresqlServer, tmp_path: Path) -> Lake:
     return Lake(server, tmp_path / "lake", rows_of)
 
 
+@repeated
 class TestPostgresql(SqlCatalogContract):
     interval = "interval '{} seconds'"
     shown_address = "postgresql://postgres@/names_"
@@ -51,6 +53,7 @@ def test_names_are_made_listed_renamed_and_dropped(lake: Lake) -> None:
     assert lake.sql("SELECT * FROM paimon_table_properties") == []
 
 
+@repeated
 @pytest.mark.parametrize("verb", ["create", "drop", "rename"])
 def test_a_connection_that_is_lost_while_a_change_is_committed_leaves_names_and_files_usable(
     lake: Lake, verb: str
@@ -86,6 +89,7 @@ def test_a_connection_that_is_lost_while_a_change_is_committed_leaves_names_and_
     assert catalog.check() == []
 
 
+@repeated
 def test_a_server_that_is_down_and_a_user_it_does_not_know_are_told(lake: Lake, server: PostgresqlServer) -> None:
     catalog = lake.connect()
     made(catalog)

@@ -171,6 +171,17 @@ def test_a_renamed_table_keeps_rows_files_and_properties(disk: Lake) -> None:
     assert catalog.table("archive.old").scan().count() == 1
 
 
+def test_a_warehouse_that_was_moved_keeps_its_names(disk: Lake, tmp_path: Path) -> None:
+    made(disk.connect())
+    moved = Lake(str(Path(disk.warehouse).rename(tmp_path / "moved")), disk.names).connect()
+
+    assert (moved.tables("sales"), moved.check()) == (["orders"], [])
+    moved.table("sales.orders").write(ROW)
+    assert moved.table("sales.orders").scan().to_arrow().to_pylist() == ROW
+    moved.drop_table("sales.orders")
+    assert not Path(disk.warehouse).exists()
+
+
 def test_a_rename_in_an_object_store_is_refused_and_changes_no_row(server: Any, tmp_path: Path) -> None:
     lake = Lake(f"s3://lake/sql-{next(NUMBERS)}", tmp_path / "names.db", storage_of(server))
     made(lake.connect())
