@@ -74,6 +74,7 @@ class _Contents:
     objects: Mapping[str, bytes]
     schemas: Mapping[int, bytes]
     roots: Sequence[Root]
+    branches: int
     boundary: int
 
 
@@ -116,7 +117,7 @@ def copy_files(
         return CopyResult(
             snapshot_ids=[root.snapshot_id for root in snapshots],
             tags=sum(_is_of_main(root, RootKind.TAG) for root in contents.roots),
-            branches=len({root.history for root in contents.roots} - {MAIN.prefix}),
+            branches=contents.branches,
             files=len(contents.files),
             files_copied=count,
             bytes_copied=size,
@@ -209,6 +210,7 @@ def _contents(source: TableContext, choice: CopyChoice) -> _Contents:
         objects=objects,
         schemas=dict(zip(ids, store.read_all(map(MAIN.schema, ids)), strict=True)),
         roots=roots,
+        branches=len(layouts),
         boundary=max(boundary, first if first > 1 else 0),
     )
 

@@ -14,6 +14,24 @@ def test_tables_that_match_are_copied_to_another_warehouse(shell, orders, home):
     assert copy.scan().count() == lc.connect(home / "wh").table(orders).scan().count()
 
 
+def test_snapshots_tags_and_branches_are_chosen(shell, orders, home):
+    table = lc.connect(home / "wh").table(orders)
+    table.create_tag("kept")
+    table.create_tag("left")
+    for name in ("kept", "left"):
+        table.create_branch(name)
+
+    chosen = ["--snapshots", "1", "--tag", "kept", "--branch", "kept"]
+    answer = shell("copy", orders, str(home / "copies"), *chosen, "--json")
+
+    told = json.loads(answer.out)
+    assert (told["snapshot_ids"], told["tags"], told["branches"]) == ([table.snapshot().id], 1, 1)
+    copy = lc.connect(home / "copies").table(orders)
+    assert ([tag.name for tag in copy.tags()], [branch.name for branch in copy.branches()]) == (["kept"], ["kept"])
+    wrong = shell("copy", orders, str(home / "copies"), "--as", "other.one", "--branch", "none")
+    assert (wrong.code, "kept, left" in wrong.err) == (2, True)
+
+
 def test_a_copy_is_told_as_json_with_its_name(shell, orders, home):
     answer = shell(
         "copy", orders, str(home / "copies"), "--as", "other.one", "--no-tags", "--no-branches", "--data", "--json"
