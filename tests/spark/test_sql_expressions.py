@@ -1,4 +1,4 @@
-"""Expressions of SQL: for each type and values at its edges, this process computes what Spark computes."""
+"""Expressions of SQL, for each type and values at its edges: this process computes the values and types of Spark."""
 
 import re
 
@@ -13,11 +13,6 @@ pytestmark = pytest.mark.spark
 # Columns of one query, and every so many expressions; `make test-long` runs the others.
 TOGETHER = 40
 STEP = 8
-# Files whose expressions have the types of Spark as well; in the others those have that are INT or an instant in Spark,
-# but for some of docs/sql.md.
-OF_EQUAL_TYPES = ("collections",)
-EQUAL_TYPES = ("int32", "timestamp[us, tz=UTC]")
-OTHERS = re.compile(r"(row_number|rank|dense_rank|ntile)\(.*\) OVER .*|to_timestamp\([^,]*\)|dt \+ INTERVAL 1 HOUR")
 
 
 @pytest.fixture(scope="module")
@@ -32,13 +27,13 @@ def catalogs(spark, tmp_path_factory) -> tuple[lc.Catalog, lc.Catalog]:
 
 @pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", files())
-def test_expressions_have_the_values_that_spark_computes(catalogs, name):
+def test_expressions_have_the_values_and_types_that_spark_computes(catalogs, name):
     compare(catalogs, name, expressions(name)[::STEP])
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", files())
-def test_each_expression_has_the_values_that_spark_computes(catalogs, name):
+def test_each_expression_has_the_value_and_the_type_that_spark_computes(catalogs, name):
     compare(catalogs, name, [text for number, text in enumerate(expressions(name)) if number % STEP])
 
 
@@ -58,11 +53,15 @@ def compare(catalogs: tuple[lc.Catalog, lc.Catalog], name: str, texts: list[str]
         here, there = (rows_of(table, ordered=True) for table in tables)
         assert len(here) == len(there) > 0
         for number, text in enumerate(some, int(of_one_row)):
-            pairs = ((one[0], one[number], other[number]) for one, other in zip(here, there, strict=True))
-            wrong = [pair for pair in pairs if pair[1] != pair[2]]
             kinds = [type_of(table.schema.types[number]) for table in tables]
-            is_typed = name in OF_EQUAL_TYPES or (kinds[1] in EQUAL_TYPES and not OTHERS.fullmatch(text))
-            if is_typed and kinds[0] != kinds[1]:
+            if kinds[0].startswith(("int", "decimal")):
+                # To the last digit.
+                columns = (table.column(number).to_pylist() for table in tables)
+                pairs = [(row[0], *values) for row, values in zip(here, zip(*columns, strict=True), strict=True)]
+            else:
+                pairs = [(one[0], one[number], other[number]) for one, other in zip(here, there, strict=True)]
+            wrong = [pair for pair in pairs if pair[1] != pair[2]]
+            if kinds[0] != kinds[1]:
                 found.append(f"{text}: {kinds[0]}, in Spark {kinds[1]}")
             found += [f"{text}, row {row}: {one!r}, in Spark {other!r}" for row, one, other in wrong[:1]]
     assert not found, "\n".join(found)

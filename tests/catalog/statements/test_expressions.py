@@ -3,14 +3,39 @@
 import re
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from sqlglot import parse_one
 
 import lakehouse_core as lc
+from lakehouse_core.execution.engines.duckdb.dialect import translate
 from lakehouse_core.planning.sql import allowed
 from lakehouse_core.planning.sql.tokens import DIALECT
 from tests.catalog.statements.query_tables import queries
 from tests.catalog.statements.samples import TABLE, expressions, failures, files, make_samples, refused
+
+# Every so many expressions; `make test-long` takes the others.
+STEP = 8
+# Types of the parser, and what Arrow calls them.
+NAMES = {
+    "BOOLEAN": "bool",
+    "TINYINT": "int8",
+    "SMALLINT": "int16",
+    "INT": "int32",
+    "BIGINT": "int64",
+    "FLOAT": "float",
+    "DOUBLE": "double",
+    "DECIMAL": "decimal128",
+    "VARCHAR": "string",
+    "TEXT": "string",
+    "BINARY": "binary",
+    "DATE": "date32[day]",
+    "TIMESTAMPNTZ": "timestamp[us]",
+    "TIMESTAMPTZ": "timestamp[us, tz=UTC]",
+    "ARRAY": "list",
+    "MAP": "map",
+    "STRUCT": "struct",
+}
 
 
 @pytest.fixture(scope="module")
@@ -19,6 +44,44 @@ def samples(tmp_path_factory: pytest.TempPathFactory) -> lc.Catalog:
     catalog.create_database("s")
     make_samples(catalog)
     return catalog
+
+
+@pytest.mark.one_in(2)
+@pytest.mark.parametrize("name", files())
+def test_the_types_that_expressions_are_given_are_those_of_their_values(samples, name, monkeypatch):
+    check_types(samples, expressions(name)[::STEP], monkeypatch)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", files())
+def test_the_type_that_each_expression_is_given_is_that_of_its_values(samples, name, monkeypatch):
+    check_types(samples, [text for number, text in enumerate(expressions(name)) if number % STEP], monkeypatch)
+
+
+def check_types(samples: lc.Catalog, texts: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compare the types by which expressions are rewritten with those of the columns of the answer."""
+    given: list[str] = []
+    find_types = translate.with_types
+
+    def noted(tree, schema):
+        typed = find_types(tree, schema)
+        kind = typed.selects[0].unalias().type
+        given.append("" if kind is None else kind.this.name)
+        return typed
+
+    monkeypatch.setattr(translate, "with_types", noted)
+    found = []
+    for text in dict.fromkeys(texts):
+        # A text that is known already is not rewritten again.
+        column = samples.sql(f"SELECT {text} AS only_its_type FROM {TABLE}").schema().field(0)
+        if given[-1] not in ("", "UNKNOWN", "NULL", "INTERVAL") and NAMES[given[-1]] != type_name(column.type):
+            found.append(f"{text}: {given[-1]}, its values are {column.type}")
+    assert not found, "\n".join(found)
+
+
+def type_name(kind: pa.DataType) -> str:
+    """Return the name of an Arrow type without its parts."""
+    return re.split(r"[<(]", str(kind))[0] if not pa.types.is_timestamp(kind) else str(kind)
 
 
 @pytest.mark.parametrize("text", failures())

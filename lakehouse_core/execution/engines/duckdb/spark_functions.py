@@ -19,8 +19,16 @@ spark_long(x) AS CASE
 spark_round(x, n) AS CASE
     WHEN abs(x) < 1e15 AND abs(abs(x * 10.0 ** n - trunc(x * 10.0 ** n)) - 0.5) < 1e-5
     THEN CAST(round(CAST(CAST(x AS VARCHAR) AS DECIMAL(38, 18)), n) AS DOUBLE) ELSE round(x, n) END;
+-- Two integers; a half is rounded away from zero.
+spark_quotient(a, b) AS a // b + CASE WHEN abs(a % b) >= abs(b) - abs(a % b) THEN sign(a) * sign(b) ELSE 0 END;
 spark_ln(x) AS CASE WHEN x > 0 THEN ln(x) END;
 spark_log(b, x) AS CASE WHEN b > 0 AND x > 0 THEN ln(x) / ln(b) END;
+-- The text of a FLOAT of at least 10,000,000, by the fewest digits that are read as it.
+spark_float_digits(x) AS CASE
+    WHEN CAST(printf('%.5e', x) AS FLOAT) = x THEN printf('%.5e', x)
+    WHEN CAST(printf('%.6e', x) AS FLOAT) = x THEN printf('%.6e', x)
+    WHEN CAST(printf('%.7e', x) AS FLOAT) = x THEN printf('%.7e', x) ELSE printf('%.8e', x) END;
+spark_float_text(x) AS replace(regexp_replace(spark_float_digits(x), '0*e[+]0*', 'E'), '.E', '.0E');
 spark_sign(x) AS CASE WHEN isnan(x) THEN x ELSE CAST(sign(x) AS DOUBLE) END;
 spark_signed(x, n) AS CASE WHEN x >= n THEN x - n - n ELSE x END;
 spark_shift_left(x, n) AS CAST(spark_signed(

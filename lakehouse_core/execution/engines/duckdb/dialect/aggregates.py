@@ -9,13 +9,17 @@ from sqlglot import exp
 
 from lakehouse_core.errors import InvalidRequest, UnsupportedFeature
 from lakehouse_core.execution.engines.duckdb.dialect.casts import INTEGERS, rewritten_cast
-from lakehouse_core.execution.engines.duckdb.dialect.decimals import decimal_text, kind_of, size_of
+from lakehouse_core.execution.engines.duckdb.dialect.decimals import Size, decimal_text, kind_of, size_of
 from lakehouse_core.execution.engines.duckdb.dialect.fragments import cast_to, failure, fragment, integer_of
+from lakehouse_core.execution.engines.duckdb.dialect.quotients import exact_quotient
 from lakehouse_core.execution.engines.duckdb.query import DIVIDED_BY_ZERO
 
 _AROUND: Final = (exp.Window, exp.Filter, exp.IgnoreNulls, exp.RespectNulls)
 _FIRST: Final = (exp.First, exp.FirstValue, exp.AnyValue)
 _ONE_OF_THEM: Final = (*_FIRST, exp.Last, exp.LastValue)
+# Digits that a sum of decimals has more than they.
+_DIGITS_OF_SUMS: Final = 10
+_SIZE_OF_COUNTS: Final = (19, 0)
 _NESTED: Final = ("STRUCT", "ARRAY")
 
 
@@ -38,6 +42,11 @@ def rewritten_aggregate(node: Any) -> Any:
         case exp.Quantile():
             value = rewritten_cast(cast_to(node.this, "DOUBLE"))
             return exp.Anonymous(this="quantile_cont", expressions=[value, node.args["quantile"].copy()])
+        case exp.WithinGroup():
+            # DuckDB would compute between two decimals as the type that they have.
+            for each in node.expression.expressions:
+                if kind_of(each.this) == "DECIMAL":
+                    each.this.replace(cast_to(each.this, "DOUBLE"))
     if not isinstance(node, exp.AggFunc | exp.Window | exp.Filter | exp.IgnoreNulls | exp.RespectNulls):
         return node
     if isinstance(node.parent, _AROUND) and node.arg_key == "this":
@@ -77,7 +86,10 @@ def _around(node: Any, function: Any) -> Any:
             return cast_to(fragment("coalesce(:x, 0)", x=node), "BIGINT")
         case exp.Sum() if kind_of(function.this) in INTEGERS:
             return cast_to(node, "BIGINT")
-        case exp.Avg() | exp.Sum() if (size := size_of(function)) is not None:
+        case exp.Avg() if (size := size_of(function)) is not None:
+            exact = _average(node, function, size)
+            return cast_to(node, decimal_text(size)) if exact is None else exact
+        case exp.Sum() if (size := size_of(function)) is not None:
             return cast_to(node, decimal_text(size))
         case exp.ArrayAgg():
             return fragment("coalesce(:x, [])", x=node)
@@ -90,6 +102,16 @@ def _around(node: Any, function: Any) -> Any:
         case _ if isinstance(function, _ONE_OF_THEM):
             return _one_of_them(node, function)
     return node
+
+
+def _average(node: Any, function: Any, size: Size) -> Any | None:
+    """Return the average of decimals by their sum and their number; None where that has too many digits."""
+    value = function.this.expressions[0] if isinstance(function.this, exp.Distinct) else function.this
+    of = size_of(value)
+    if of is None:
+        return None
+    total, count = (_replaced(node, function, kind(this=function.this.copy())) for kind in (exp.Sum, exp.Count))
+    return exact_quotient(total, (of[0] + _DIGITS_OF_SUMS, of[1]), count, _SIZE_OF_COUNTS, size)
 
 
 def _one_of_them(node: Any, function: Any) -> Any:

@@ -1,4 +1,5 @@
-"""Names and types of the columns of answers: what ORDER BY names, and what UNION and IN (SELECT …) put side by side.
+"""Names and types of the columns of answers: what ORDER BY names, what UNION and IN (SELECT …) put side by side, and
+what types of Spark the answer has.
 
 Rule: a name in ORDER BY is that of the answer first. Columns of two queries have one type before they meet.
 """
@@ -10,7 +11,7 @@ from sqlglot import exp
 
 from lakehouse_core.errors import InvalidRequest
 from lakehouse_core.execution.engines.duckdb.dialect.casts import NUMBERS, TEXTS, UNKNOWN
-from lakehouse_core.execution.engines.duckdb.dialect.decimals import kind_of
+from lakehouse_core.execution.engines.duckdb.dialect.decimals import decimal_text, kind_of, size_of
 from lakehouse_core.execution.engines.duckdb.dialect.fragments import cast_to, needs_spark
 from lakehouse_core.execution.engines.duckdb.dialect.widening import common_kind, is_widened
 
@@ -18,6 +19,7 @@ _UNNESTED: Final = (exp.Explode, exp.Posexplode)
 # Of two types of numbers beside each other the later one holds both.
 _WIDTHS: Final = ("TINYINT", "SMALLINT", "INT", "BIGINT", "DECIMAL", "FLOAT", "DOUBLE")
 _SIDE: Final = "side"
+_RANKS: Final = (exp.RowNumber, exp.Rank, exp.DenseRank, exp.Ntile)
 
 
 def write_out_orders(tree: Any) -> Any:
@@ -105,6 +107,37 @@ def align_queries(nodes: Sequence[Any]) -> bool:
         elif isinstance(node, exp.In) and node.args.get("query") is not None:
             is_changed |= _align_in(node)
     return is_changed
+
+
+def type_answers(tree: Any) -> None:
+    """Cast the columns of the answer that have another type in DuckDB than in Spark: ranks, and decimals that are
+    computed. In the queries inside they stay as they are, which DuckDB computes faster.
+    """
+    selects = list(_answering(tree))
+    is_ranked = tree.find(*_RANKS) is not None
+    is_of_tables = len(list(tree.find_all(exp.Select))) == 1
+    for select in selects:
+        for column in select.selects:
+            value = column.unalias()
+            size = size_of(value)
+            if size is not None and not (is_of_tables and isinstance(value, exp.Column)):
+                kind = decimal_text(size)
+            elif is_ranked and kind_of(value) == "INT":
+                kind = "INT"
+            else:
+                continue
+            if value.find(*_UNNESTED) is None:
+                column.replace(exp.alias_(cast_to(value, kind), column.alias_or_name, quoted=True))
+
+
+def _answering(query: Any) -> Iterator[Any]:
+    """Yield the queries whose rows are those of the answer."""
+    inner = query.unnest()
+    if isinstance(inner, exp.SetOperation):
+        yield from _answering(inner.this)
+        yield from _answering(inner.expression)
+    elif isinstance(inner, exp.Select):
+        yield inner
 
 
 def _align_sides(node: Any) -> bool:

@@ -77,7 +77,10 @@ def as_text(node: Any) -> Any:
     made = node
     if kind in TEXTS or is_null(node):
         return node
-    if kind in FLOATS:
+    if kind == "FLOAT":
+        large = "CASE WHEN abs(:x) >= 10000000 AND isfinite(:x) THEN spark_float_text(:x) ELSE :other END"
+        made = fragment(large, x=node, other=fragment(_FLOAT_TEXT, x=node))
+    elif kind in FLOATS:
         made = fragment(_FLOAT_TEXT, x=node)
     elif kind in INTEGERS and not isinstance(node, exp.Column | exp.Literal | exp.Cast):
         # The type is Spark's. DuckDB may have a number with a fraction there.

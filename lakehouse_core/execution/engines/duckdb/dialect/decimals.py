@@ -9,6 +9,7 @@ from typing import Any, Final, TypeAlias
 from sqlglot import exp
 from sqlglot.optimizer.scope import Scope, traverse_scope
 
+from lakehouse_core.execution.engines.duckdb.dialect.fragments import integer_of
 from lakehouse_core.planning.sql.tokens import DIALECT
 
 # Digits, and how many of them are behind the point.
@@ -35,6 +36,9 @@ _OF_THEIR_ARGUMENT: Final = (
     exp.FirstValue,
     exp.LastValue,
     exp.AnyValue,
+    exp.Lag,
+    exp.Lead,
+    exp.NthValue,
     exp.IgnoreNulls,
     exp.RespectNulls,
 )
@@ -72,6 +76,18 @@ def size_of(node: Any) -> Size | None:
     return numbers[0], numbers[1] if len(numbers) > 1 else 0
 
 
+def number_size(node: Any) -> Size | None:
+    """Return the size of a number in arithmetic, where a written integer has no more digits than it shows."""
+    written = node
+    while isinstance(written, exp.Paren):
+        written = written.this
+    if isinstance(written, exp.Neg):
+        written = written.this
+    if isinstance(written, exp.Literal) and not written.is_string:
+        return _of_literal(written)
+    return size_of(node) or _of_integer(node)
+
+
 def kind_of(node: Any) -> str:
     """Return the name of the type of a node; an empty text if it is not known."""
     kind = getattr(node, "type", None)
@@ -105,24 +121,47 @@ def _size(node: Any, scope: Scope, outputs: dict[int, dict[str, Size | None]]) -
             return sizes[0] if len(sizes) == 1 else None
         case exp.Cast() if kind_of(node) == "DECIMAL":
             return size_of(node) or _DEFAULT
-        case exp.Literal() | exp.Identifier():
+        case exp.Literal() | exp.Identifier() | exp.Extract():
             return size_of(node)
-        case exp.Sum() if (size := size_of(node.this)) is not None:
-            return min(size[0] + 10, _MOST_DIGITS), size[1]
-        case exp.Avg() if (size := size_of(node.this)) is not None:
-            return min(size[0] + 4, _MOST_DIGITS), min(size[1] + 4, _MOST_DIGITS)
+        case exp.Round() | exp.Ceil() | exp.Floor():
+            return _rounded(node)
+        case exp.Sum() | exp.Avg():
+            return _aggregated(node)
         case exp.Case():
             return _widest([*(each.args["true"] for each in node.args["ifs"]), node.args.get("default")])
         case exp.If():
             return _widest([node.args["true"], node.args.get("false")])
         case exp.Coalesce() | exp.Greatest() | exp.Least():
             return _widest([node.this, *node.expressions])
-        case exp.Mul() | exp.Add() | exp.Sub() | exp.Div():
-            left, right = _decimal_or_integer(node.this), _decimal_or_integer(node.expression)
+        case exp.Mul() | exp.Add() | exp.Sub() | exp.Div() | exp.Mod():
+            left, right = number_size(node.this), number_size(node.expression)
             if left is None or right is None or (size_of(node.this) or size_of(node.expression)) is None:
                 return None
             return _arithmetic(node, left, right)
     return size_of(node.this) if isinstance(node, _OF_THEIR_ARGUMENT) else None
+
+
+def _aggregated(node: Any) -> Size | None:
+    """Return the size of a sum or an average."""
+    size = size_of(node.this.expressions[0] if isinstance(node.this, exp.Distinct) else node.this)
+    if size is None:
+        return None
+    if isinstance(node, exp.Sum):
+        return min(size[0] + 10, _MOST_DIGITS), size[1]
+    return min(size[0] + 4, _MOST_DIGITS), min(size[1] + 4, _MOST_DIGITS)
+
+
+def _rounded(node: Any) -> Size | None:
+    """Return the size of a decimal that is rounded, which may have one digit more before the point."""
+    size, decimals = size_of(node.this), node.args.get("decimals")
+    kept = 0 if decimals is None else integer_of(decimals)
+    if size is None or kept is None or (decimals is None and size[1] == 0):
+        return size if kept is not None else None
+    digits = size[0] - size[1] + 1
+    if kept < 0:
+        return min(max(digits, 1 - kept), _MOST_DIGITS), 0
+    scale = min(size[1], kept)
+    return min(digits + scale, _MOST_DIGITS), scale
 
 
 def _source(column: Any, scope: Scope) -> Any:
@@ -154,6 +193,9 @@ def _arithmetic(node: Any, left: Size, right: Size) -> Size:
         case exp.Div():
             scale = max(6, left[1] + right[0] + 1)
             return _bounded(left[0] - left[1] + right[1] + scale, scale)
+        case exp.Mod():
+            scale = max(left[1], right[1])
+            return min(left[0] - left[1], right[0] - right[1]) + scale, scale
     scale = max(left[1], right[1])
     return _bounded(max(left[0] - left[1], right[0] - right[1]) + scale + 1, scale)
 
@@ -184,15 +226,6 @@ def _bounded(digits: int, scale: int) -> Size:
     if digits <= _MOST_DIGITS:
         return digits, scale
     return _MOST_DIGITS, max(_MOST_DIGITS - (digits - scale), min(scale, _LEAST_SCALE))
-
-
-def _decimal_or_integer(node: Any) -> Size | None:
-    """Return the size of a number in arithmetic, where a written integer has no more digits than it shows."""
-    while isinstance(node, exp.Paren):
-        node = node.this
-    if isinstance(node, exp.Literal) and not node.is_string:
-        return _of_literal(node)
-    return size_of(node) or _of_integer(node)
 
 
 def _of_integer(node: Any) -> Size | None:

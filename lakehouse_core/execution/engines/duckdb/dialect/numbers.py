@@ -9,12 +9,24 @@ from sqlglot import exp
 
 from lakehouse_core.errors import InvalidRequest
 from lakehouse_core.execution.engines.duckdb.dialect.casts import FLOATS, INTEGERS, NUMBERS, UNKNOWN
-from lakehouse_core.execution.engines.duckdb.dialect.decimals import decimal_text, kind_of, size_of
-from lakehouse_core.execution.engines.duckdb.dialect.fragments import cast_to, failure, integer_of, is_null, needs_spark
+from lakehouse_core.execution.engines.duckdb.dialect.decimals import (
+    decimal_text,
+    kind_of,
+    number_size,
+    size_of,
+)
+from lakehouse_core.execution.engines.duckdb.dialect.fragments import (
+    cast_to,
+    failure,
+    fragment,
+    integer_of,
+    is_null,
+    needs_spark,
+)
+from lakehouse_core.execution.engines.duckdb.dialect.quotients import exact_quotient
 from lakehouse_core.execution.engines.duckdb.query import DIVIDED_BY_ZERO
 from lakehouse_core.execution.engines.duckdb.spark_functions import call
 
-_EXACT_SCALE: Final = 12
 _BITS_OF_INT: Final = 32
 _BITS_OF_LONG: Final = 64
 _LEAST_INT: Final = -(2**31)
@@ -36,8 +48,8 @@ def rewritten_number(node: Any) -> Any:
             return _whole_division(node)
         case exp.Mod():
             return node if _is_nonzero(node.expression) else _unless_zero(node, node)
-        case exp.Ceil() | exp.Floor() if kind_of(node.this) in FLOATS and node.args.get("decimals") is None:
-            return call("spark_long", node)
+        case exp.Ceil() | exp.Floor():
+            return _next(node)
         case exp.Round() if kind_of(node.this) in FLOATS and integer_of(node.args.get("decimals")):
             rounded = call("spark_round", node.this, node.args["decimals"])
             return cast_to(rounded, "FLOAT") if kind_of(node.this) == "FLOAT" else rounded
@@ -54,6 +66,19 @@ def rewritten_number(node: Any) -> Any:
         case exp.BitwiseRightShift() if not _is_shift(node):
             return call("spark_shift_right" + _long(node.this), node.this, node.expression)
     return node
+
+
+def _next(node: Any) -> Any:
+    """Return the next number above or below one, which has so many digits behind the point, or none."""
+    size = size_of(node)
+    if node.args.get("decimals") is None:
+        return call("spark_long", node) if kind_of(node.this) in FLOATS else node
+    if size is None:
+        return node
+    decimals = integer_of(node.args["decimals"]) or 0
+    step = f"CAST(1e{-decimals} AS DECIMAL({max(decimals, 1 - decimals)}, {max(decimals, 0)}))"
+    further = f"+ CASE WHEN :x % {step} > 0 THEN" if isinstance(node, exp.Ceil) else f"- CASE WHEN :x % {step} < 0 THEN"
+    return cast_to(fragment(f":x - :x % {step} {further} {step} ELSE 0 END", x=node.this), decimal_text(size))
 
 
 def _long(node: Any) -> str:
@@ -73,8 +98,10 @@ def _division(node: Any) -> Any:
             node.set(key, cast_to(node.args[key], "DOUBLE"))
     divided = node
     if size is not None:
+        of, by = number_size(node.this), number_size(node.expression)
+        exact = None if of is None or by is None else exact_quotient(node.this, of, node.expression, by, size)
         # DuckDB divides as DOUBLE. Its text has no more digits than it knows, which a cast would add.
-        divided = cast_to(node if size[1] <= _EXACT_SCALE else cast_to(node, "STRING"), decimal_text(size))
+        divided = cast_to(cast_to(node, "STRING"), decimal_text(size)) if exact is None else exact
     return divided if _is_nonzero(node.expression) else _unless_zero(divided, node)
 
 

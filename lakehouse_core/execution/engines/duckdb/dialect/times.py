@@ -9,7 +9,6 @@ from typing import Any, Final
 from sqlglot import exp
 
 from lakehouse_core.errors import InvalidRequest, shown
-from lakehouse_core.execution.engines.duckdb.dialect.annotated import SECONDS
 from lakehouse_core.execution.engines.duckdb.dialect.casts import (
     INSTANTS,
     INTEGERS,
@@ -21,6 +20,8 @@ from lakehouse_core.execution.engines.duckdb.dialect.casts import (
 )
 from lakehouse_core.execution.engines.duckdb.dialect.decimals import kind_of
 from lakehouse_core.execution.engines.duckdb.dialect.fragments import cast_to, is_null, needs_spark
+from lakehouse_core.execution.engines.duckdb.dialect.spark_types.annotated import SECONDS
+from lakehouse_core.execution.engines.duckdb.dialect.spark_types.computed import is_of_days, is_of_hours
 from lakehouse_core.execution.engines.duckdb.spark_functions import call
 
 _UNITS: Final = {
@@ -101,8 +102,10 @@ def rewritten_time(node: Any) -> Any:
 def _another_day(node: Any) -> Any:
     """Return a date and days or an interval, added or subtracted; other sums as they are."""
     is_date = kind_of(node.this) == "DATE"
-    if (is_date and _is_of_days(node.expression)) or (kind_of(node.expression) == "DATE" and _is_of_days(node.this)):
+    if (is_date and is_of_days(node.expression)) or (kind_of(node.expression) == "DATE" and is_of_days(node.this)):
         return cast_to(node, "DATE")
+    if (is_date and is_of_hours(node.expression)) or (kind_of(node.expression) == "DATE" and is_of_hours(node.this)):
+        return cast_to(node, "TIMESTAMP")
     if is_date and kind_of(node.expression) in INTEGERS:
         # DuckDB adds no BIGINT, which its own functions give.
         node.set("expression", cast_to(node.expression, "INT"))
@@ -213,11 +216,3 @@ def _pattern(format: Any) -> Any:
             "Use yyyy, yy, MM, M, MMM, MMMM, dd, d, E, EEEE, HH, H, hh, h, mm, m, ss, s, SSS, SSSSSS, a, D and 'T'",
         )
     return exp.Literal.string(text)
-
-
-def _is_of_days(node: Any) -> bool:
-    """Return whether a date plus the interval is a date in Spark."""
-    while isinstance(node, exp.Neg | exp.Paren):
-        node = node.this
-    unit = node.args.get("unit") if isinstance(node, exp.Interval) else None
-    return isinstance(unit, exp.Var) and str(unit.this).upper().removesuffix("S") in ("DAY", "WEEK", "MONTH", "YEAR")

@@ -9,13 +9,13 @@ from sqlglot.errors import ErrorLevel, SqlglotError
 
 from lakehouse_core.errors import UnsupportedFeature
 from lakehouse_core.execution.engines.duckdb.dialect.aggregates import rewritten_aggregate
-from lakehouse_core.execution.engines.duckdb.dialect.annotated import as_returned, with_types
-from lakehouse_core.execution.engines.duckdb.dialect.answers import align_queries, write_out_orders
+from lakehouse_core.execution.engines.duckdb.dialect.answers import align_queries, type_answers, write_out_orders
 from lakehouse_core.execution.engines.duckdb.dialect.arrays import rewritten_array, rewritten_view
 from lakehouse_core.execution.engines.duckdb.dialect.casts import rewritten_cast
 from lakehouse_core.execution.engines.duckdb.dialect.decimals import size_decimals
 from lakehouse_core.execution.engines.duckdb.dialect.lambdas import rename_arguments, rewritten_lambda
 from lakehouse_core.execution.engines.duckdb.dialect.numbers import rewritten_number
+from lakehouse_core.execution.engines.duckdb.dialect.spark_types.annotated import as_returned, with_types
 from lakehouse_core.execution.engines.duckdb.dialect.texts import rewritten_text
 from lakehouse_core.execution.engines.duckdb.dialect.times import rewritten_time
 from lakehouse_core.execution.engines.duckdb.dialect.widening import rewritten_operands
@@ -39,6 +39,7 @@ def duckdb_text(tree: Any, schema: Any) -> str:
             if found is not node:
                 found.type = node.type if found.type is None else found.type
                 node.replace(found)
+        type_answers(typed)
         return str(typed.sql(dialect="duckdb", unsupported_level=ErrorLevel.RAISE, comments=False))
     except SqlglotError as error:
         raise UnsupportedFeature(

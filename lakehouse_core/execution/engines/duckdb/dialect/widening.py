@@ -98,33 +98,26 @@ def is_widened(kind: str, common: str | None) -> bool:
     return common is not None and (kind in TEXTS or (kind == "FLOAT" and common == "DOUBLE"))
 
 
-def _widen(parts: Sequence[Any]) -> str | None:
-    """Cast the texts and FLOATs among values, and return their type; None where none is cast."""
+def _widen(parts: Sequence[Any], common: str | None = None) -> None:
+    """Cast the texts and FLOATs among values of several types to their common type, or to a given one."""
     known = [part for part in parts if part is not None and not is_null(part)]
     kinds = {kind_of(part) for part in known}
     if len(kinds) < 2:
-        return None
-    common = common_kind(kinds)
+        return
+    common = common_kind(kinds) and (common or common_kind(kinds))
     for part in known:
         if common is not None and is_widened(kind_of(part), common):
             part.replace(rewritten_cast(cast_to(part, common)))
-    return common
-
-
-def _as_alternatives(node: Any, parts: Sequence[Any]) -> Any:
-    """Return a node that has the common type of some of its parts."""
-    common = _widen(parts)
-    if common is not None:
-        node.type = exp.DataType.build(common, dialect=DIALECT)
-    return node
 
 
 def _coalesced(node: Any) -> Any:
-    return _as_alternatives(node, [node.this, *node.expressions])
+    _widen([node.this, *node.expressions])
+    return node
 
 
 def _chosen(node: Any) -> Any:
-    return _as_alternatives(node, [node.args["true"], node.args.get("false")])
+    _widen([node.args["true"], node.args.get("false")])
+    return node
 
 
 def _calculated(node: Any) -> Any:
@@ -134,7 +127,8 @@ def _calculated(node: Any) -> Any:
         for key, kind, other in zip(("this", "expression"), kinds, reversed(kinds), strict=True):
             if kind in _NARROW and other != "TINYINT":
                 node.set(key, cast_to(node.args[key], other))
-    return _as_alternatives(node, [node.this, node.expression])
+    _widen([node.this, node.expression], "DOUBLE" if isinstance(node, exp.Div) else None)
+    return node
 
 
 def _extreme(node: Any) -> Any:
@@ -234,7 +228,7 @@ def _case(node: Any) -> Any:
         for each in branches:
             each.set("this", _compared(exp.EQ(this=_operand(operand), expression=_operand(each.this))))
         node.set("this", None)
-    _as_alternatives(node, [*(each.args["true"] for each in branches), node.args.get("default")])
+    _widen([*(each.args["true"] for each in branches), node.args.get("default")])
     return node
 
 
@@ -284,8 +278,6 @@ def _of_numbers(node: Any) -> Any:
         kind = kind_of(value)
         if kind in TEXTS:
             value.replace(rewritten_cast(cast_to(value, "DOUBLE")))
-            if not isinstance(node, exp.IsNan):
-                node.type = exp.DataType.build("DOUBLE", dialect=DIALECT)
         elif kind == "BOOLEAN":
             name = node.sql_name().lower() if isinstance(node, exp.Func) else "the sign -"
             raise InvalidRequest(f"SQL: {name} takes a number, found a BOOLEAN. Cast it to INT.")

@@ -1,5 +1,5 @@
-"""The types of the nodes of a query: as the parser finds them, and those that it does not know: of lambdas and of what
-functions make with them, of values of maps, of the columns of LATERAL VIEW.
+"""The types that the nodes of a query have in Spark: as the parser finds them where that is right, and those that it
+does not know: of values of several types, of lambdas, of values of maps, of the columns of LATERAL VIEW.
 
 Rule: each node has its type when that of what it is in is found.
 """
@@ -11,7 +11,10 @@ from sqlglot import exp
 from sqlglot.optimizer.annotate_types import TypeAnnotator
 from sqlglot.schema import ensure_schema
 
-from lakehouse_core.execution.engines.duckdb.dialect.fragments import cast_to
+from lakehouse_core.execution.engines.duckdb.dialect.casts import INTEGERS, TEXTS
+from lakehouse_core.execution.engines.duckdb.dialect.decimals import kind_of
+from lakehouse_core.execution.engines.duckdb.dialect.fragments import cast_to, is_null
+from lakehouse_core.execution.engines.duckdb.dialect.spark_types.computed import OF_COMPUTED_VALUES, array_of, nested
 from lakehouse_core.planning.sql.tokens import DIALECT
 
 # Functions that return INT, whatever they are given.
@@ -36,11 +39,15 @@ _INT_FUNCTIONS: Final = (
 )
 # What `extract` takes out of a time with its fraction.
 SECONDS: Final = ("SECOND", "SECONDS", "S", "SEC", "SECS")
-_INSTANTS: Final = (exp.StrToTime, exp.TimeStrToTime, exp.TimestampTrunc, exp.TimestampFromParts)
+_INSTANT_FUNCTIONS: Final = (exp.StrToTime, exp.TimeStrToTime, exp.TimestampTrunc, exp.TimestampFromParts)
 
 
 def with_types(tree: Any, schema: Any) -> Any:
     """Return the tree, whose nodes have types now. Lambdas have other names for each of their arguments."""
+    for node in tree.find_all(exp.Cast):
+        if node.to.this is exp.DType.TIMESTAMP:
+            # The parser's form of `to_timestamp` without a pattern.
+            node.set("to", exp.DataType.from_str("TIMESTAMP", dialect=DIALECT))
     return _Annotator(ensure_schema(schema, dialect=DIALECT)).annotate(tree)
 
 
@@ -49,11 +56,20 @@ def as_returned(node: Any, written: Any) -> Any:
 
     Ranks stay BIGINT: DuckDB finds the first rows of each group faster where no cast stands around a rank.
     """
+    match node:
+        case exp.Ceil() | exp.Floor() if kind_of(node.this) in INTEGERS and node.args.get("decimals") is None:
+            return cast_to(node.this, "BIGINT")
+        case exp.Sign():
+            return cast_to(written, "DOUBLE")
+        case exp.Sum() if is_null(node.this):
+            return cast_to(written, "DOUBLE")
+        case exp.Concat() | exp.DPipe() | exp.Repeat() if kind_of(node) in TEXTS and any(
+            map(is_null, node.iter_expressions())
+        ):
+            return cast_to(written, "STRING")
     if isinstance(node, _INT_FUNCTIONS):
         return cast_to(written, "INT")
-    if isinstance(node, _INSTANTS):
-        return cast_to(written, "TIMESTAMP")
-    return written
+    return cast_to(written, "TIMESTAMP") if isinstance(node, _INSTANT_FUNCTIONS) else written
 
 
 class _Annotator(TypeAnnotator):  # type: ignore[misc]
@@ -129,19 +145,8 @@ def _part(node: Any, number: int) -> Any:
     return parts[number] if number < len(parts) else None
 
 
-def _array(element: Any) -> Any:
-    return _nested(exp.DType.ARRAY, element)
-
-
-def _nested(root: Any, *parts: Any) -> Any:
-    """Return the type of an array or a map; unknown where a part of it is."""
-    if any(part is None or part.is_type(exp.DType.UNKNOWN) for part in parts):
-        return None
-    return exp.DataType(this=root, expressions=[part.copy() for part in parts], nested=True)
-
-
 def _transformed(self: Any, node: Any) -> None:
-    self._set_type(node, _array(self.body(node.expression, [_part(node.this, 0), exp.DType.INT])))
+    self._set_type(node, array_of(self.body(node.expression, [_part(node.this, 0), exp.DType.INT])))
 
 
 def _filtered(self: Any, node: Any) -> None:
@@ -173,13 +178,26 @@ def _sequence(self: Any, node: Any) -> None:
     kinds = {each.type.this for each in node.args.values() if each.type is not None} - {exp.DType.NULL}
     widest = [kind for kind in _SEQUENCES if kind in kinds]
     is_known = kinds <= {*_SEQUENCES, exp.DType.INTERVAL}
-    self._set_type(node, _array(exp.DataType(this=widest[-1])) if widest and is_known else None)
+    self._set_type(node, array_of(exp.DataType(this=widest[-1])) if widest and is_known else None)
+
+
+def _collected(self: Any, node: Any) -> None:
+    value = node.this.expressions[0] if isinstance(node.this, exp.Distinct) else node.this
+    self._set_type(node, array_of(value.type))
+
+
+def _from_entries(self: Any, node: Any) -> None:
+    entry = _part(node.this, 0)
+    kinds = [each.args.get("kind") for each in entry.expressions] if entry is not None else []
+    self._set_type(node, nested(exp.DType.MAP, *kinds) if len(kinds) == 2 else None)
 
 
 def _literal(self: Any, node: Any) -> None:
     self._annotate_literal(node)
     if node.is_int and int(node.this) - isinstance(node.parent, exp.Neg) > _MOST_INT:
         self._set_type(node, exp.DType.BIGINT)
+    elif not node.is_string and "." in node.this and "e" not in node.this.lower():
+        self._set_type(node, exp.DType.DECIMAL)
 
 
 def _extracted(self: Any, node: Any) -> None:
@@ -202,7 +220,7 @@ def _signed(self: Any, values: Sequence[Any], function: Any) -> Any:
 
 
 def _zipped(self: Any, values: Sequence[Any], function: Any) -> Any:
-    return _array(self.body(function, [_part(each, 0) for each in values[:2]]))
+    return array_of(self.body(function, [_part(each, 0) for each in values[:2]]))
 
 
 def _entries(values: Sequence[Any]) -> list[Any]:
@@ -220,11 +238,11 @@ def _map_filtered(self: Any, values: Sequence[Any], function: Any) -> Any:
 
 
 def _with_values(self: Any, values: Sequence[Any], function: Any) -> Any:
-    return _nested(exp.DType.MAP, _part(values[0], 0), self.body(function, _entries(values)))
+    return nested(exp.DType.MAP, _part(values[0], 0), self.body(function, _entries(values)))
 
 
 def _with_keys(self: Any, values: Sequence[Any], function: Any) -> Any:
-    return _nested(exp.DType.MAP, self.body(function, _entries(values)), _part(values[0], 1))
+    return nested(exp.DType.MAP, self.body(function, _entries(values)), _part(values[0], 1))
 
 
 _MOST_INT: Final = (1 << 31) - 1
@@ -247,9 +265,10 @@ _NAMED: Final[dict[str, Callable[[Any, Sequence[Any], Any], Any]]] = {
     "transform_values": _with_values,
     "transform_keys": _with_keys,
     "positive": _signed,
-    "map_values": lambda self, values, function: _array(_part(values[0], 1)),
+    "map_values": lambda self, values, function: array_of(_part(values[0], 1)),
 }
 _ANNOTATORS: Final = {
+    **OF_COMPUTED_VALUES,
     exp.Transform: {"annotator": _transformed},
     exp.ArrayFilter: {"annotator": _filtered},
     exp.Exists: {"annotator": _tested},
@@ -266,7 +285,10 @@ _ANNOTATORS: Final = {
     exp.ArrayPosition: {"returns": exp.DType.BIGINT},
     exp.TimestampDiff: {"returns": exp.DType.BIGINT},
     **{kind: {"returns": exp.DType.INT} for kind in _INT_FUNCTIONS},
-    # The parser would make a BIGINT of integers.
-    exp.Coalesce: {"annotator": lambda self, node: self._annotate_by_args(node, "this", "expressions")},
-    exp.If: {"annotator": lambda self, node: self._annotate_by_args(node, "true", "false")},
+    **{kind: {"returns": exp.DType.TIMESTAMPTZ} for kind in (*_INSTANT_FUNCTIONS, exp.CurrentTimestamp)},
+    exp.MapKeys: {"annotator": lambda self, node: self._set_type(node, array_of(_part(node.this, 0)))},
+    exp.Flatten: {"annotator": lambda self, node: self._set_type(node, _part(node.this, 0))},
+    exp.ArrayUniqueAgg: {"annotator": _collected},
+    exp.MapFromEntries: {"annotator": _from_entries},
+    exp.ArrayContains: {"returns": exp.DType.BOOLEAN},
 }
