@@ -6,7 +6,8 @@ Source: docs/semantics/compaction.md#compaction-task, docs/semantics/reading.md#
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
-from typing import Final
+from functools import partial
+from typing import Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +22,7 @@ from lakehouse_core.format.deletion_vector import Positions
 from lakehouse_core.merge.chunk import LEVEL, MergeRule, merge_chunk
 from lakehouse_core.merge.compact import NOWHERE, POSITION_BITS, ROW_ADDRESS
 from lakehouse_core.merge.frontier import RunSlice, frontier_chunks
+from lakehouse_core.merge.positions import Flags
 from lakehouse_core.merge.reduce import BY_ROW
 from lakehouse_core.storage.object_store import FileOpener
 from lakehouse_core.storage.overlap import drawing_ahead
@@ -45,6 +47,9 @@ _LEAST_BATCH_ROWS: Final = 16
 _MOST_HOLDING_RUNS: Final = 5
 _HELD_BYTES: Final = 64 << 20
 _EQUAL_PART: Final = 1 / 8
+
+RowTest: TypeAlias = Callable[[pa.RecordBatch], Flags]
+"""Tells of each row of a batch whether it is kept."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,13 +128,14 @@ def merged_records(
     key_filter: Predicate | None = None,
     row_filter: Predicate | None = None,
     expiry: RecordExpiry | None = None,
+    keeps: RowTest | None = None,
 ) -> Generator[pa.RecordBatch, None, None]:
     """Yield, for each key, `fields` of the merged record, the sequence number if requested, and the row kind. Close it,
     for threads may read for it.
 
     `key_filter` and `row_filter` leave out whole row groups: `key_filter`, on key columns, in all sections;
     `row_filter`, on any column, in sections of one run. `drops_deletes`: deleted keys are left out. `expiry`: expired
-    records are ignored.
+    records are ignored. `keeps`: by their keys, the records that are merged; the others are left out.
     """
     keep_freed_memory()
     spec = merge_spec(schema)
@@ -154,6 +160,7 @@ def merged_records(
             row_filter=row_filter if len(runs) == 1 else key_filter,
             with_level=uses_levels,
             expiry=expiry,
+            keeps=keeps,
         )
         with closing(chunks_of([(scan, run) for run in runs], spec)) as chunks:
             for chunk in chunks:
@@ -200,7 +207,7 @@ class RunScan:
 
     `places`: a number for each file name, from which each record gets its row address; records of other files get none.
     None: no such column. `read_only`: the names of the fields to read, the others are null; None: all. `keeps_expired`:
-    expired records are read too and get level 0, which looked-up records never have.
+    expired records are read too and get level 0, which looked-up records never have. `keeps`: None: all rows.
     """
 
     source: BucketFiles
@@ -212,6 +219,7 @@ class RunScan:
     places: Mapping[str, int] | None = None
     read_only: frozenset[str] | None = None
     keeps_expired: bool = False
+    keeps: RowTest | None = None
 
     def batches(self, run: SortedRun, *, share: float, held_bytes: int) -> Generator[pa.RecordBatch, None, None]:
         """Yield the rows of a run in batches of `share` of a chunk; the shares of all runs sum up to 1.
@@ -239,7 +247,9 @@ class RunScan:
                     placed = _placed(stored, self.places.get(file.file_name))
                     found = placed if deleted is None else remaining_rows(placed, deleted)
                 if self.expiry is not None and not self.keeps_expired:
-                    found = _unexpired(found, self.expiry)
+                    found = _passing(found, partial(_is_unexpired, expiry=self.expiry))
+                if self.keeps is not None:
+                    found = _passing(found, self.keeps)
                 found = found if len(read) == len(self.fields) else (_filled(batch, self.fields) for batch in found)
                 yield from (self._leveled(batch, file.level) for batch in found) if self.with_level else found
             finally:
@@ -291,10 +301,14 @@ def _placed(batches: Iterable[pa.RecordBatch], file_number: int | None) -> Itera
         yield batch.append_column(ROW_ADDRESS, pa.array(places, pa.int64()))
 
 
-def _unexpired(batches: Iterable[pa.RecordBatch], expiry: RecordExpiry) -> Iterator[pa.RecordBatch]:
+def _is_unexpired(batch: pa.RecordBatch, *, expiry: RecordExpiry) -> Flags:
+    return ~expired_rows(batch, expiry)
+
+
+def _passing(batches: Iterable[pa.RecordBatch], test: RowTest) -> Iterator[pa.RecordBatch]:
     for batch in batches:
-        over = expired_rows(batch, expiry)
-        kept = batch.filter(pa.array(~over)) if over.any() else batch
+        passes = test(batch)
+        kept = batch if passes.all() else batch.filter(pa.array(passes))
         if kept.num_rows:
             yield kept
 

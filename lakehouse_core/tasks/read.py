@@ -32,6 +32,7 @@ from lakehouse_core.tasks.merge_scan import (
     CHUNK_BYTES,
     CHUNK_ROWS,
     BucketFiles,
+    RowTest,
     batch_rows,
     merged_records,
     objects_of,
@@ -49,7 +50,7 @@ class ReadTask:
     """A split to read. `store` is rooted at the table; `file_schemas` holds, by id, every schema that its files name.
 
     `predicate` is bound to `schema`. `with_row_kinds`: the row kind as text is the first column, and deletes are
-    included.
+    included. `keeps`: by their keys, the rows that matter; a merge leaves out the others.
     """
 
     store: StoreSpec
@@ -59,6 +60,7 @@ class ReadTask:
     predicate: Predicate | None = None
     file_schemas: Mapping[int, TableSchema] = field(default_factory=dict)
     with_row_kinds: bool = False
+    keeps: RowTest | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,6 +144,7 @@ def merged_splits(
         drops_deletes=not first.with_row_kinds,
         key_filter=only_columns(first.predicate, schema.trimmed_primary_keys),
         row_filter=first.predicate,
+        keeps=first.keeps,
     )
     runs = _runs(chain([first], remaining), store, placing, merge.key_filter)
     with closing(runs), closing(merge.merged(runs)) as merged:

@@ -25,7 +25,7 @@ from lakehouse_core.table.predicate import Predicate
 from lakehouse_core.table.record_expiry import RecordExpiry, expired_rows
 from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.sections import Section, oldest_first
-from lakehouse_core.tasks.merge_scan import BucketFiles, merged_records, with_merge_columns
+from lakehouse_core.tasks.merge_scan import BucketFiles, RowTest, merged_records, with_merge_columns
 from lakehouse_core.tasks.small_files import Decoding, DecodingThread, FileRead, FileRows, decoded, memory_bytes
 
 # The rows and stored bytes of a bucket that is merged with others. For more the calls no longer count.
@@ -93,6 +93,7 @@ class BucketsMerge:
     key_filter: Predicate | None = None
     row_filter: Predicate | None = None
     expiry: RecordExpiry | None = None
+    keeps: RowTest | None = None
 
     def merged(self, buckets: Iterable[BucketRuns]) -> Generator[MergedBuckets, None, None]:
         """Yield the merged records, bucket by bucket, those of small buckets together; no batch is empty. Close it, for
@@ -133,6 +134,7 @@ class BucketsMerge:
             key_filter=self.key_filter,
             row_filter=self.row_filter,
             expiry=self.expiry,
+            keeps=self.keeps,
         )
 
 
@@ -275,8 +277,10 @@ class _SmallReading:
         (records,) = pa.Table.from_batches(batches).combine_chunks().to_batches() or [batches[0].slice(0, 0)]
         apart = np.repeat(np.array(sections, dtype=np.uint64), counts)
         levels = np.repeat(np.array([each for bucket in buckets for each in bucket.levels], dtype=np.int8), counts)
+        kept = np.ones(records.num_rows, np.bool_) if merge.keeps is None else merge.keeps(records)
         if merge.expiry is not None:
-            kept = ~expired_rows(records, merge.expiry)
+            kept &= ~expired_rows(records, merge.expiry)
+        if not kept.all():
             records, apart, levels = records.filter(pa.array(kept)), apart[kept], levels[kept]
         if not records.num_rows:
             return

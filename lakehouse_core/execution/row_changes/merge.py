@@ -270,8 +270,8 @@ class _Merge:
         """Refuse two rows of the source for one row of the table."""
         if not self._plan.checks_matches:
             return
-        addresses = joined.column(ADDRESS).filter(_is_matched(joined))
-        if pc.count_distinct(addresses).as_py() < len(addresses):
+        addresses = np.sort(joined.column(ADDRESS).filter(_is_matched(joined)).to_numpy())
+        if (addresses[1:] == addresses[:-1]).any():
             raise InvalidRequest(
                 "MERGE: more than one row of the source matches one row of the table, so what becomes of it is not "
                 "said. Nothing was changed: make ON more exact, or leave one row for each in the source."

@@ -1,14 +1,21 @@
 """Among: the rows of a table whose columns have the values of a row of a small source.
 
-Rule: a value is compared as a join compares it: integers of any width alike, and NULL is equal to nothing.
+Rule: a value is compared as a join compares it: integers of any width alike, and NULL is equal to nothing. What has the
+same 64-bit hash is taken for equal: the join that follows compares the values.
 Source: docs/semantics/row-changes.md#merge.
 """
 
-from bisect import bisect_left, bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection
+from typing import Final
 
+import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
+
+from lakehouse_core.merge.key_filter import hash_filter, value_hashes
+from lakehouse_core.merge.key_words import Words
+from lakehouse_core.merge.positions import Flags
+
+_FALSE_POSITIVE_RATE: Final = 1 / 64
 
 
 class Among:
@@ -18,16 +25,31 @@ class Among:
 
     def __init__(self, rows: pa.Table) -> None:
         columns = {name: comparable(rows.column(name)) for name in rows.column_names}
-        self._values: Mapping[str, pa.Array] = {name: _sorted(column) for name, column in columns.items()}
-        # One column is told by its values.
-        self._rows = pa.table(columns).drop_null() if len(columns) > 1 else None
+        self._rows = pa.table(columns).drop_null()
+        self._hashes: Words = np.sort(value_hashes([column.combine_chunks() for column in self._rows.columns]))
+        # Leaves few rows for the search, which takes longer.
+        self._filter = hash_filter([self._hashes], len(self._hashes), false_positive_rate=_FALSE_POSITIVE_RATE)
 
-    def kept(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Return the rows that have the values of a row of the source, in any order."""
-        for name, values in self._values.items():
-            if batch.num_rows:
-                batch = batch.filter(_is_among(comparable(batch.column(name)), values))
-        return batch if self._rows is None or not batch.num_rows else _equal(batch, self._rows)
+    def only(self, names: Collection[str]) -> "Among | None":
+        """Return what these columns alone tell of the rows; None: nothing."""
+        known = self._rows.column_names
+        kept = [name for name in known if name in names]
+        if kept == known:
+            return self
+        return Among(self._rows.select(kept)) if kept else None
+
+    def holds(self, batch: pa.RecordBatch) -> Flags:
+        """Return of each row whether it has the values of a row of the source."""
+        columns = [comparable(batch.column(name)) for name in self._rows.column_names]
+        hashes = value_hashes(columns)
+        found = self._filter.may_hold(hashes)
+        for column in columns:
+            if column.null_count:
+                found &= column.is_valid().to_numpy(zero_copy_only=False)
+        rows = np.flatnonzero(found)
+        sought = hashes[rows]
+        found[rows] = self._hashes.take(np.searchsorted(self._hashes, sought), mode="clip") == sought
+        return found
 
 
 def comparable(column: "pa.Array | pa.ChunkedArray") -> "pa.Array | pa.ChunkedArray":
@@ -39,27 +61,3 @@ def comparable(column: "pa.Array | pa.ChunkedArray") -> "pa.Array | pa.ChunkedAr
         column = column.cast(pa.date32()).cast(pa.int32())
     # Values of a source may have any of Arrow's types for texts.
     return column.cast(pa.int64() if pa.types.is_integer(column.type) else pa.large_string())
-
-
-def _sorted(column: pa.ChunkedArray) -> pa.Array:
-    values = pc.drop_null(pc.unique(column))
-    return values.take(pc.sort_indices(values))
-
-
-def _is_among(column: pa.Array, values: pa.Array) -> pa.Array:
-    # Rows of a key table are in order, so only a few of the values can be in a batch.
-    bounds = pc.min_max(column)
-    low, high = bounds["min"].as_py(), bounds["max"].as_py()
-    if low is None:
-        return pa.repeat(pa.scalar(False), len(column))
-    first = bisect_left(values, low, key=lambda value: value.as_py())
-    end = bisect_right(values, high, key=lambda value: value.as_py())
-    return pc.is_in(column, values.slice(first, end - first))
-
-
-def _equal(batch: pa.RecordBatch, rows: pa.Table) -> pa.RecordBatch:
-    names: Sequence[str] = rows.column_names
-    keys = pa.table({name: comparable(batch.column(name)) for name in names})
-    numbered = keys.append_column("", pa.array(range(batch.num_rows), pa.int64()))
-    found = numbered.join(rows, keys=list(names), join_type="left semi").column("")
-    return batch.take(found.combine_chunks())

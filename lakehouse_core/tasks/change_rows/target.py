@@ -1,6 +1,7 @@
 """Target rows: the rows of a table that a MERGE joins, each with an address by which it is found again.
 
-Rule: a split gives the same rows in the same order each time, so an address means the same row in every read.
+Rule: a split gives the same rows in the same order to each read for one source, so an address means the same row in
+all of them.
 Source: docs/semantics/row-changes.md#merge.
 """
 
@@ -69,16 +70,20 @@ def target_rows(
     for together in sharing(tasks, lambda task: task.split):
         task = together[0]
         schema = target_schema(task.schema, task.columns, task.address)
-        batches = _of_files(task, runtime) if task.schema.is_append else _of_buckets(together, runtime)
+        batches = _of_files(task, runtime) if task.schema.is_append else _of_buckets(together, runtime, among)
         for columns, numbers in batches:
             batch = pa.RecordBatch.from_arrays([*columns, pa.array(numbers, pa.int64())], schema=schema)
             if among is not None:
-                batch = among.kept(batch)
+                batch = batch.filter(pa.array(among.holds(batch)))
             if batch.num_rows:
                 yield batch
 
 
-def _of_buckets(tasks: Sequence[TargetTask], runtime: TaskRuntime) -> Iterator[tuple[list[pa.Array], np.ndarray]]:
+def _of_buckets(
+    tasks: Sequence[TargetTask], runtime: TaskRuntime, among: Among | None
+) -> Iterator[tuple[list[pa.Array], np.ndarray]]:
+    # All versions of a key stay or go, so those of other keys need not be merged.
+    keys = None if among is None else among.only(tasks[0].schema.trimmed_primary_keys)
     readings = [
         ReadTask(
             store=task.store,
@@ -87,6 +92,7 @@ def _of_buckets(tasks: Sequence[TargetTask], runtime: TaskRuntime) -> Iterator[t
             columns=task.columns,
             predicate=task.predicate,
             file_schemas=task.file_schemas,
+            keeps=None if keys is None else keys.holds,
         )
         for task in tasks
     ]
