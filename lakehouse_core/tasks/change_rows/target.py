@@ -92,7 +92,7 @@ def _of_buckets(
             columns=task.columns,
             predicate=task.predicate,
             file_schemas=task.file_schemas,
-            keeps=None if keys is None else keys.holds,
+            keeps=None if keys is None else keys.may_hold,
         )
         for task in tasks
     ]
