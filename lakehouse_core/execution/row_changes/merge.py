@@ -214,11 +214,11 @@ class _Merge:
         self._check_matches(joined)
         parts = clause_rows(plan, self._schema, joined)
         self._check_keys(parts)
-        hits = self._hits(joined)
+        hits = self._hit_addresses(joined)
         changed = sum(part.rows.num_rows for part in parts)
         messages: Sequence[CommitMessage] = ()
         if changed and not dry_run:
-            messages = write_merge(self._table, base, parts, hits, watch)
+            messages = write_merge(self._table, base, parts, self._hits(hits), watch)
         condition = base.statement.condition
         if self._join.side.read_at is not None:
             # The query of the source may have read any row.
@@ -245,7 +245,7 @@ class _Merge:
             rows_deleted=counts["delete"],
             rows_inserted=counts["insert"],
             rows_read=sum(split.row_count for split in base.splits),
-            files_touched=self._touched(joined),
+            files_touched=self._touched(hits),
         )
 
     def _tasks(self, columns: Sequence[str], splits: Sequence[Split], predicate: Predicate | None) -> list[TargetTask]:
@@ -310,12 +310,11 @@ class _Merge:
             if found.num_rows:
                 yield found
 
-    def _hits(self, joined: pa.Table) -> dict[str, Positions]:
-        """Return, by file of an append table, the positions of the rows that are updated or deleted."""
+    def _hits(self, addresses: Positions) -> dict[str, Positions]:
+        """Return, by file of an append table, the positions of the rows at these addresses."""
         if not self._schema.is_append:
             return {}
-        addresses = self._hit_addresses(joined)
-        files, starts = np.unique(addresses >> POSITION_BITS, return_index=True)
+        files, starts = _numbers_in(addresses)
         positions = np.split(addresses & ((1 << POSITION_BITS) - 1), starts[1:]) if len(files) else []
         return {self._files[number][1].file_name: rows for number, rows in zip(files.tolist(), positions, strict=True)}
 
@@ -326,11 +325,11 @@ class _Merge:
         addresses: Positions = np.sort(joined.column(ADDRESS).filter(is_hit).to_numpy().astype(np.int64))
         return addresses
 
-    def _touched(self, joined: pa.Table) -> int:
-        """Return the number of files with rows that are updated or deleted; in a key table, of all files of a split,
-        and of those that share its waiting rows.
+    def _touched(self, addresses: Positions) -> int:
+        """Return the number of files with rows at these addresses; in a key table, of all files of a split, and of
+        those that share its waiting rows.
         """
-        numbers = set(np.unique(self._hit_addresses(joined) >> POSITION_BITS).tolist())
+        numbers = set(_numbers_in(addresses)[0].tolist())
         if self._schema.is_append:
             return len(numbers)
         found, first = 0, 0
@@ -340,6 +339,13 @@ class _Merge:
                 found += sum(len(split.files) for split in together)
             first = end
         return found
+
+
+def _numbers_in(addresses: Positions) -> tuple[Positions, Positions]:
+    """Return the numbers in rising addresses, and where each begins."""
+    numbers = addresses >> POSITION_BITS
+    starts: Positions = np.flatnonzero(np.diff(numbers, prepend=-1))
+    return numbers[starts], starts
 
 
 def _numbers_of(split: Split) -> int:

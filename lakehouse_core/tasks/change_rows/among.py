@@ -75,7 +75,8 @@ class _Numbers:
     def holds(self, columns: Sequence[pa.Array]) -> Flags:
         (column,) = columns
         places = fixed_values(column, np.int64).view(np.uint64) - self._low
-        return self._flags.take(np.minimum(places, self._end).view(np.int64))
+        found: Flags = self._flags.take(np.minimum(places, self._end).view(np.int64))
+        return found
 
     may_hold = holds
 
@@ -116,4 +117,5 @@ def comparable(column: "pa.Array | pa.ChunkedArray") -> "pa.Array | pa.ChunkedAr
         # Their days: Python has no dates beyond the year 9999.
         column = column.cast(pa.date32()).cast(pa.int32())
     # Values of a source may have any of Arrow's types for texts.
-    return column.cast(pa.int64() if pa.types.is_integer(column.type) else pa.large_string())
+    kind = pa.int64() if pa.types.is_integer(column.type) else pa.large_string()
+    return column if column.type == kind else column.cast(kind)
