@@ -1,10 +1,12 @@
 """Small buckets are written, read and compacted together. The law: as if each were by itself, byte by byte."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from lakehouse_core.errors import CorruptTable
@@ -148,6 +150,26 @@ def test_a_partition_column_that_is_no_key_is_merged_by_its_function():
     table.schema = replace(table.schema, primary_keys=("k",))
 
     assert table.read(["p", "v"]).to_pylist() == [{"p": 2 * number, "v": 2 * number} for number in range(3)]
+
+
+@pytest.mark.one_in(2)
+@pytest.mark.parametrize("most_rows", [60, -1])
+@pytest.mark.parametrize("engine", ENGINES)
+def test_rows_that_are_kept_by_their_keys_are_merged_as_among_all_others(monkeypatch, engine, most_rows):
+    monkeypatch.setattr(small_buckets, "_MOST_ROWS", most_rows)
+    table = written(engine)
+    tasks = table.read_tasks(tuple(FIELDS), None, with_row_kinds=True)
+
+    def read(keeps: Callable[[pa.RecordBatch], Any] | None) -> pa.Table:
+        kept = [replace(task, keeps=keeps) for task in tasks]
+        return pa.Table.from_batches(splits_rows(kept, table.store), read_schema(tasks[0]))
+
+    everything = read(None)
+    wanted = everything.filter(pc.is_in(everything.column("k"), pa.array([-7, 0, 3, 12])))
+
+    assert 0 < wanted.num_rows < everything.num_rows
+    assert read(lambda batch: np.isin(batch.column("k").to_numpy(), [-7, 0, 3, 12])).equals(wanted)
+    assert not read(lambda batch: np.zeros(batch.num_rows, np.bool_)).num_rows
 
 
 def test_few_buckets_wait_for_others_also_when_a_condition_leaves_no_rows_of_them(monkeypatch):

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lakehouse_core.merge.key_filter import hash_filter, value_hashes
 from lakehouse_core.merge.key_words import fixed_values
@@ -18,6 +19,8 @@ from lakehouse_core.merge.positions import Flags
 _FALSE_POSITIVE_RATE: Final = 1 / 64
 # Of numbers in a narrow range each has a flag, in about as many bytes as eight hashes.
 _MOST_FLAGS_PER_VALUE: Final = 64
+# To hash each text of a table takes longer than to look for it among so many.
+_FEW_TEXTS: Final = 10_000
 
 
 class Among:
@@ -29,7 +32,7 @@ class Among:
         columns = {name: comparable(rows.column(name)) for name in rows.column_names}
         self._rows = pa.table(columns).drop_null()
         values = [column.combine_chunks() for column in self._rows.columns]
-        self._values = _Numbers(values[0]) if len(values) == 1 and _is_narrow(values[0]) else _Hashes(values)
+        self._values = _values(values)
 
     def __reduce__(self) -> tuple[Any, ...]:
         # What finds the values takes more bytes than they do.
@@ -60,6 +63,17 @@ class Among:
         return [comparable(batch.column(name)) for name in self._rows.column_names]
 
 
+def _values(columns: Sequence[pa.Array]) -> "_Numbers | _FewTexts | _Hashes":
+    if len(columns) > 1:
+        return _Hashes(columns)
+    (column,) = columns
+    if not pa.types.is_integer(column.type):
+        return _FewTexts(column) if len(column) <= _FEW_TEXTS else _Hashes(columns)
+    values = fixed_values(column, np.int64)
+    is_narrow = len(values) and int(values.max()) - int(values.min()) < _MOST_FLAGS_PER_VALUE * len(values)
+    return _Numbers(column) if is_narrow else _Hashes(columns)
+
+
 class _Numbers:
     """Integers in a narrow range."""
 
@@ -76,6 +90,19 @@ class _Numbers:
         (column,) = columns
         places = fixed_values(column, np.int64).view(np.uint64) - self._low
         found: Flags = self._flags.take(np.minimum(places, self._end).view(np.int64))
+        return found
+
+    may_hold = holds
+
+
+class _FewTexts:
+    """Texts, each of which is compared."""
+
+    def __init__(self, column: pa.Array) -> None:
+        self._texts = column
+
+    def holds(self, columns: Sequence[pa.Array]) -> Flags:
+        found: Flags = pc.is_in(columns[0], self._texts).to_numpy(zero_copy_only=False)
         return found
 
     may_hold = holds
@@ -100,13 +127,6 @@ class _Hashes:
         sought = hashes[rows]
         found[rows] = self._hashes.take(np.searchsorted(self._hashes, sought), mode="clip") == sought
         return found
-
-
-def _is_narrow(column: pa.Array) -> bool:
-    if not pa.types.is_integer(column.type) or not len(column):
-        return False
-    values = fixed_values(column, np.int64)
-    return int(values.max()) - int(values.min()) < _MOST_FLAGS_PER_VALUE * len(values)
 
 
 def comparable(column: "pa.Array | pa.ChunkedArray") -> "pa.Array | pa.ChunkedArray":
