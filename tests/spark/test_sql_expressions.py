@@ -7,7 +7,7 @@ import pytest
 
 import lakehouse_core as lc
 from tests.catalog.statements.query_tables import rows_of
-from tests.catalog.statements.samples import TABLE, expressions, failures, files, make_samples, refused
+from tests.catalog.statements.samples import ANSWERS, TABLE, expressions, failures, files, make_samples, refused
 
 pytestmark = pytest.mark.spark
 # Columns of one query, and every so many expressions; `make test-long` runs the others.
@@ -65,6 +65,15 @@ def compare(catalogs: tuple[lc.Catalog, lc.Catalog], name: str, texts: list[str]
                 found.append(f"{text}: {kinds[0]}, in Spark {kinds[1]}")
             found += [f"{text}, row {row}: {one!r}, in Spark {other!r}" for row, one, other in wrong[:1]]
     assert not found, "\n".join(found)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("query", ANSWERS)
+def test_decimals_of_queries_have_the_digits_and_values_that_spark_computes(catalogs, query):
+    here, there = (catalog.sql(query).to_arrow() for catalog in catalogs)
+
+    assert tuple(map(type_of, there.schema.types)) == ANSWERS[query]
+    assert rows_of(here, ordered=False) == rows_of(there, ordered=False)
 
 
 @pytest.mark.long

@@ -82,6 +82,24 @@ _VALUES: Final[dict[str, list[object]]] = {
     "st": [{"x": 1, "y": "a"}, {"x": None, "y": ""}, None],
 }
 ROWS: Final = 42
+# Queries whose answers have decimals that are in no expression alone, and the types of their columns.
+ANSWERS: Final = {
+    f"SELECT (SELECT 1.5), (SELECT max(m) FROM {TABLE}) AS most, row_number() OVER (ORDER BY k) FROM {TABLE}": (
+        "decimal128(2, 1)",
+        "decimal128(10, 2)",
+        "int32",
+    ),
+    f"SELECT m FROM {TABLE} UNION ALL SELECT l FROM {TABLE}": ("decimal128(22, 2)",),
+    f"WITH v AS (SELECT m + 1 AS z FROM {TABLE} UNION ALL SELECT 1) SELECT z, z / 3 FROM v": (
+        "decimal128(12, 2)",
+        "decimal128(16, 6)",
+    ),
+    f"WITH v AS (SELECT NULL AS z UNION ALL SELECT m FROM {TABLE}) SELECT z, z / 3 FROM v": (
+        "decimal128(10, 2)",
+        "decimal128(14, 6)",
+    ),
+    "SELECT q + 1, q / 3 FROM VALUES (10.5), (2.25), (NULL) AS v(q)": ("decimal128(5, 2)", "decimal128(8, 6)"),
+}
 
 
 def make_samples(catalog: lc.Catalog) -> None:

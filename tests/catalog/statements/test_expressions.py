@@ -12,7 +12,7 @@ from lakehouse_core.execution.engines.duckdb.dialect import translate
 from lakehouse_core.planning.sql import allowed
 from lakehouse_core.planning.sql.tokens import DIALECT
 from tests.catalog.statements.query_tables import queries
-from tests.catalog.statements.samples import TABLE, expressions, failures, files, make_samples, refused
+from tests.catalog.statements.samples import ANSWERS, TABLE, expressions, failures, files, make_samples, refused
 
 # Every so many expressions; `make test-long` takes the others.
 STEP = 8
@@ -56,6 +56,13 @@ def test_the_types_that_expressions_are_given_are_those_of_their_values(samples,
 @pytest.mark.parametrize("name", files())
 def test_the_type_that_each_expression_is_given_is_that_of_its_values(samples, name, monkeypatch):
     check_types(samples, [text for number, text in enumerate(expressions(name)) if number % STEP], monkeypatch)
+
+
+@pytest.mark.parametrize("query", ANSWERS)
+def test_decimals_of_queries_beside_and_inside_others_have_the_digits_of_spark(samples, query):
+    answer = samples.sql(query).to_arrow()
+
+    assert tuple(map(str, answer.schema.types)) == ANSWERS[query]
 
 
 def check_types(samples: lc.Catalog, texts: list[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,8 +19,6 @@ spark_long(x) AS CASE
 spark_round(x, n) AS CASE
     WHEN abs(x) < 1e15 AND abs(abs(x * 10.0 ** n - trunc(x * 10.0 ** n)) - 0.5) < 1e-5
     THEN CAST(round(CAST(CAST(x AS VARCHAR) AS DECIMAL(38, 18)), n) AS DOUBLE) ELSE round(x, n) END;
--- Two integers; a half is rounded away from zero.
-spark_quotient(a, b) AS a // b + CASE WHEN abs(a % b) >= abs(b) - abs(a % b) THEN sign(a) * sign(b) ELSE 0 END;
 spark_ln(x) AS CASE WHEN x > 0 THEN ln(x) END;
 spark_log(b, x) AS CASE WHEN b > 0 AND x > 0 THEN ln(x) / ln(b) END;
 -- The text of a FLOAT of at least 10,000,000, by the fewest digits that are read as it.

@@ -11,7 +11,7 @@ from sqlglot import exp
 
 from lakehouse_core.errors import InvalidRequest
 from lakehouse_core.execution.engines.duckdb.dialect.casts import NUMBERS, TEXTS, UNKNOWN
-from lakehouse_core.execution.engines.duckdb.dialect.decimals import decimal_text, kind_of, size_of
+from lakehouse_core.execution.engines.duckdb.dialect.decimals import columns_of, decimal_text, kind_of, size_of
 from lakehouse_core.execution.engines.duckdb.dialect.fragments import cast_to, needs_spark
 from lakehouse_core.execution.engines.duckdb.dialect.widening import common_kind, is_widened
 
@@ -113,13 +113,12 @@ def type_answers(tree: Any) -> None:
     """Cast the columns of the answer that have another type in DuckDB than in Spark: ranks, and decimals that are
     computed. In the queries inside they stay as they are, which DuckDB computes faster.
     """
-    selects = list(_answering(tree))
+    sizes = [size_of(each) for each in columns_of(tree)]
     is_ranked = tree.find(*_RANKS) is not None
     is_of_tables = len(list(tree.find_all(exp.Select))) == 1
-    for select in selects:
-        for column in select.selects:
+    for select in list(_answering(tree)):
+        for column, size in zip(select.selects, sizes, strict=False):
             value = column.unalias()
-            size = size_of(value)
             if size is not None and not (is_of_tables and isinstance(value, exp.Column)):
                 kind = decimal_text(size)
             elif is_ranked and kind_of(value) == "INT":
@@ -127,7 +126,11 @@ def type_answers(tree: Any) -> None:
             else:
                 continue
             if value.find(*_UNNESTED) is None:
-                column.replace(exp.alias_(cast_to(value, kind), column.alias_or_name, quoted=True))
+                typed = cast_to(value, kind)
+                if isinstance(value, exp.Subquery):
+                    # The name of the column is that of the query in it.
+                    typed.this.set("alias", None)
+                column.replace(exp.alias_(typed, column.alias_or_name, quoted=True))
 
 
 def _answering(query: Any) -> Iterator[Any]:

@@ -3,6 +3,7 @@
 Rule: a size that is not known stays unknown. What is computed from it keeps DuckDB's type, so that no digit is lost.
 """
 
+from collections.abc import Iterable
 from functools import cache
 from typing import Any, Final, TypeAlias
 
@@ -52,7 +53,8 @@ def size_decimals(typed: Any) -> None:
     for scope in traverse_scope(typed):
         query = scope.expression
         if isinstance(query, exp.SetOperation):
-            outputs[id(query)] = _outputs_of_both(query, outputs)
+            names = [each.alias_or_name for each in query.selects]
+            outputs[id(query)] = dict(zip(names, map(size_of, columns_of(query)), strict=False))
             continue
         # Parts come before what they are in.
         for node in reversed(list(scope.walk())):
@@ -63,6 +65,25 @@ def size_decimals(typed: Any) -> None:
                 node.type = exp.DType.DECIMAL
         if isinstance(query, exp.Select):
             outputs[id(query)] = {each.alias_or_name: size_of(each) for each in query.selects}
+        elif isinstance(query, exp.Values):
+            rows = zip(*(row.expressions for row in query.expressions), strict=False)
+            outputs[id(query)] = dict(zip(query.alias_column_names, map(_widest, rows), strict=False))
+
+
+def columns_of(query: Any) -> list[Any]:
+    """Return nodes of the types that the columns of a query of known sizes have; of a set operation, of both sides."""
+    inner = query.unnest()
+    if not isinstance(inner, exp.SetOperation):
+        return [each.unalias() for each in inner.selects]
+    return [_beside(*pair) for pair in zip(columns_of(inner.this), columns_of(inner.expression), strict=False)]
+
+
+def _beside(one: Any, other: Any) -> Any:
+    if isinstance(one, exp.Null) or isinstance(other, exp.Null):
+        return other if isinstance(one, exp.Null) else one
+    made, size = exp.Expression(), _widest([one, other])
+    made.type = (one.type if one.type == other.type else None) if size is None else _decimal(size)
+    return made
 
 
 def size_of(node: Any) -> Size | None:
@@ -154,6 +175,8 @@ def _aggregated(node: Any) -> Size | None:
 def _rounded(node: Any) -> Size | None:
     """Return the size of a decimal that is rounded, which may have one digit more before the point."""
     size, decimals = size_of(node.this), node.args.get("decimals")
+    if decimals is not None and not isinstance(node, exp.Round):
+        size = size or _of_integer(node.this)
     kept = 0 if decimals is None else integer_of(decimals)
     if size is None or kept is None or (decimals is None and size[1] == 0):
         return size if kept is not None else None
@@ -174,18 +197,6 @@ def _source(column: Any, scope: Scope) -> Any:
     return None
 
 
-def _outputs_of_both(query: Any, outputs: dict[int, dict[str, Size | None]]) -> dict[str, Size | None]:
-    """Return the sizes of the columns of a set operation, by the names in its first query."""
-    first, second = (outputs.get(id(each.unnest())) for each in (query.this, query.expression))
-    if first is None or second is None or len(first) != len(second):
-        return {}
-    # The size is not known where it is not known on both sides.
-    return {
-        name: None if one is None or other is None else _wider(one, other)
-        for (name, one), other in zip(first.items(), second.values(), strict=True)
-    }
-
-
 def _arithmetic(node: Any, left: Size, right: Size) -> Size:
     match node:
         case exp.Mul():
@@ -200,7 +211,7 @@ def _arithmetic(node: Any, left: Size, right: Size) -> Size:
     return _bounded(max(left[0] - left[1], right[0] - right[1]) + scale + 1, scale)
 
 
-def _widest(nodes: list[Any]) -> Size | None:
+def _widest(nodes: Iterable[Any]) -> Size | None:
     """Return the size that holds all values; NULL has none. None where one is not known, or all are integers."""
     values = [node for node in nodes if node is not None and not isinstance(node, exp.Null)]
     sizes = [size_of(node) or _of_integer(node) for node in values]

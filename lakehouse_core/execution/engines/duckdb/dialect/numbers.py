@@ -78,7 +78,10 @@ def _next(node: Any) -> Any:
     decimals = integer_of(node.args["decimals"]) or 0
     step = f"CAST(1e{-decimals} AS DECIMAL({max(decimals, 1 - decimals)}, {max(decimals, 0)}))"
     further = f"+ CASE WHEN :x % {step} > 0 THEN" if isinstance(node, exp.Ceil) else f"- CASE WHEN :x % {step} < 0 THEN"
-    return cast_to(fragment(f":x - :x % {step} {further} {step} ELSE 0 END", x=node.this), decimal_text(size))
+    kind = decimal_text(size)
+    if decimals > 0 and size[1] < decimals:
+        return cast_to(node.this, kind)
+    return cast_to(fragment(f"CAST(:x - :x % {step} AS {kind}) {further} {step} ELSE 0 END", x=node.this), kind)
 
 
 def _long(node: Any) -> str:
