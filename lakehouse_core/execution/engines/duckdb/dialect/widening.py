@@ -98,16 +98,16 @@ def is_widened(kind: str, common: str | None) -> bool:
     return common is not None and (kind in TEXTS or (kind == "FLOAT" and common == "DOUBLE"))
 
 
-def _widen(parts: Sequence[Any], common: str | None = None) -> None:
-    """Cast the texts and FLOATs among values of several types to their common type, or to a given one."""
+def _widen(parts: Sequence[Any], kind: str | None = None) -> None:
+    """Cast the texts and FLOATs among values of several types: to their common type, or to the one given."""
     known = [part for part in parts if part is not None and not is_null(part)]
     kinds = {kind_of(part) for part in known}
-    if len(kinds) < 2:
+    common = common_kind(kinds) if len(kinds) > 1 else None
+    if common is None:
         return
-    common = common_kind(kinds) and (common or common_kind(kinds))
     for part in known:
-        if common is not None and is_widened(kind_of(part), common):
-            part.replace(rewritten_cast(cast_to(part, common)))
+        if is_widened(kind_of(part), kind or common):
+            part.replace(rewritten_cast(cast_to(part, kind or common)))
 
 
 def _coalesced(node: Any) -> Any:
@@ -122,6 +122,8 @@ def _chosen(node: Any) -> Any:
 
 def _calculated(node: Any) -> Any:
     kinds = [kind_of(node.this), kind_of(node.expression)]
+    if set(kinds) & TEXTS and set(kinds) <= TEXTS | {"NULL"}:
+        raise InvalidRequest("SQL: arithmetic takes a number on one side at least, found texts. Cast one of them.")
     if kinds[0] != kinds[1] and set(kinds) <= INTEGERS and _NARROW & set(kinds):
         # A number that is written in the query would take the narrow type in DuckDB.
         for key, kind, other in zip(("this", "expression"), kinds, reversed(kinds), strict=True):
