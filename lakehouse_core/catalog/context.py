@@ -68,12 +68,12 @@ class CatalogContext:
         Raises NotFound.
         """
         check_part(database, "database")
-        # On a disk the folder may be a link that leaves the warehouse, and no database.
-        is_checked = self.store.folders is not None
-        if is_checked:
+        if self.store.folders is not None:
+            # On a disk the folder may be a link that leaves the warehouse, and no database.
             self.check_database(database)
+            return self.metastore.tables(database, like=like)
         found = self.metastore.tables(database, like=like)
-        if not found and not is_checked:
+        if not found:
             self.check_database(database)
         return found
 

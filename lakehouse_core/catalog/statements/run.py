@@ -85,11 +85,11 @@ def run_statement(
             error.args = (str(error.args[0]).replace(argument, words) if error.args else "",)
         raise
     except TaskFailed as error:
-        raise _as_of_query(call, error) from error.__cause__
+        raise _error_of_query(call, error) from error.__cause__
 
 
-def _as_of_query(call: StatementCall, error: TaskFailed) -> LakehouseError:
-    """Return the error of a job that writes the rows of a query, or reads them for a MERGE, as that of the query."""
+def _error_of_query(call: StatementCall, error: TaskFailed) -> LakehouseError:
+    """Return what the query did wrong if that ended a job of Spark, which wrote or merged its rows; else the error."""
     if session_of(call) is None:
         return error
     from lakehouse_core.execution.engines.spark.sql.query import query_error  # noqa: PLC0415

@@ -10,7 +10,7 @@ from sqlglot import exp
 from lakehouse_core.errors import InvalidRequest, UnsupportedFeature
 from lakehouse_core.execution.engines.duckdb.dialect.casts import INTEGERS, rewritten_cast
 from lakehouse_core.execution.engines.duckdb.dialect.decimals import Size, decimal_text, kind_of, size_of
-from lakehouse_core.execution.engines.duckdb.dialect.fragments import cast_to, failure, fragment, integer_of
+from lakehouse_core.execution.engines.duckdb.dialect.fragments import aggregated, cast_to, failure, fragment, integer_of
 from lakehouse_core.execution.engines.duckdb.dialect.quotients import exact_quotient
 from lakehouse_core.execution.engines.duckdb.query import DIVIDED_BY_ZERO
 
@@ -62,9 +62,9 @@ def _prepare(function: Any) -> None:
     """Change the arguments of a function whose name is the same in DuckDB."""
     match function:
         case exp.ArrayUniqueAgg() if isinstance(function.this, exp.Distinct):
-            function.set("this", function.this.expressions[0])
+            function.set("this", aggregated(function))
         case exp.Median():
-            value = function.this.expressions[0] if isinstance(function.this, exp.Distinct) else function.this
+            value = aggregated(function)
             if kind_of(value) not in ("DOUBLE", ""):
                 # DuckDB would compute the mean of two as the type that they have.
                 value.replace(cast_to(value, "DOUBLE"))
@@ -106,8 +106,7 @@ def _around(node: Any, function: Any) -> Any:
 
 def _average(node: Any, function: Any, size: Size) -> Any | None:
     """Return the average of decimals by their sum and their number; None where that has too many digits."""
-    value = function.this.expressions[0] if isinstance(function.this, exp.Distinct) else function.this
-    of = size_of(value)
+    of = size_of(aggregated(function))
     if of is None:
         return None
     total, count = (_replaced(node, function, kind(this=function.this.copy())) for kind in (exp.Sum, exp.Count))

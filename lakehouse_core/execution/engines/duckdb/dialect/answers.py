@@ -10,14 +10,12 @@ from typing import Any, Final
 from sqlglot import exp
 
 from lakehouse_core.errors import InvalidRequest
-from lakehouse_core.execution.engines.duckdb.dialect.casts import NUMBERS, TEXTS, UNKNOWN
+from lakehouse_core.execution.engines.duckdb.dialect.casts import NUMBERS, TEXTS, UNKNOWN, WIDTHS
 from lakehouse_core.execution.engines.duckdb.dialect.decimals import columns_of, decimal_text, kind_of, size_of
 from lakehouse_core.execution.engines.duckdb.dialect.fragments import cast_to, needs_spark
 from lakehouse_core.execution.engines.duckdb.dialect.widening import common_kind, is_widened
 
 _UNNESTED: Final = (exp.Explode, exp.Posexplode)
-# Of two types of numbers beside each other the later one holds both.
-_WIDTHS: Final = ("TINYINT", "SMALLINT", "INT", "BIGINT", "DECIMAL", "FLOAT", "DOUBLE")
 _SIDE: Final = "side"
 _RANKS: Final = (exp.RowNumber, exp.Rank, exp.DenseRank, exp.Ntile)
 
@@ -180,7 +178,7 @@ def _wider(one: Any, other: Any) -> Any:
     kinds = (_name(one), _name(other))
     if kinds[0] in UNKNOWN:
         return other
-    return other if set(kinds) <= NUMBERS and _WIDTHS.index(kinds[1]) > _WIDTHS.index(kinds[0]) else one
+    return other if set(kinds) <= NUMBERS and WIDTHS.index(kinds[1]) > WIDTHS.index(kinds[0]) else one
 
 
 def _common(one: Any, other: Any) -> str | None:

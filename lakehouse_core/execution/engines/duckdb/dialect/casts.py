@@ -20,6 +20,8 @@ BYTES: Final = frozenset({"BINARY", "VARBINARY"})
 FLOATS: Final = frozenset({"DOUBLE", "FLOAT"})
 _FRACTIONS: Final = FLOATS | {"DECIMAL"}
 NUMBERS: Final = INTEGERS | _FRACTIONS
+# Of two numbers beside each other the type that stands later holds both.
+WIDTHS: Final = ("TINYINT", "SMALLINT", "INT", "BIGINT", "DECIMAL", "FLOAT", "DOUBLE")
 INSTANTS: Final = frozenset({"TIMESTAMPTZ", "TIMESTAMPLTZ"})
 LOCAL_TIMES: Final = frozenset({"TIMESTAMP", "TIMESTAMPNTZ"})
 UNKNOWN: Final = frozenset({"", "UNKNOWN", "NULL"})
@@ -78,8 +80,7 @@ def as_text(node: Any) -> Any:
     if kind in TEXTS or is_null(node):
         return node
     if kind == "FLOAT":
-        large = "CASE WHEN abs(:x) >= 10000000 AND isfinite(:x) THEN spark_float_text(:x) ELSE :other END"
-        made = fragment(large, x=node, other=fragment(_FLOAT_TEXT, x=node))
+        made = _text_of_float(node)
     elif kind in FLOATS:
         made = fragment(_FLOAT_TEXT, x=node)
     elif kind in INTEGERS and not isinstance(node, exp.Column | exp.Literal | exp.Cast):
@@ -301,10 +302,16 @@ def _element(array: Any) -> Any:
     return element
 
 
+def _text_of_float(node: Any) -> Any:
+    """Return the text of a FLOAT, of which DuckDB writes all digits before the point."""
+    large = "CASE WHEN abs(:x) >= 10000000 AND isfinite(:x) THEN spark_float_text(:x) ELSE :other END"
+    return fragment(large, x=node, other=fragment(_FLOAT_TEXT, x=node))
+
+
 def _text_of_unknown(node: Any) -> Any:
     """Return the text of a value whose type only DuckDB knows."""
     of_double = fragment(_FLOAT_TEXT, x=fragment("TRY_CAST(CAST(:x AS VARCHAR) AS DOUBLE)", x=node))
-    of_float = fragment(_FLOAT_TEXT, x=fragment("TRY_CAST(CAST(:x AS VARCHAR) AS REAL)", x=node))
+    of_float = _text_of_float(fragment("TRY_CAST(CAST(:x AS VARCHAR) AS REAL)", x=node))
     return fragment(
         "CASE typeof(:x) WHEN 'DOUBLE' THEN :double WHEN 'FLOAT' THEN :float "
         "WHEN 'BLOB' THEN decode(TRY_CAST(CAST(:x AS VARCHAR) AS BLOB)) "

@@ -10,7 +10,7 @@ from typing import Any, Final, TypeAlias
 from sqlglot import exp
 from sqlglot.optimizer.scope import Scope, traverse_scope
 
-from lakehouse_core.execution.engines.duckdb.dialect.fragments import integer_of
+from lakehouse_core.execution.engines.duckdb.dialect.fragments import aggregated, integer_of
 from lakehouse_core.planning.sql.tokens import DIALECT
 
 # Digits, and how many of them are behind the point.
@@ -147,7 +147,7 @@ def _size(node: Any, scope: Scope, outputs: dict[int, dict[str, Size | None]]) -
         case exp.Round() | exp.Ceil() | exp.Floor():
             return _rounded(node)
         case exp.Sum() | exp.Avg():
-            return _aggregated(node)
+            return _of_aggregate(node)
         case exp.Case():
             return _widest([*(each.args["true"] for each in node.args["ifs"]), node.args.get("default")])
         case exp.If():
@@ -162,9 +162,9 @@ def _size(node: Any, scope: Scope, outputs: dict[int, dict[str, Size | None]]) -
     return size_of(node.this) if isinstance(node, _OF_THEIR_ARGUMENT) else None
 
 
-def _aggregated(node: Any) -> Size | None:
+def _of_aggregate(node: Any) -> Size | None:
     """Return the size of a sum or an average."""
-    size = size_of(node.this.expressions[0] if isinstance(node.this, exp.Distinct) else node.this)
+    size = size_of(aggregated(node))
     if size is None:
         return None
     if isinstance(node, exp.Sum):

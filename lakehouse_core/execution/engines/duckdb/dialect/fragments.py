@@ -65,6 +65,11 @@ def text_of(node: Any) -> str | None:
     return str(node.this) if isinstance(node, exp.Literal) and node.is_string else None
 
 
+def aggregated(function: Any) -> Any:
+    """Return the value that an aggregate takes, without the DISTINCT before it."""
+    return function.this.expressions[0] if isinstance(function.this, exp.Distinct) else function.this
+
+
 def needs_spark(what: str, instead: str) -> UnsupportedFeature:
     """Return the error for a part of a query that DuckDB would compute in another way."""
     return UnsupportedFeature(f"SQL: {what} is not carried out without Spark. {instead}, or run the query with Spark.")

@@ -101,12 +101,13 @@ def rewritten_time(node: Any) -> Any:
 
 def _another_day(node: Any) -> Any:
     """Return a date and days or an interval, added or subtracted; other sums as they are."""
-    is_date = kind_of(node.this) == "DATE"
-    if (is_date and is_of_days(node.expression)) or (kind_of(node.expression) == "DATE" and is_of_days(node.this)):
-        return cast_to(node, "DATE")
-    if (is_date and is_of_hours(node.expression)) or (kind_of(node.expression) == "DATE" and is_of_hours(node.this)):
-        return cast_to(node, "TIMESTAMP")
-    if is_date and kind_of(node.expression) in INTEGERS:
+    sides = (node.this, node.expression)
+    if "DATE" in map(kind_of, sides):
+        if any(map(is_of_days, sides)):
+            return cast_to(node, "DATE")
+        if any(map(is_of_hours, sides)):
+            return cast_to(node, "TIMESTAMP")
+    if kind_of(node.this) == "DATE" and kind_of(node.expression) in INTEGERS:
         # DuckDB adds no BIGINT, which its own functions give.
         node.set("expression", cast_to(node.expression, "INT"))
     return node

@@ -13,7 +13,7 @@ from sqlglot.schema import ensure_schema
 
 from lakehouse_core.execution.engines.duckdb.dialect.casts import INTEGERS, TEXTS
 from lakehouse_core.execution.engines.duckdb.dialect.decimals import kind_of
-from lakehouse_core.execution.engines.duckdb.dialect.fragments import cast_to, is_null
+from lakehouse_core.execution.engines.duckdb.dialect.fragments import aggregated, cast_to, is_null
 from lakehouse_core.execution.engines.duckdb.dialect.spark_types.computed import OF_COMPUTED_VALUES, array_of, nested
 from lakehouse_core.planning.sql.tokens import DIALECT
 
@@ -182,8 +182,7 @@ def _sequence(self: Any, node: Any) -> None:
 
 
 def _collected(self: Any, node: Any) -> None:
-    value = node.this.expressions[0] if isinstance(node.this, exp.Distinct) else node.this
-    self._set_type(node, array_of(value.type))
+    self._set_type(node, array_of(aggregated(node).type))
 
 
 def _from_entries(self: Any, node: Any) -> None:

@@ -16,8 +16,10 @@ from lakehouse_core.execution.engines.duckdb.dialect.casts import (
     NUMBERS,
     TEXTS,
     UNKNOWN,
+    WIDTHS,
 )
 from lakehouse_core.execution.engines.duckdb.dialect.decimals import kind_of
+from lakehouse_core.execution.engines.duckdb.dialect.fragments import aggregated
 from lakehouse_core.execution.engines.duckdb.dialect.widening import common_kind
 from lakehouse_core.planning.sql.tokens import DIALECT
 
@@ -25,7 +27,7 @@ _DAYS: Final = ("DAY", "WEEK", "MONTH", "YEAR")
 _HOURS: Final = ("HOUR", "MINUTE", "SECOND", "MILLISECOND", "MICROSECOND")
 # Types of which values beside each other have the last one.
 _WIDENED: Final = (
-    ("TINYINT", "SMALLINT", "INT", "BIGINT", "DECIMAL", "FLOAT", "DOUBLE"),
+    WIDTHS,
     ("DATE", "TIMESTAMP", "TIMESTAMPNTZ", "TIMESTAMPLTZ", "TIMESTAMPTZ"),
     ("CHAR", "NCHAR", "NVARCHAR", "VARCHAR", "TEXT"),
 )
@@ -146,7 +148,7 @@ def _without_digits(kind: Any) -> Any:
 
 def _summed(self: Any, node: Any) -> None:
     """Find the type of a sum or an average."""
-    value = node.this.expressions[0] if isinstance(node.this, exp.Distinct) else node.this
+    value = aggregated(node)
     kind = kind_of(value)
     if kind in INTEGERS and isinstance(node, exp.Sum):
         self._set_type(node, exp.DType.BIGINT)
