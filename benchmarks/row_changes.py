@@ -13,7 +13,6 @@ delta-rs is installed into build/ the first time.
 import json
 import shutil
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -26,9 +25,9 @@ import pyarrow as pa
 
 import lakehouse_core as lc
 from benchmarks import _measure as measure
+from tests.environments import python_of
 
 HERE = Path(__file__).resolve().parent
-ENVIRONMENT = HERE.parent / "build" / "delta"
 COMMITS = 8
 TABLE = "db.t"
 COLUMNS = {"k": "BIGINT NOT NULL", "g": "INT", "s": "STRING", "x": "DOUBLE"}
@@ -62,7 +61,7 @@ def main() -> None:
 @contextmanager
 def delta_rs() -> Iterator["Peer"]:
     process = subprocess.Popen(
-        [str(_python()), "-m", "benchmarks._delta_peer"],
+        [str(python_of(HERE / "delta.lock")), "-m", "benchmarks._delta_peer"],
         cwd=HERE.parent,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -189,18 +188,6 @@ def _fill(root: Path, delta: Peer, rows: int) -> None:
         table = catalog.create_table(TABLE, COLUMNS, primary_keys=keys, options={"write-only": "true", **options})
         for part in parts:
             table.write(part)
-
-
-def _python() -> Path:
-    """Return the interpreter of delta-rs' environment, made from its lock file when it is not there yet."""
-    found = ENVIRONMENT / "bin" / "python"
-    done = ENVIRONMENT / ".complete"
-    if not done.exists():
-        subprocess.run([sys.executable, "-m", "venv", "--clear", str(ENVIRONMENT)], check=True)
-        pip = [str(found), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--require-hashes"]
-        subprocess.run([*pip, "-r", str(HERE / "delta.lock")], check=True)
-        done.touch()
-    return found
 
 
 if __name__ == "__main__":

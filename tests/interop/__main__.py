@@ -9,8 +9,10 @@ import sys
 
 import pytest
 
+from tests.environments import python_of
 from tests.interop import pypaimon_client
 from tests.interop.judge import OLDEST, VERSIONS, prepare, s3_jar
+from tests.interop.test_tpcds import LOCK
 
 NAME = re.compile(r"::test_(?P<cell>\w+)\[(?P<parameters>.*)\]$")
 
@@ -44,6 +46,7 @@ def fetch() -> None:
         prepare(version)
     s3_jar()
     pypaimon_client.python()
+    python_of(LOCK)
 
 
 def main() -> int:

@@ -2,14 +2,14 @@
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 from typing import Self
 
 import pyarrow as pa
 
+from tests.environments import python_of
+
 HERE = Path(__file__).resolve().parent
-ENVIRONMENT = HERE.parents[1] / "build" / "pypaimon"
 VERSION = "2.1.0"
 
 
@@ -64,12 +64,5 @@ class PyPaimon:
 
 
 def python() -> Path:
-    """Return the interpreter of pypaimon's environment, made from its lock file when it is not there yet."""
-    found = ENVIRONMENT / "bin" / "python"
-    done = ENVIRONMENT / ".complete"
-    if not done.exists():
-        subprocess.run([sys.executable, "-m", "venv", str(ENVIRONMENT)], check=True)
-        pip = [str(found), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--require-hashes"]
-        subprocess.run([*pip, "-r", str(HERE / "pypaimon.lock")], check=True)
-        done.touch()
-    return found
+    """Return the interpreter of pypaimon's environment."""
+    return python_of(HERE / "pypaimon.lock")
