@@ -5,6 +5,7 @@ from typing import Final
 
 from sqlglot.tokens import TokenType
 
+from lakehouse_core.format.data_types import in_backquotes
 from lakehouse_core.planning.sql.tokens import SqlText
 
 _BEFORE_NULLS: Final = frozenset(
@@ -20,6 +21,8 @@ def check_spellings(sql: SqlText) -> None:
     """Raise InvalidRequest and UnsupportedFeature with the place of what Spark reads in another way, or not at all."""
     words = [str(token.text).upper() if _is_plain(token.token_type) else "" for token in sql.tokens]
     for number, word in enumerate(words):
+        if not word:
+            _check_text(sql, words, number)
         match word:
             case "IGNORE" | "RESPECT" if words[number + 1 : number + 2] == ["NULLS"]:
                 _check_nulls(sql, words, number)
@@ -29,6 +32,17 @@ def check_spellings(sql: SqlText) -> None:
 
 def _is_plain(kind: TokenType) -> bool:
     return kind not in (TokenType.STRING, TokenType.RAW_STRING, TokenType.IDENTIFIER)
+
+
+def _check_text(sql: SqlText, words: Sequence[str], number: int) -> None:
+    """Refuse a text where a name is given: after AS, and before AS with a query in brackets."""
+    token = sql.tokens[number]
+    is_name = words[number - 1 : number] == ["AS"] or words[number + 1 : number + 3] == ["AS", "("]
+    if token.token_type is not TokenType.IDENTIFIER and is_name:
+        raise sql.invalid(
+            int(token.start),
+            f"a text in quotes stands for a name. Quote a name by backquotes: {in_backquotes(token.text)}",
+        )
 
 
 def _check_nulls(sql: SqlText, words: Sequence[str], number: int) -> None:
