@@ -15,7 +15,7 @@ BESIDE_SPARK := -n $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN) + 1 ))) $(GRO
 STAMP := .venv/.complete
 
 # What has a verb of its own.
-ELSEWHERE := interop or program or long or cluster or ceph or azure or postgres or mariadb or browser
+ELSEWHERE := interop or program or long or model or cluster or ceph or azure or postgres or mariadb or browser
 # Format and lint; then types and imports beside the tests that are given. What is wrong with types or imports is told
 # after the tests; either fails the verb.
 define checked
@@ -101,6 +101,10 @@ test-golden: setup ## The tests against tables that Java Paimon wrote, alone
 .PHONY: test-long
 test-long: setup ## More cases of the longest tests, which `make test` leaves out (PART=2/3: every third of them)
 	@$(PYTEST) -n auto $(GROUPS) -m "long or sweep" --each-call --part $(PART)
+
+.PHONY: model
+model: setup ## 2,240 row changes in tables of every layout, against a row-wise model, and some on Spark
+	@$(PYTEST) $(PARALLEL) -m model
 
 .PHONY: laws
 laws: setup ## The laws with more examples than in `make test`, the same every time (PART=2/3: every third of them)

@@ -92,7 +92,11 @@ def catalog_over(store: ObjectStore, process: int = 0) -> Catalog:
 def made(layout: Layout, store: ObjectStore | None = None, **options: str) -> tuple[MemoryStore, lc.Table]:
     """Return a store with the table `db.t`, filled with three batches, and the table."""
     kept = MemoryStore(clock=VirtualClock()) if store is None else store
-    catalog = catalog_over(kept)
+    return kept, fill(catalog_over(kept), layout, **options)
+
+
+def fill(catalog: Catalog, layout: Layout, **options: str) -> lc.Table:
+    """Create the table `db.t`, fill it with three batches and return it."""
     catalog.create_database("db")
     table = catalog.create_table(
         "db.t",
@@ -103,7 +107,7 @@ def made(layout: Layout, store: ObjectStore | None = None, **options: str) -> tu
     )
     for batch in BATCHES:
         table.write(list(batch))
-    return kept, table
+    return table
 
 
 def rows_of(table: lc.Table) -> list[Row]:

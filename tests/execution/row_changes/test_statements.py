@@ -1,17 +1,20 @@
-"""Statements one after the other: each MERGE, DELETE and UPDATE leaves what the row-wise model leaves, in every layout.
+"""Statements one after the other: each MERGE, DELETE and UPDATE, by a verb or by SQL, leaves what the row-wise model
+leaves, in every layout, in this process and on Spark.
 
 Writes, compactions and expiries come between. One table and few texts serve many rows: to make a table and to translate
 a text takes longer than to carry it out.
 """
 
 from collections import Counter
+from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 
 import lakehouse_core as lc
 from tests.execution.row_changes import test_merge
-from tests.execution.row_changes.layouts import BATCHES, LAYOUTS, Row, in_order, made, rows_of
+from tests.execution.row_changes.layouts import BATCHES, LAYOUTS, Row, catalog_over, fill, in_order, made, rows_of
 from tests.execution.row_changes.test_model import CONDITIONS, UPDATES, sound
 from tests.oracle.row_changes import deleted, is_hit, updated
 
@@ -37,14 +40,45 @@ def source_of(random: Random) -> list[Row]:
     ]
 
 
-class Statements:
-    """One table with its model."""
+def merge_text(on: str, clauses: list[Any]) -> str:
+    """Return the MERGE of SQL with these clauses, from the table `source`."""
+    return " ".join([f"MERGE INTO db.t AS t USING source AS s ON {on}", *map(_clause_text, clauses)])
 
-    def __init__(self, name: str, seed: int) -> None:
+
+def _clause_text(clause: Any) -> str:
+    condition = "" if clause.where is None else f" AND {clause.where}"
+    match clause:
+        case lc.WhenNotMatched(insert="*"):
+            return f"WHEN NOT MATCHED{condition} THEN INSERT *"
+        case lc.WhenNotMatched(insert=values):
+            return (
+                f"WHEN NOT MATCHED{condition} THEN INSERT ({', '.join(values)}) "
+                f"VALUES ({', '.join(map(str, values.values()))})"
+            )
+    kind = "WHEN MATCHED" if isinstance(clause, lc.WhenMatched) else "WHEN NOT MATCHED BY SOURCE"
+    return f"{kind}{condition} THEN {'DELETE' if clause.delete else f'UPDATE SET {_assigned(clause.update)}'}"
+
+
+def _assigned(values: dict[str, Any]) -> str:
+    return ", ".join(f"{column} = {value}" for column, value in values.items())
+
+
+class Statements:
+    """One table with its model. `catalog`: an empty one, on Spark; None: one in memory. `by_sql`: the share of the
+    statements that are said in SQL.
+    """
+
+    def __init__(self, name: str, seed: int, catalog: lc.Catalog | None = None, *, by_sql: float = 0.3) -> None:
         self.name = name
         self.random = Random(f"{name} {seed}")
         self.texts = [self.random.randrange(1 << 30) for _ in range(TEXTS)]
-        _, self.table = made(LAYOUTS[name])
+        self.by_sql = by_sql
+        if catalog is None:
+            store, self.table = made(LAYOUTS[name])
+            catalog = catalog_over(store, 1)
+        else:
+            self.table = fill(catalog, LAYOUTS[name])
+        self.catalog = catalog
         self.rows = rows_of(self.table)
         self.told: list[str] = []
         self.seen: Counter[str] = Counter()
@@ -67,13 +101,18 @@ class Statements:
         data, on, clauses = test_merge.said(seed, source)
         expected = test_merge.left(self.name, self.rows, seed, source)
         self.told.append(f"merge {on} {clauses} {source}")
+        by_sql = self.random.random() < self.by_sql
+
+        def merge() -> lc.RowChangeReport:
+            return self.sql(merge_text(on, clauses), source=data) if by_sql else self.table.merge(data, on, *clauses)
+
         if isinstance(expected, type):
             self.seen["refused"] += 1
             with pytest.raises(expected):
-                self.table.merge(data, on, *clauses)
+                merge()
             return
         counts = self.table.merge(data, on, *clauses, dry_run=True) if self.random.random() < 0.1 else None
-        report = self.table.merge(data, on, *clauses)
+        report = merge()
         self.counted(report, expected)
         assert len(expected) == len(self.rows) + report.rows_inserted - (report.rows_deleted or 0), self.told
         if counts is not None:
@@ -88,7 +127,8 @@ class Statements:
         where = self.random.choice(CONDITIONS[:-1])
         self.told.append(f"delete {where}")
         expected = deleted(self.rows, where, self.table.schema)
-        report = self.table.delete(where)
+        by_sql = self.random.random() < self.by_sql
+        report = self.sql(f"DELETE FROM db.t WHERE {where}") if by_sql else self.table.delete(where)
         self.counted(report, expected)
         assert report.rows_deleted in (len(self.rows) - len(expected), None), self.told
         self.rows = expected
@@ -98,10 +138,18 @@ class Statements:
         assignments, values = self.random.choice(UPDATES[:-1])
         self.told.append(f"update {assignments} {where}")
         expected = updated(self.rows, values, where, self.table.schema)
-        report = self.table.update(assignments, where)
+        by_sql = self.random.random() < self.by_sql
+        text = f"UPDATE db.t SET {_assigned(assignments)} WHERE {where}"
+        report = self.sql(text) if by_sql else self.table.update(assignments, where)
         self.seen["changed" if report.snapshot_id else "unchanged"] += 1
         assert report.rows_updated == sum(is_hit(row, where, self.table.schema) for row in self.rows), self.told
         self.rows = expected
+
+    def sql(self, text: str, **tables: Any) -> lc.RowChangeReport:
+        self.told.append(text)
+        report = self.catalog.sql(text, tables=tables).report
+        assert isinstance(report, lc.RowChangeReport)
+        return report
 
     def counted(self, report: lc.RowChangeReport, expected: list[Row]) -> None:
         self.seen["changed" if report.snapshot_id else "unchanged"] += 1
@@ -123,8 +171,7 @@ class Statements:
             self.rows = [*self.rows, *new]
 
 
-def check_statements(name: str, seed: int, count: int) -> Counter[str]:
-    statements = Statements(name, seed)
+def check_statements(statements: Statements, count: int) -> Counter[str]:
     for number in range(count):
         statements.carry_out()
         if number % 20 == 19:
@@ -133,17 +180,34 @@ def check_statements(name: str, seed: int, count: int) -> Counter[str]:
     return statements.seen
 
 
+def check_tables(name: str, seeds: range) -> None:
+    """Carry out 20 statements for each seed."""
+    seen: Counter[str] = Counter()
+    for seed in seeds:
+        seen += check_statements(Statements(name, seed), 20)
+    assert seen["changed"] > seen["unchanged"], seen
+
+
 @pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", LAYOUTS)
 def test_each_of_some_statements_leaves_what_the_model_leaves(name: str) -> None:
-    check_statements(name, 0, 10)
+    check_statements(Statements(name, 0), 10)
+
+
+@pytest.mark.model
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_each_of_many_statements_leaves_what_the_model_leaves(name: str) -> None:
+    check_tables(name, range(1, 5))
+
+
+@pytest.mark.model
+@pytest.mark.spark
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_each_statement_on_spark_leaves_what_the_model_leaves(name: str, spark: Any, tmp_path: Path) -> None:
+    check_statements(Statements(name, 0, lc.connect(tmp_path, spark=spark), by_sql=0.5), 2)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", LAYOUTS)
-def test_each_of_many_statements_leaves_what_the_model_leaves(name: str) -> None:
-    seen: Counter[str] = Counter()
-    for seed in range(1, 15):
-        seen += check_statements(name, seed, 20)
-
-    assert seen["changed"] > seen["unchanged"], seen
+def test_each_of_more_statements_leaves_what_the_model_leaves(name: str) -> None:
+    check_tables(name, range(5, 15))
