@@ -54,7 +54,7 @@ class FileSystemMetastore:
 
     def find(self, name: TableName, schemas: SchemaLog) -> str | None:
         ids = schemas.ids()
-        if not ids or (ids[0] and self._files.is_unfinished(name)):
+        if not ids or (ids[0] and self._files.is_part(name)):
             return None
         return MAIN.schema(ids[0])
 
@@ -73,7 +73,7 @@ class FileSystemMetastore:
     def drop_table(self, name: TableName, schemas: SchemaLog) -> bool:
         witness = self.find(name, schemas)
         if witness is None:
-            return self._files.drop_unfinished(name)
+            return self._files.drop_part(name)
         self._files.drop_table(name, witness)
         return True
 

@@ -83,12 +83,12 @@ class WarehouseFiles:
             # The name is a symbolic link that is not followed; opening the table reports that.
             return False
         first = MAIN.schema(0).rpartition("/")[2]
-        return bool(files) and (first in files or not self.is_unfinished(name))
+        return bool(files) and (first in files or not self.is_part(name))
 
-    def is_unfinished(self, name: TableName) -> bool:
-        """Return whether the table's folder holds a copy that is not a table yet."""
-        store = self.at(name)
-        return bool(store.infos([COPY_MARK])) and not store.infos([MAIN.schema(0)])
+    def is_part(self, name: TableName) -> bool:
+        """Return whether the table's folder holds a copy that is not a table yet, or what an interrupted drop left."""
+        found = self.at(name).infos([COPY_MARK, _DROP_MARK, MAIN.schema(0)])
+        return bool(found) and MAIN.schema(0) not in found
 
     def at(self, name: TableName) -> ObjectStore:
         """Return the store rooted at the table's folder."""
@@ -138,12 +138,9 @@ class WarehouseFiles:
         if hints and not self.has_schema(name):
             _check_deleted(store.delete(sorted(hints)))
 
-    def drop_unfinished(self, name: TableName) -> bool:
+    def drop_part(self, name: TableName) -> bool:
         """Remove a copy that is not a table yet, or what an interrupted drop left; return False if there is neither."""
-        if self._store.folders is None and self.at(name).infos([_DROP_MARK]):
-            self._drop_objects(name)
-            return True
-        if not self.is_unfinished(name):
+        if not self.is_part(name):
             return False
         self.drop_table(name, COPY_MARK)
         return True
@@ -167,19 +164,24 @@ class WarehouseFiles:
             _check_deleted(self._store.delete_folder(hidden))
 
     def _drop_objects(self, name: TableName) -> None:
-        """Remove a table's objects where no folder moves at once: the mark first, then the schemas, the rest, the mark.
+        """Remove a table's objects where no folder moves at once: the mark first, then schema 0, the other schemas, the
+        rest, the mark.
 
-        A table without schemas is gone for all. Objects with the mark are the rest of a table that was dropped.
+        Objects with the mark and without schema 0 are the rest of a table that was dropped. Commits that still find
+        their schema are removed with the rest.
         """
         store = self.at(name)
         created(store, _DROP_MARK, b"")
-        schemas = store.children(MAIN.schema_folder).files
+        first = MAIN.schema(0)
+        others = {f"{MAIN.schema_folder}/{file}" for file in store.children(MAIN.schema_folder).files} - {first}
         try:
-            _check_deleted(store.delete([f"{MAIN.schema_folder}/{file}" for file in schemas]))
+            _check_deleted(store.delete([first]))
         except StorageUnavailable as error:
             raise type(error)(f"{error} Nothing else of table {shown(str(name))} was removed: drop it again.") from None
         rest = f"Table {shown(str(name))} is dropped, but some of its objects remain. Create or drop it again."
         with begun(rest):
+            if others:
+                _check_deleted(store.delete(sorted(others)))
             _check_deleted(store.delete([found.key for found in store.list("") if found.key != _DROP_MARK]))
             _check_deleted(store.delete([_DROP_MARK]))
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+import lakehouse_core as lc
 from lakehouse_core.catalog.catalog import Catalog
 from lakehouse_core.catalog.sql.address import sql_address
 from lakehouse_core.catalog.sql.database import SqlDatabase
@@ -119,6 +120,50 @@ def test_a_table_whose_drop_was_refused_keeps_its_rows_when_a_sql_catalog_lists_
     assert listed.scan().to_arrow()["k"].to_pylist() == [1, 2]
     listing.drop_table("db.t")
     assert list(store.list("db.db/t")) == []
+
+
+def test_a_drop_that_fails_at_any_object_leaves_the_table_whole_or_gone() -> None:
+    whole, gone = 0, 0
+    for number in count(1):
+        store = FlatStore()
+        table = made(store).table("db.t")
+        table.alter(lc.AddColumn("v", "INT"))
+        table.write([{"k": 2, "v": 2}])
+        deleted: list[str] = []
+
+        class Failing(FlatStore):
+            """Deletes objects one by one, and one of them not."""
+
+            def at(self, prefix: str) -> MemoryStore:
+                return Failing(self._name, prefix="/".join(part for part in (self._prefix, prefix) if part))
+
+            def delete(self, keys: Iterable[str], deleted: list[str] = deleted, at: int = number) -> Sequence[str]:
+                left = []
+                for key in keys:
+                    deleted.append(key)
+                    left += [key] if len(deleted) == at else super().delete([key])
+                return left
+
+        failing = Catalog(Failing(store._name), clock=VirtualClock(seed=3))
+        try:
+            failing.drop_table("db.t")
+        except StorageUnavailable:
+            pass
+        else:
+            break
+        catalog = Catalog(store, clock=VirtualClock(seed=4))
+        if catalog.tables("db"):
+            whole += 1
+            assert catalog.table("db.t").scan().count() == 2
+            catalog.drop_table("db.t")
+        else:
+            gone += 1
+            with pytest.raises(NotFound):
+                catalog.table("db.t")
+            catalog.create_table("db.t", {"k": "INT"})
+            assert [info.key for info in store.list("db.db/t")] == ["db.db/t/schema/schema-0"]
+    assert whole == 1
+    assert gone == number - 2 > 5
 
 
 def test_a_rename_is_refused_and_changes_nothing(catalog: Catalog, store: ObjectStore) -> None:

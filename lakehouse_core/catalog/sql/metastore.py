@@ -210,7 +210,7 @@ class SqlMetastore:
             is_done=lambda connection: not self._rows.has_table(connection, name),
         )
         if is_dropped is False:
-            return self._files.drop_unfinished(name)
+            return self._files.drop_part(name)
         with begun(
             f"Table {shown(str(name))} is dropped. Files of it remain at {schemas.store.uri('')}. Drop it again, which "
             "removes them."
@@ -218,7 +218,7 @@ class SqlMetastore:
             if ids:
                 self._files.drop_table(name, MAIN.schema(ids[0]))
             else:
-                self._files.drop_unfinished(name)
+                self._files.drop_part(name)
         with suppress(StorageUnavailable, WriteOutcomeUnknown):
             # A row that stays says nothing wrong: a drop or a creation by the same name removes it.
             self._forget_dropped(name)
