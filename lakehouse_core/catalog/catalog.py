@@ -5,6 +5,7 @@ Rule: a verb is its docstring and one call of another module; the metastore keep
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from lakehouse_core.api.arguments import checks_flags
@@ -70,7 +71,8 @@ class Catalog:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the address without the Spark session: in another process, tasks run in that process."""
-        return _in_this_process, (self._context.store, self._context.clock, self._context.metastore)
+        context = self._context
+        return partial(Catalog, context.store, clock=context.clock, metastore=context.metastore), ()
 
     @property
     def uri(self) -> str:
@@ -95,6 +97,12 @@ class Catalog:
         """Return the properties of a database; none in a catalog of folders. Raises NotFound naming near matches."""
         self._context.check_database(name)
         return dict(self._context.metastore.database_properties(name))
+
+    def alter_database(self, name: str, properties: Mapping[str, str | None]) -> None:
+        """Set properties of a database of a SQL catalog, all or none; None removes one. Raises NotFound,
+        InvalidRequest; UnsupportedFeature in a catalog of folders.
+        """
+        ddl.alter_database(self._context, name, properties)
 
     def check(self) -> list[str]:
         """Return a sentence for each disagreement between the names of the catalog and the files of the warehouse.
@@ -221,7 +229,7 @@ class Catalog:
     ) -> tuple[CopyReport, ...]:
         """Copy each table of `source` whose name and database match into this catalog, as `copy_table` does.
 
-        `tables` and `database` as in `compact`: `copy_tables(source, database="sales")` copies a whole database.
+        `tables` and `database`: as in `matching`; `copy_tables(source, database="sales")` copies a whole database.
         Databases are created where there are none. Returns a report for each table, by name. When one table fails, its
         report has the `error`, and the other tables continue; call again to go on.
         Raises NotFound when no table matches, InvalidRequest.
@@ -231,7 +239,6 @@ class Catalog:
                 f"copy_tables: found {shown(source)} as the source, expected a catalog, as lakehouse_core.connect "
                 "returns it."
             )
-        # Programs that copy nothing need not load what does.
         from lakehouse_core.catalog import copying  # noqa: PLC0415
 
         return copying.copy_tables(
@@ -268,11 +275,9 @@ class Catalog:
     ) -> tuple[CompactionReport, ...]:
         """Compact each table whose name and database match, one after the other, as `Table.compact` does.
 
-        `database` None means all databases, or the one that `tables` names before a dot, as in `sales.*`. In names `*`
-        stands for any characters, `?` for one character and `[…]` for one of those listed.
-        Returns a report for each table, by name. When one table fails, its report has the `error`, and the other tables
-        continue. `progress` receives the progress of the call and of each table.
-        Raises NotFound when no table matches, InvalidRequest.
+        `tables` and `database`: as in `matching`. Returns a report for each table, by name. When one table fails, its
+        report has the `error`, and the other tables continue. `progress` receives the progress of the call and of each
+        table. Raises NotFound when no table matches, InvalidRequest.
         """
         return each_table.compact(
             self._context,
@@ -298,7 +303,7 @@ class Catalog:
         also: Sequence["Catalog"] = (),
         progress: Listener | None = None,
     ) -> "MaintenancePlan":
-        """Return how to spend a budget on the tables whose name and database match, as in `compact`, or on a list of
+        """Return how to spend a budget on the tables whose name and database match, as in `matching`, or on a list of
         names: which partitions to compact, which manifests to merge, which snapshots to expire. Reads metadata only,
         and changes nothing.
 
@@ -393,7 +398,3 @@ def _catalogs(also: object) -> Sequence[Catalog]:
     if not isinstance(also, Sequence) or not all(isinstance(each, Catalog) for each in also):
         raise InvalidRequest(f"also={shown(also)}: expected a list of catalogs, as lc.connect returns them.")
     return also
-
-
-def _in_this_process(store: ObjectStore, clock: Clock, metastore: Metastore) -> Catalog:
-    return Catalog(store, clock=clock, metastore=metastore)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
-from lakehouse_core.api.arguments import texts_of
+from lakehouse_core.api.arguments import mapping_of, texts_of
 from lakehouse_core.api.table import Table
 from lakehouse_core.api.verb import named
 from lakehouse_core.catalog.context import CatalogContext
@@ -33,6 +33,14 @@ def create_database(
         log_outcome("create_database", name, "created")
     elif not exist_ok:
         raise InvalidRequest(f"Database {shown(name)} exists already. Pass exist_ok=True to accept that.")
+
+
+def alter_database(catalog: CatalogContext, name: str, properties: Mapping[str, str | None]) -> None:
+    """Change properties of a database; see `Catalog.alter_database`."""
+    changes = mapping_of("properties", properties)
+    given = texts_of("properties", {key: value for key, value in changes.items() if value is not None})
+    catalog.check_database(name)
+    catalog.metastore.alter_database(name, {**dict.fromkeys(changes), **given})
 
 
 def drop_database(catalog: CatalogContext, name: str, *, cascade: bool, missing_ok: bool) -> None:

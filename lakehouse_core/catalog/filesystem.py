@@ -27,12 +27,11 @@ class FileSystemMetastore:
         return self._files.databases()
 
     def create_database(self, name: str, properties: Mapping[str, str]) -> None:
-        if properties:
-            raise UnsupportedFeature(
-                f"Database {shown(name)}: a catalog of folders keeps no properties, found {shown(list(properties))}. "
-                "Leave them out, or connect with a SQL catalog (metastore='sqlite:///…')."
-            )
+        _refuse_properties(name, properties)
         self._files.create_database(name)
+
+    def alter_database(self, name: str, properties: Mapping[str, str | None]) -> None:
+        _refuse_properties(name, properties)
 
     def database_properties(self, name: str) -> Mapping[str, str]:
         return {}
@@ -79,3 +78,11 @@ class FileSystemMetastore:
 
     def rename_table(self, source: TableName, target: TableName, witness: str) -> bool:
         return self._files.move_table(source, target, witness)
+
+
+def _refuse_properties(database: str, properties: Mapping[str, str | None]) -> None:
+    if properties:
+        raise UnsupportedFeature(
+            f"Database {shown(database)}: a catalog of folders keeps no properties, found {shown(list(properties))}. "
+            "Leave them out, or connect with a SQL catalog (metastore='sqlite:///…')."
+        )

@@ -53,6 +53,10 @@ class Metastore(Protocol):
         """Create a database; a concurrent call may create the same one. Raises UnsupportedFeature for properties."""
         ...
 
+    def alter_database(self, name: str, properties: Mapping[str, str | None]) -> None:
+        """Set properties of a database, all or none; None removes one. Raises as `Catalog.alter_database` does."""
+        ...
+
     def database_properties(self, name: str) -> Mapping[str, str]:
         """Return the properties of an existing database."""
         ...

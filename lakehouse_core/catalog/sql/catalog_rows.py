@@ -50,11 +50,21 @@ class CatalogRows:
         return {row[0]: row[1] for row in connection.execute(query)}
 
     def insert_database(self, connection: sa.Connection, database: str, properties: Mapping[str, str]) -> None:
+        """Add properties to a database; the first ones make it."""
         row = {"catalog_key": self._key, "database_name": database}
         connection.execute(
             sa.insert(DATABASE_PROPERTIES),
             [{**row, "property_key": key, "property_value": value} for key, value in properties.items()],
         )
+
+    def change_properties(self, connection: sa.Connection, database: str, properties: Mapping[str, str | None]) -> None:
+        """Set properties of a database; None removes one."""
+        key = DATABASE_PROPERTIES.c.property_key
+        connection.execute(
+            sa.delete(DATABASE_PROPERTIES).where(*self._in(DATABASE_PROPERTIES, database), key.in_(properties))
+        )
+        if given := {key: value for key, value in properties.items() if value is not None}:
+            self.insert_database(connection, database, given)
 
     def delete_database(self, connection: sa.Connection, database: str) -> None:
         connection.execute(sa.delete(DATABASE_PROPERTIES).where(*self._in(DATABASE_PROPERTIES, database)))

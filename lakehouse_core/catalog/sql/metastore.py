@@ -65,16 +65,7 @@ class SqlMetastore:
         return self._database.read(self._rows.databases, empty=[])
 
     def create_database(self, name: str, properties: Mapping[str, str]) -> None:
-        for key, value in properties.items():
-            if key in (_EXISTS, _LOCATION):
-                raise InvalidRequest(
-                    f"Database {shown(name)}: the property {shown(key)} is kept by the catalog. Choose another name."
-                )
-            if len(key) > LONGEST_NAME or len(value) > LONGEST_VALUE:
-                raise InvalidRequest(
-                    f"Database {shown(name)}: the property {shown(key)} is too long. Expected a name of at most "
-                    f"{LONGEST_NAME} and a value of at most {LONGEST_VALUE} characters."
-                )
+        _check_properties(name, properties)
         rows = {**properties, _EXISTS: "true", _LOCATION: self._files.database_location(name)}
         try:
             self._database.change(
@@ -88,6 +79,21 @@ class SqlMetastore:
                 raise InvalidRequest(
                     f"Database {shown(name)} was created meanwhile by another call, which chose its properties."
                 ) from None
+
+    def alter_database(self, name: str, properties: Mapping[str, str | None]) -> None:
+        _check_properties(name, properties)
+
+        def alter(connection: sa.Connection) -> None:
+            self._rows.lock_database(connection, name)
+            if name not in self._rows.databases(connection):
+                raise NotFound(f"Database {shown(name)} was dropped meanwhile. Nothing was changed.")
+            self._rows.change_properties(connection, name, properties)
+
+        def is_done(connection: sa.Connection) -> bool:
+            found = self._rows.database_properties(connection, name)
+            return all(found.get(key) == value for key, value in properties.items())
+
+        self._database.change(alter, is_done=is_done)
 
     def database_properties(self, name: str) -> Mapping[str, str]:
         empty: dict[str, str] = {}
@@ -310,6 +316,19 @@ class SqlMetastore:
             f"Table {shown(str(name))}: its files are at {self._files.at(name).uri('')}, but the catalog does not list "
             "it. Create it with exist_ok=True, which lists the files as they are, or remove the folder."
         )
+
+
+def _check_properties(database: str, properties: Mapping[str, str | None]) -> None:
+    for key, value in properties.items():
+        if key in (_EXISTS, _LOCATION):
+            raise InvalidRequest(
+                f"Database {shown(database)}: the property {shown(key)} is kept by the catalog. Choose another name."
+            )
+        if len(key) > LONGEST_NAME or len(value or "") > LONGEST_VALUE:
+            raise InvalidRequest(
+                f"Database {shown(database)}: the property {shown(key)} is too long. Expected a name of at most "
+                f"{LONGEST_NAME} and a value of at most {LONGEST_VALUE} characters."
+            )
 
 
 class _TargetExists(Exception):

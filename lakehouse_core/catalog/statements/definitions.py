@@ -13,6 +13,7 @@ from lakehouse_core.errors import InvalidRequest, LakehouseError, shown
 from lakehouse_core.format.data_types import field_from_arrow
 from lakehouse_core.planning.alter.schema_change import RemoveOption, UpdateColumnComment
 from lakehouse_core.planning.sql.statement import (
+    AlterDatabase,
     AlterTable,
     ChangeTag,
     CommentColumn,
@@ -25,7 +26,15 @@ from lakehouse_core.planning.sql.statement import (
 from lakehouse_core.planning.sql.tokens import Name
 
 Definition: TypeAlias = (
-    CreateTable | CreateDatabase | DropTable | DropDatabase | AlterTable | RenameTable | CommentColumn | ChangeTag
+    CreateTable
+    | CreateDatabase
+    | AlterDatabase
+    | DropTable
+    | DropDatabase
+    | AlterTable
+    | RenameTable
+    | CommentColumn
+    | ChangeTag
 )
 
 
@@ -36,6 +45,8 @@ def define(call: StatementCall, statement: Definition) -> Answer:
             return create_table(call, statement)
         case CreateDatabase():
             return create_database(call, statement)
+        case AlterDatabase():
+            return alter_database(call, statement)
         case DropTable():
             return drop_table(call, statement)
         case DropDatabase():
@@ -53,6 +64,11 @@ def define(call: StatementCall, statement: Definition) -> Answer:
 def create_database(call: StatementCall, statement: CreateDatabase) -> Answer:
     name = _one_part(call, statement.name)
     call.catalog.create_database(name, properties=dict(statement.properties) or None, exist_ok=statement.exist_ok)
+    return _done(call)
+
+
+def alter_database(call: StatementCall, statement: AlterDatabase) -> Answer:
+    call.catalog.alter_database(call.database_name(statement.name), dict(statement.properties))
     return _done(call)
 
 

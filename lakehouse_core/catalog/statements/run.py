@@ -20,6 +20,7 @@ from lakehouse_core.execution.engine import Engine
 from lakehouse_core.options import check_alters_nothing
 from lakehouse_core.planning.sql.parse import parse_statement
 from lakehouse_core.planning.sql.statement import (
+    AlterDatabase,
     AlterTable,
     CallProcedure,
     ChangeTag,
@@ -116,6 +117,7 @@ def _run(call: StatementCall, statement: Statement) -> Answer:
         case (
             CreateTable()
             | CreateDatabase()
+            | AlterDatabase()
             | DropTable()
             | DropDatabase()
             | AlterTable()

@@ -6,7 +6,6 @@ Rule: a clause that no value holds is refused by name and place.
 from dataclasses import replace
 from typing import Any
 
-from lakehouse_core.errors import LakehouseError
 from lakehouse_core.format.data_types import UNASSIGNED, DataField, type_to_sql, with_nullable
 from lakehouse_core.planning.alter.schema_change import (
     AddColumn,
@@ -31,6 +30,7 @@ from lakehouse_core.planning.sql.clauses import (
 )
 from lakehouse_core.planning.sql.row_changes import read_drop_partitions
 from lakehouse_core.planning.sql.statement import (
+    AlterDatabase,
     AlterTable,
     CreateDatabase,
     CreateTable,
@@ -213,7 +213,7 @@ def read_drop(cursor: TokenCursor, start: int, parameters: dict[str, Any]) -> St
 def read_alter(cursor: TokenCursor, start: int, parameters: dict[str, Any]) -> Statement:
     if not cursor.takes("TABLE"):
         if (word := cursor.takes_one("DATABASE", "SCHEMA", "NAMESPACE")) is not None:
-            raise _altered_database(cursor, start, word)
+            return _altered_database(cursor, start, word)
         if cursor.takes("VIEW"):
             raise cursor.sql.unsupported(start, "ALTER VIEW is not carried out by sql()")
         raise cursor.expected("TABLE")
@@ -240,17 +240,21 @@ def read_alter(cursor: TokenCursor, start: int, parameters: dict[str, Any]) -> S
     return AlterTable(name=name, changes=tuple(changes), known_options=known)
 
 
-def _altered_database(cursor: TokenCursor, start: int, word: str) -> LakehouseError:
-    """Return why a database is not altered."""
-    cursor.name("the name of a database")
-    what = cursor.takes_one("SET", "UNSET") or ""
+def _altered_database(cursor: TokenCursor, start: int, word: str) -> AlterDatabase:
+    name = cursor.name("the name of a database")
+    verb = cursor.takes_one("SET", "UNSET")
     if cursor.is_at("LOCATION"):
-        why = "a database is where its catalog puts it: copy its tables with Catalog.copy_table"
-    else:
-        why = "the properties of a database are given when it is made: CREATE DATABASE … WITH DBPROPERTIES (…)"
-    of = cursor.takes_one("DBPROPERTIES", "PROPERTIES", "LOCATION") or ""
-    named = " ".join(filter(None, (f"ALTER {word} …", what, of)))
-    return cursor.sql.unsupported(start, f"{named} is not carried out, because {why}")
+        raise cursor.sql.unsupported(
+            start,
+            f"ALTER {word} … SET LOCATION is not carried out, because a database is where its catalog puts it: copy "
+            "its tables with Catalog.copy_table",
+        )
+    if verb is None:
+        raise cursor.expected("SET or UNSET")
+    if not cursor.takes_one("DBPROPERTIES", "PROPERTIES"):
+        raise cursor.expected("DBPROPERTIES")
+    properties = read_properties(cursor) if verb == "SET" else dict.fromkeys(read_keys(cursor))
+    return AlterDatabase(name=name, properties=properties)
 
 
 def _column_changes(cursor: TokenCursor, start: int, parameters: dict[str, Any]) -> list[SchemaChange]:

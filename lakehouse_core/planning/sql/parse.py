@@ -20,6 +20,7 @@ from lakehouse_core.planning.sql.clauses import (
 from lakehouse_core.planning.sql.definitions import read_alter, read_create, read_drop
 from lakehouse_core.planning.sql.row_changes import read_delete, read_merge, read_truncate, read_update
 from lakehouse_core.planning.sql.statement import (
+    AlterDatabase,
     AlterTable,
     Argument,
     CallProcedure,
@@ -219,21 +220,24 @@ def _describe(cursor: TokenCursor, start: int, parameters: dict[str, Any]) -> St
 
 def _comment(cursor: TokenCursor, start: int, parameters: dict[str, Any]) -> Statement:
     cursor.expect("ON")
-    if (word := cursor.takes_one("DATABASE", "SCHEMA", "NAMESPACE")) is not None:
-        raise cursor.sql.unsupported(
-            start, f"COMMENT ON {word} is not carried out, because it is given when it is made: CREATE {word} … COMMENT"
-        )
+    if cursor.takes_one("DATABASE", "SCHEMA", "NAMESPACE"):
+        database = cursor.name("the name of a database")
+        return AlterDatabase(name=database, properties={"comment": _comment_text(cursor)})
     is_column = cursor.takes("COLUMN")
     if not is_column and not cursor.takes("TABLE"):
         raise cursor.sql.unsupported(
-            cursor.start, f"COMMENT ON {cursor.found()} is not carried out: only ON TABLE and ON COLUMN"
+            cursor.start, f"COMMENT ON {cursor.found()} is not carried out: only ON DATABASE, ON TABLE and ON COLUMN"
         )
     name = cursor.name("the name of a column, behind that of its table" if is_column else "the name of a table")
-    cursor.expect("IS")
-    comment = None if cursor.takes("NULL") else cursor.string()
+    comment = _comment_text(cursor)
     if is_column:
         return CommentColumn(name=name, comment=comment)
     return AlterTable(name=name, changes=(UpdateComment(comment),))
+
+
+def _comment_text(cursor: TokenCursor) -> str | None:
+    cursor.expect("IS")
+    return None if cursor.takes("NULL") else cursor.string()
 
 
 def _call(cursor: TokenCursor, start: int, parameters: dict[str, Any]) -> Statement:

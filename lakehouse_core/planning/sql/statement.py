@@ -138,6 +138,14 @@ class CreateDatabase:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AlterDatabase:
+    """Changes of properties; None removes one."""
+
+    name: Name
+    properties: Mapping[str, str | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DropDatabase:
     name: Name
     missing_ok: bool
@@ -248,6 +256,7 @@ Statement: TypeAlias = (
     | Truncate
     | DropPartitions
     | CreateDatabase
+    | AlterDatabase
     | DropDatabase
     | CreateTable
     | DropTable

@@ -45,7 +45,8 @@ def test_names_are_made_listed_renamed_and_dropped(lake: Lake) -> None:
     made(catalog, "archive.items")
 
     assert (catalog.databases(), catalog.tables("sales"), catalog.check()) == (["archive", "sales"], ["orders"], [])
-    assert catalog.database_properties("sales") == {"location": f"{lake.warehouse}/sales.db", "owner": "ann"}
+    catalog.alter_database("sales", {"owner": "bob", "comment": None})
+    assert catalog.database_properties("sales") == {"location": f"{lake.warehouse}/sales.db", "owner": "bob"}
     assert catalog.rename_table("sales.orders", "sales.old").scan().to_arrow().to_pylist() == ROW
     assert lake.sql("SELECT count(*) FROM paimon_table_properties WHERE table_name = 'old'") == [(3,)]
     catalog.drop_table("sales.old")

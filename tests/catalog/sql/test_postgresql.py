@@ -43,6 +43,8 @@ def test_names_are_made_listed_renamed_and_dropped(lake: Lake) -> None:
 
     assert (catalog.databases(), catalog.tables("sales"), catalog.check()) == (["archive", "sales"], ["orders"], [])
     assert catalog.database_properties("sales")["owner"] == "ann"
+    catalog.alter_database("sales", {"owner": "bob", "comment": None})
+    assert catalog.database_properties("sales")["owner"] == "bob"
     assert catalog.rename_table("sales.orders", "archive.old").scan().to_arrow().to_pylist() == ROW
     with pytest.raises(lc.InvalidRequest, match="already exists"):
         catalog.rename_table("archive.old", "archive.items")

@@ -107,6 +107,38 @@ def test_databases_tables_and_properties_are_rows_and_rows_are_what_is_listed(la
     assert again.check() == []
 
 
+def test_properties_of_a_database_are_set_and_removed_all_or_none(lake: Lake) -> None:
+    catalog = lake.connect()
+    catalog.create_database("sales", properties={"owner": "ann", "old": "1"})
+    location = catalog.database_properties("sales")["location"]
+
+    catalog.alter_database("sales", {"owner": "bob", "old": None, "new": "2", "missing": None})
+    assert catalog.database_properties("sales") == {"location": location, "new": "2", "owner": "bob"}
+
+    catalog.sql("COMMENT ON DATABASE sales IS 'Orders'")
+    catalog.sql("ALTER DATABASE sales SET DBPROPERTIES ('new' = '3', 'kept' = '')")
+    catalog.sql("ALTER SCHEMA sales UNSET PROPERTIES ('owner', 'missing')")
+    found = {"comment": "Orders", "kept": "", "location": location, "new": "3"}
+    assert catalog.database_properties("sales") == found
+
+    for change, error, message in (
+        ({"new": "4", "location": "x"}, lc.InvalidRequest, "the property 'location' is kept by the catalog"),
+        ({"new": "4", "exists": None}, lc.InvalidRequest, "the property 'exists' is kept by the catalog"),
+        ({"new": "4", "long": "x" * 1001}, lc.InvalidRequest, "'long' is too long"),
+        ({"new": 4}, lc.InvalidRequest, "'new' = 4: names and values are text"),
+        (["new"], lc.InvalidRequest, "properties"),
+    ):
+        with pytest.raises(error, match=message):
+            catalog.alter_database("sales", change)  # type: ignore[arg-type]
+    with pytest.raises(lc.NotFound, match="Did you mean sales"):
+        catalog.alter_database("salse", {"new": "4"})
+    assert catalog.database_properties("sales") == found
+
+    catalog.sql("COMMENT ON DATABASE sales IS NULL")
+    catalog.alter_database("sales", {"new": None, "kept": None})
+    assert catalog.databases() == ["sales"]
+
+
 def test_the_sql_tables_are_those_that_java_makes(disk: Lake) -> None:
     made(disk.connect())
 
