@@ -90,7 +90,7 @@ class PreparingQuery:
         if self._session is not None:
             text = spark_query(query, tables)
         else:
-            from lakehouse_core.execution.engines.duckdb.dialect.translate import duckdb_text  # noqa: PLC0415
+            from lakehouse_core.planning.sql.duckdb.translate import duckdb_text  # noqa: PLC0415
 
             text = duckdb_text(analysed.tree, analysed.schema)
         return PreparedQuery(

@@ -8,8 +8,8 @@ import pytest
 from sqlglot import parse_one
 
 import lakehouse_core as lc
-from lakehouse_core.execution.engines.duckdb.dialect import translate
 from lakehouse_core.planning.sql import allowed
+from lakehouse_core.planning.sql.duckdb import translate
 from lakehouse_core.planning.sql.tokens import DIALECT
 from tests.catalog.statements.query_tables import queries
 from tests.catalog.statements.samples import ANSWERS, TABLE, expressions, failures, files, make_samples, refused

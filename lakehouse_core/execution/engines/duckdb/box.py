@@ -16,7 +16,7 @@ from itertools import count
 from threading import RLock
 from typing import Any, Final
 
-from lakehouse_core.execution.engines.duckdb.spark_functions import MACROS
+from lakehouse_core.planning.sql.duckdb.spark_functions import MACROS
 
 # What a database begins with; then the box is closed for good.
 _SETTINGS: Final = {

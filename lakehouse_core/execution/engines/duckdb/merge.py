@@ -8,7 +8,6 @@ from typing import Any, Final
 import pyarrow as pa
 
 from lakehouse_core.execution.context import TableContext
-from lakehouse_core.execution.engines.duckdb.dialect.translate import duckdb_text
 from lakehouse_core.execution.engines.duckdb.query import read_at_once
 from lakehouse_core.execution.row_changes.bounds import FEW_ROWS, arrow_bounds
 from lakehouse_core.execution.row_changes.change_base import SourceRows
@@ -16,6 +15,7 @@ from lakehouse_core.execution.sql.relation import Relation, joined_relations
 from lakehouse_core.format.data_types import DataField, field_from_arrow
 from lakehouse_core.interchange.arrow_rows import ArrowRows, RowsInMemory
 from lakehouse_core.planning.row_changes.merge_join import ADDRESS, SOURCE_VIEW, TARGET_VIEW, MergePlan
+from lakehouse_core.planning.sql.duckdb.translate import duckdb_text
 from lakehouse_core.planning.sql.joining import JoinQuery, parse_join, query_over
 from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.tasks.change_rows.among import Among

@@ -16,14 +16,11 @@ import pyarrow.compute as pc
 from lakehouse_core.errors import InvalidRequest, StorageFull, UnsupportedFeature
 from lakehouse_core.execution.engines.duckdb.box import box_cursor, never_freed
 from lakehouse_core.execution.engines.duckdb.files import native_count
-from lakehouse_core.execution.engines.duckdb.spark_functions import FAILED
 from lakehouse_core.execution.engines.duckdb.views import RelationView
 from lakehouse_core.execution.sql.relation import DistinctRows, Relation
+from lakehouse_core.planning.sql.duckdb.spark_functions import FAILED, NOT_READ
 
-DIVIDED_BY_ZERO: Final = "Division by zero"
 _CAST_FAILED: Final = re.compile(rf"Could not convert string '([^']*){re.escape(FAILED)}' to INT8")
-# Behind a text that Spark does not read as a type: DuckDB shall not read it either. Messages leave it out.
-NOT_READ: Final = " (not read)"
 _BATCH_ROWS: Final = 65_536
 # Of so many values that are held, or twice as many as there were, each is kept once.
 _HELD_ROWS: Final = 1 << 20

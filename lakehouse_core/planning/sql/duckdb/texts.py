@@ -8,9 +8,9 @@ from typing import Any, Final
 
 from sqlglot import exp
 
-from lakehouse_core.execution.engines.duckdb.dialect.casts import BYTES, INTEGERS, as_text, texts_of
-from lakehouse_core.execution.engines.duckdb.dialect.decimals import kind_of
-from lakehouse_core.execution.engines.duckdb.dialect.fragments import (
+from lakehouse_core.planning.sql.duckdb.casts import BYTES, INTEGERS, as_text, texts_of
+from lakehouse_core.planning.sql.duckdb.decimals import kind_of
+from lakehouse_core.planning.sql.duckdb.fragments import (
     cast_to,
     fragment,
     integer_of,

@@ -6,7 +6,7 @@ from typing import Any, Final
 from sqlglot import exp, parse_one
 
 from lakehouse_core.errors import UnsupportedFeature
-from lakehouse_core.execution.engines.duckdb.spark_functions import FAILED
+from lakehouse_core.planning.sql.duckdb.spark_functions import FAILED
 from lakehouse_core.planning.sql.tokens import DIALECT
 
 # Never the part of an operator that binds more closely than they do.

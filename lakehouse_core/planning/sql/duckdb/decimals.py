@@ -10,7 +10,7 @@ from typing import Any, Final, TypeAlias
 from sqlglot import exp
 from sqlglot.optimizer.scope import Scope, traverse_scope
 
-from lakehouse_core.execution.engines.duckdb.dialect.fragments import aggregated, integer_of
+from lakehouse_core.planning.sql.duckdb.fragments import aggregated, integer_of
 from lakehouse_core.planning.sql.tokens import DIALECT
 
 # Digits, and how many of them are behind the point.

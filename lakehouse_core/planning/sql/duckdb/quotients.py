@@ -5,8 +5,8 @@ Rule: a half is rounded away from zero. What needs more than 38 digits on its wa
 
 from typing import Any, Final
 
-from lakehouse_core.execution.engines.duckdb.dialect.decimals import Size, decimal_text
-from lakehouse_core.execution.engines.duckdb.dialect.fragments import fragment
+from lakehouse_core.planning.sql.duckdb.decimals import Size, decimal_text
+from lakehouse_core.planning.sql.duckdb.fragments import fragment
 
 _MOST_DIGITS: Final = 38
 _MOST_SCALE: Final = 18

@@ -10,10 +10,10 @@ from typing import Any, Final
 from sqlglot import exp
 
 from lakehouse_core.errors import InvalidRequest
-from lakehouse_core.execution.engines.duckdb.dialect.casts import UNKNOWN
-from lakehouse_core.execution.engines.duckdb.dialect.decimals import kind_of
-from lakehouse_core.execution.engines.duckdb.dialect.fragments import fragment, needs_spark
-from lakehouse_core.execution.engines.duckdb.dialect.spark_types.annotated import is_argument
+from lakehouse_core.planning.sql.duckdb.casts import UNKNOWN
+from lakehouse_core.planning.sql.duckdb.decimals import kind_of
+from lakehouse_core.planning.sql.duckdb.fragments import fragment, needs_spark
+from lakehouse_core.planning.sql.duckdb.spark_types.annotated import is_argument
 from lakehouse_core.planning.sql.tokens import DIALECT
 
 _PREFIX: Final = "lakehouse_argument"

@@ -8,14 +8,14 @@ from typing import Any, Final
 from sqlglot import exp
 
 from lakehouse_core.errors import InvalidRequest
-from lakehouse_core.execution.engines.duckdb.dialect.casts import FLOATS, INTEGERS, NUMBERS, UNKNOWN
-from lakehouse_core.execution.engines.duckdb.dialect.decimals import (
+from lakehouse_core.planning.sql.duckdb.casts import FLOATS, INTEGERS, NUMBERS, UNKNOWN
+from lakehouse_core.planning.sql.duckdb.decimals import (
     decimal_text,
     kind_of,
     number_size,
     size_of,
 )
-from lakehouse_core.execution.engines.duckdb.dialect.fragments import (
+from lakehouse_core.planning.sql.duckdb.fragments import (
     cast_to,
     failure,
     fragment,
@@ -23,9 +23,8 @@ from lakehouse_core.execution.engines.duckdb.dialect.fragments import (
     is_null,
     needs_spark,
 )
-from lakehouse_core.execution.engines.duckdb.dialect.quotients import exact_quotient
-from lakehouse_core.execution.engines.duckdb.query import DIVIDED_BY_ZERO
-from lakehouse_core.execution.engines.duckdb.spark_functions import call
+from lakehouse_core.planning.sql.duckdb.quotients import exact_quotient
+from lakehouse_core.planning.sql.duckdb.spark_functions import DIVIDED_BY_ZERO, call
 
 _BITS_OF_INT: Final = 32
 _BITS_OF_LONG: Final = 64

@@ -10,10 +10,10 @@ from typing import Any, Final
 from sqlglot import exp
 
 from lakehouse_core.errors import InvalidRequest
-from lakehouse_core.execution.engines.duckdb.dialect.casts import NUMBERS, TEXTS, UNKNOWN, WIDTHS
-from lakehouse_core.execution.engines.duckdb.dialect.decimals import columns_of, decimal_text, kind_of, size_of
-from lakehouse_core.execution.engines.duckdb.dialect.fragments import cast_to, needs_spark
-from lakehouse_core.execution.engines.duckdb.dialect.widening import common_kind, is_widened
+from lakehouse_core.planning.sql.duckdb.casts import NUMBERS, TEXTS, UNKNOWN, WIDTHS
+from lakehouse_core.planning.sql.duckdb.decimals import columns_of, decimal_text, kind_of, size_of
+from lakehouse_core.planning.sql.duckdb.fragments import cast_to, needs_spark
+from lakehouse_core.planning.sql.duckdb.widening import common_kind, is_widened
 
 _UNNESTED: Final = (exp.Explode, exp.Posexplode)
 _SIDE: Final = "side"

@@ -9,7 +9,7 @@ from typing import Any, Final
 from sqlglot import exp
 
 from lakehouse_core.errors import InvalidRequest, shown
-from lakehouse_core.execution.engines.duckdb.dialect.casts import (
+from lakehouse_core.planning.sql.duckdb.casts import (
     INSTANTS,
     INTEGERS,
     LOCAL_TIMES,
@@ -18,11 +18,11 @@ from lakehouse_core.execution.engines.duckdb.dialect.casts import (
     UNKNOWN,
     rewritten_cast,
 )
-from lakehouse_core.execution.engines.duckdb.dialect.decimals import kind_of
-from lakehouse_core.execution.engines.duckdb.dialect.fragments import cast_to, is_null, needs_spark
-from lakehouse_core.execution.engines.duckdb.dialect.spark_types.annotated import SECONDS
-from lakehouse_core.execution.engines.duckdb.dialect.spark_types.computed import is_of_days, is_of_hours
-from lakehouse_core.execution.engines.duckdb.spark_functions import call
+from lakehouse_core.planning.sql.duckdb.decimals import kind_of
+from lakehouse_core.planning.sql.duckdb.fragments import cast_to, is_null, needs_spark
+from lakehouse_core.planning.sql.duckdb.spark_functions import call
+from lakehouse_core.planning.sql.duckdb.spark_types.annotated import SECONDS
+from lakehouse_core.planning.sql.duckdb.spark_types.computed import is_of_days, is_of_hours
 
 _UNITS: Final = {
     "YEAR": ("YEAR", "YYYY", "YY"),

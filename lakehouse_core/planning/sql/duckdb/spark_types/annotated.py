@@ -11,10 +11,10 @@ from sqlglot import exp
 from sqlglot.optimizer.annotate_types import TypeAnnotator
 from sqlglot.schema import ensure_schema
 
-from lakehouse_core.execution.engines.duckdb.dialect.casts import INTEGERS, TEXTS
-from lakehouse_core.execution.engines.duckdb.dialect.decimals import kind_of
-from lakehouse_core.execution.engines.duckdb.dialect.fragments import aggregated, cast_to, is_null
-from lakehouse_core.execution.engines.duckdb.dialect.spark_types.computed import OF_COMPUTED_VALUES, array_of, nested
+from lakehouse_core.planning.sql.duckdb.casts import INTEGERS, TEXTS
+from lakehouse_core.planning.sql.duckdb.decimals import kind_of
+from lakehouse_core.planning.sql.duckdb.fragments import aggregated, cast_to, is_null
+from lakehouse_core.planning.sql.duckdb.spark_types.computed import OF_COMPUTED_VALUES, array_of, nested
 from lakehouse_core.planning.sql.tokens import DIALECT
 
 # Functions that return INT, whatever they are given.

@@ -10,7 +10,7 @@ from typing import Any, Final
 from sqlglot import exp
 
 from lakehouse_core.errors import InvalidRequest
-from lakehouse_core.execution.engines.duckdb.dialect.casts import (
+from lakehouse_core.planning.sql.duckdb.casts import (
     BYTES,
     INSTANTS,
     INTEGERS,
@@ -20,8 +20,8 @@ from lakehouse_core.execution.engines.duckdb.dialect.casts import (
     UNKNOWN,
     rewritten_cast,
 )
-from lakehouse_core.execution.engines.duckdb.dialect.decimals import kind_of
-from lakehouse_core.execution.engines.duckdb.dialect.fragments import cast_to, is_null, needs_spark
+from lakehouse_core.planning.sql.duckdb.decimals import kind_of
+from lakehouse_core.planning.sql.duckdb.fragments import cast_to, is_null, needs_spark
 from lakehouse_core.planning.sql.tokens import DIALECT
 
 _COMPARISONS: Final = (exp.EQ, exp.NEQ, exp.NullSafeEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)

@@ -8,17 +8,17 @@ from typing import Any, Final
 from sqlglot.errors import ErrorLevel, SqlglotError
 
 from lakehouse_core.errors import UnsupportedFeature
-from lakehouse_core.execution.engines.duckdb.dialect.aggregates import rewritten_aggregate
-from lakehouse_core.execution.engines.duckdb.dialect.answers import align_queries, type_answers, write_out_orders
-from lakehouse_core.execution.engines.duckdb.dialect.arrays import rewritten_array, rewritten_view
-from lakehouse_core.execution.engines.duckdb.dialect.casts import rewritten_cast
-from lakehouse_core.execution.engines.duckdb.dialect.decimals import size_decimals
-from lakehouse_core.execution.engines.duckdb.dialect.lambdas import rename_arguments, rewritten_lambda
-from lakehouse_core.execution.engines.duckdb.dialect.numbers import rewritten_number
-from lakehouse_core.execution.engines.duckdb.dialect.spark_types.annotated import as_returned, with_types
-from lakehouse_core.execution.engines.duckdb.dialect.texts import rewritten_text
-from lakehouse_core.execution.engines.duckdb.dialect.times import rewritten_time
-from lakehouse_core.execution.engines.duckdb.dialect.widening import rewritten_operands
+from lakehouse_core.planning.sql.duckdb.aggregates import rewritten_aggregate
+from lakehouse_core.planning.sql.duckdb.answers import align_queries, type_answers, write_out_orders
+from lakehouse_core.planning.sql.duckdb.arrays import rewritten_array, rewritten_view
+from lakehouse_core.planning.sql.duckdb.casts import rewritten_cast
+from lakehouse_core.planning.sql.duckdb.decimals import size_decimals
+from lakehouse_core.planning.sql.duckdb.lambdas import rename_arguments, rewritten_lambda
+from lakehouse_core.planning.sql.duckdb.numbers import rewritten_number
+from lakehouse_core.planning.sql.duckdb.spark_types.annotated import as_returned, with_types
+from lakehouse_core.planning.sql.duckdb.texts import rewritten_text
+from lakehouse_core.planning.sql.duckdb.times import rewritten_time
+from lakehouse_core.planning.sql.duckdb.widening import rewritten_operands
 
 
 def duckdb_text(tree: Any, schema: Any) -> str:

@@ -10,7 +10,7 @@ from typing import Any, Final
 from sqlglot import exp
 
 from lakehouse_core.errors import InvalidRequest
-from lakehouse_core.execution.engines.duckdb.dialect.casts import (
+from lakehouse_core.planning.sql.duckdb.casts import (
     INSTANTS,
     INTEGERS,
     LOCAL_TIMES,
@@ -18,8 +18,8 @@ from lakehouse_core.execution.engines.duckdb.dialect.casts import (
     as_text,
     texts_of,
 )
-from lakehouse_core.execution.engines.duckdb.dialect.decimals import kind_of
-from lakehouse_core.execution.engines.duckdb.dialect.fragments import (
+from lakehouse_core.planning.sql.duckdb.decimals import kind_of
+from lakehouse_core.planning.sql.duckdb.fragments import (
     cast_to,
     fragment,
     integer_of,
@@ -27,7 +27,7 @@ from lakehouse_core.execution.engines.duckdb.dialect.fragments import (
     needs_spark,
     text_of,
 )
-from lakehouse_core.execution.engines.duckdb.spark_functions import call
+from lakehouse_core.planning.sql.duckdb.spark_functions import call
 from lakehouse_core.planning.sql.tokens import DIALECT
 
 _EXPLODING: Final = (exp.Explode, exp.Posexplode)

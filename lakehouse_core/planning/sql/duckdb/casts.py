@@ -9,9 +9,9 @@ from typing import Any, Final
 from sqlglot import exp
 
 from lakehouse_core.errors import InvalidRequest
-from lakehouse_core.execution.engines.duckdb.dialect.decimals import kind_of
-from lakehouse_core.execution.engines.duckdb.dialect.fragments import cast_to, fragment, is_null, needs_spark, text_of
-from lakehouse_core.execution.engines.duckdb.query import NOT_READ
+from lakehouse_core.planning.sql.duckdb.decimals import kind_of
+from lakehouse_core.planning.sql.duckdb.fragments import cast_to, fragment, is_null, needs_spark, text_of
+from lakehouse_core.planning.sql.duckdb.spark_functions import NOT_READ
 from lakehouse_core.planning.sql.tokens import DIALECT
 
 INTEGERS: Final = frozenset({"TINYINT", "SMALLINT", "INT", "BIGINT"})

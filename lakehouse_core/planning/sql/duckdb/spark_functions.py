@@ -11,6 +11,9 @@ from sqlglot import exp
 # What cannot be computed ends in a cast of a message and this to TINYINT: DuckDB takes `error` for volatile, which it
 # refuses in windows. No text that a query itself casts ends so.
 FAILED: Final = " (failed)"
+# Behind a text that Spark does not read as a type: DuckDB shall not read it either. Messages leave it out.
+NOT_READ: Final = " (not read)"
+DIVIDED_BY_ZERO: Final = "Division by zero"
 _MACROS: Final = r"""
 -- Numbers.
 spark_long(x) AS CASE

@@ -8,11 +8,11 @@ from typing import Any, Final
 from sqlglot import exp
 
 from lakehouse_core.errors import InvalidRequest, UnsupportedFeature
-from lakehouse_core.execution.engines.duckdb.dialect.casts import INTEGERS, rewritten_cast
-from lakehouse_core.execution.engines.duckdb.dialect.decimals import Size, decimal_text, kind_of, size_of
-from lakehouse_core.execution.engines.duckdb.dialect.fragments import aggregated, cast_to, failure, fragment, integer_of
-from lakehouse_core.execution.engines.duckdb.dialect.quotients import exact_quotient
-from lakehouse_core.execution.engines.duckdb.query import DIVIDED_BY_ZERO
+from lakehouse_core.planning.sql.duckdb.casts import INTEGERS, rewritten_cast
+from lakehouse_core.planning.sql.duckdb.decimals import Size, decimal_text, kind_of, size_of
+from lakehouse_core.planning.sql.duckdb.fragments import aggregated, cast_to, failure, fragment, integer_of
+from lakehouse_core.planning.sql.duckdb.quotients import exact_quotient
+from lakehouse_core.planning.sql.duckdb.spark_functions import DIVIDED_BY_ZERO
 
 _AROUND: Final = (exp.Window, exp.Filter, exp.IgnoreNulls, exp.RespectNulls)
 _FIRST: Final = (exp.First, exp.FirstValue, exp.AnyValue)

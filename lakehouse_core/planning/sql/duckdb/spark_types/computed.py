@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from sqlglot import exp
 
-from lakehouse_core.execution.engines.duckdb.dialect.casts import (
+from lakehouse_core.planning.sql.duckdb.casts import (
     BYTES,
     FLOATS,
     INTEGERS,
@@ -18,9 +18,9 @@ from lakehouse_core.execution.engines.duckdb.dialect.casts import (
     UNKNOWN,
     WIDTHS,
 )
-from lakehouse_core.execution.engines.duckdb.dialect.decimals import kind_of
-from lakehouse_core.execution.engines.duckdb.dialect.fragments import aggregated
-from lakehouse_core.execution.engines.duckdb.dialect.widening import common_kind
+from lakehouse_core.planning.sql.duckdb.decimals import kind_of
+from lakehouse_core.planning.sql.duckdb.fragments import aggregated
+from lakehouse_core.planning.sql.duckdb.widening import common_kind
 from lakehouse_core.planning.sql.tokens import DIALECT
 
 _DAYS: Final = ("DAY", "WEEK", "MONTH", "YEAR")
