@@ -23,7 +23,7 @@ from tests.tpc.tables import TPC_DS
 pytestmark = pytest.mark.interop
 HERE = Path(__file__).resolve().parent
 LOCK = HERE / "tpcds.lock"
-SCALE = 0.01
+SCALE = 0.1
 NUMBERS = range(1, 100)
 
 
