@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final, NoReturn
+from xml.sax.saxutils import unescape
 
 from obstore import exceptions
 
@@ -20,7 +21,10 @@ from lakehouse_core.storage.remote.settings import RemoteSettings
 # Where a machine or a container with a role asks for its credentials, after all other places.
 _ROLE_ADDRESS: Final = re.compile(r"http://169\.254\.\d+\.\d+[:/]|http://[^/\s]+/latest/(api/token|meta-data/)")
 # That of a deletion of several objects may stand beside the name of one of them.
-_CODE: Final = re.compile(r"(?:<Code>|\(code: )([A-Z]\w{1,60})(?:</Code>|\))")
+_CODE: Final = re.compile(r"(?:<Code>|\(code: )([A-Z][\w.]{1,60})(?:</Code>|\))")
+_SAID: Final = re.compile(r"<Message>([^<]{1,300})")
+# What follows may hold what was sent, a session token too.
+_BODY: Final = re.compile(r"<(?:\?xml|Error|!|html)", re.IGNORECASE)
 _REGION: Final = re.compile(r"<Region>([a-z0-9-]{1,40})</Region>")
 _HALF_OF_KEYS: Final = re.compile(r"Missing (AccessKeyId|SecretAccessKey)\b")
 # What was asked, by a part of what the client says; else it was to read.
@@ -32,10 +36,37 @@ _ACTS: Final = {
     "performing PUT": "write",
     "performing POST": "write",
 }
+_SEE_SAID: Final = "it does not do that. Check the endpoint and the settings of the bucket, then try again."
+_MISSING: Final = " Who may not list is told this of a missing object too."
+_FEW_WORDS: Final = 4
 _NO_ANSWER: Final = "error sending request"
+# Why there is none, by a part of what the client says of its connection.
+_CONNECTION_ADVICE: Final = {
+    "TimedOut": "the store did not answer in time. Check the endpoint and the network, then try again.",
+    "ConnectionRefused": "nothing listens there, the connection was refused. Check the endpoint, and whether the store "
+    "runs.",
+    "dns error": "the host of that name was not found. Check the endpoint and the network, then try again.",
+    "InvalidCertificate": "its certificate is not one that this machine trusts. Check the endpoint, and the "
+    "certificates of this machine.",
+    "InvalidContentType": "it speaks without encryption there. Check the endpoint: https:// or http://.",
+    "IncompleteMessage": "the connection was closed before the store answered. Check the endpoint and the network, "
+    "then try again.",
+    "ConnectionReset": "the connection was closed before the store answered. Check the endpoint and the network, "
+    "then try again.",
+}
+# Of a request that was sent again: the answer to the last one does not tell what became of those before.
+_SENT_AGAIN: Final = re.compile(r" after [1-9]\d* retries,")
+# Of an upload in parts that was given up: the client does not tell why.
+_GIVEN_UP: Final = re.compile(r"performing DELETE \S+[?&]uploadId=")
+_WRONG_LENGTH: Final = "the object has not the length that its table says, or a proxy has cut it. Run verify."
 # What the client says where the store gave no code, and what to do; "": no such store answers like this.
 _CLIENT_ADVICE: Final = {
-    _NO_ANSWER: "the store did not answer in time. Check the endpoint and the network, then try again.",
+    _NO_ANSWER: "the store did not answer. Check the endpoint and the network, then try again.",
+    "response body error": "the answer was cut off. Check the network, then try again.",
+    "Requested ": _WRONG_LENGTH,
+    "status code: 416": _WRONG_LENGTH,
+    "Content-Range header not present": "",
+    "Invalid content length": "",
     "status code: 403": "the store refuses these credentials. Check keys, permissions and the clock of this machine.",
     "status code: 404": "",
     "non-2xx status code": "the store, or a proxy before it, has failed. Check the endpoint, or try again later.",
@@ -76,20 +107,23 @@ class ServiceAnswers:
             raise
 
     @contextmanager
-    def writing(self, key: str) -> Iterator[None]:
+    def writing(self, key: str, *, is_conditional: bool = False) -> Iterator[None]:
         """Raise the core's errors for those of a writing request, and ConditionRefused for a refused condition."""
         try:
             yield
-        except (exceptions.AlreadyExistsError, exceptions.PreconditionError):
-            raise ConditionRefused from None
-        except (FileNotFoundError, exceptions.NotFoundError) as error:
-            self._missing(key, error)
-        except (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError, exceptions.NotSupportedError) as no:
-            raise self.failure(StorageUnavailable, key, no) from None
-        except (exceptions.BaseError, OSError) as error:
+        except (exceptions.AlreadyExistsError, exceptions.PreconditionError) as error:
+            # The client takes each 409 and 412 for one of these, and 404 too where a version was given.
+            if is_conditional and _code(error) in self._service.refusals:
+                raise ConditionRefused from None
+            self._check_bucket(error)
             raise self.failure(WriteOutcomeUnknown, key, error) from None
-        except ConditionRefused:
-            raise
+        except (FileNotFoundError, exceptions.NotFoundError) as error:
+            if self._service.missing_upload == _code(error):
+                # It was completed by a request whose answer was lost, or it was given up.
+                raise self.failure(WriteOutcomeUnknown, key, error) from None
+            self._missing(key, error)
+        except (exceptions.BaseError, OSError) as error:
+            raise self.failure(self._outcome(error), key, error) from None
         except BaseException as error:
             self._check_panic(WriteOutcomeUnknown, key, error)
             raise
@@ -98,6 +132,13 @@ class ServiceAnswers:
     def has_found_bucket(self) -> bool:
         """Whether an answer has told that the bucket exists."""
         return self._settings in _FOUND_BUCKETS
+
+    def check_length(self, key: str, found: int, expected: int) -> None:
+        """Raise StorageUnavailable if an answer has not the bytes that it, or the request, says."""
+        if found != expected:
+            raise StorageUnavailable(
+                f"{self._uri(key)}: the answer has {found} bytes instead of {expected}: {self._not_such}"
+            )
 
     def version(self, key: str, meta: Any) -> str:
         """Return the object's version. An answer without one comes from a proxy, not from the store."""
@@ -119,25 +160,38 @@ class ServiceAnswers:
     def text(self, key: str, error: Exception) -> str:
         """Return what the store answered, and what to do."""
         text = str(error)
-        code = _CODE.search(text)
-        if code is not None and code[1] in self._service.advice:
+        code = _code(error)
+        if code and code != self._service.missing_object:
             act = next((act for part, act in _ACTS.items() if part in text), "read")
             region = _REGION.search(text)
-            advice = self._service.advice[code[1]].replace("{act}", act)
+            advice = self._service.advice.get(code) or self._service.advice.get(code.partition(".")[0], _SEE_SAID)
+            advice = advice.replace("{act}", act).replace("{missing}", _MISSING if act == "read" else "")
             advice = advice.replace("{region}", f"the region {region[1]}" if region else "another region")
-            return f"{self._uri(key)}: the store answers {code[1]}: {advice}"
+            return f"{self._uri(key)}: the store answers {code}: {advice}{_said(text)}"
         known = self._service.client_advice | _CLIENT_ADVICE
+        if _NO_ANSWER in text:
+            known = _CONNECTION_ADVICE | known
         advice = next((advice for part, advice in known.items() if part in text), "Try again later.")
         advice = advice or self._not_such
         # The further lines show the whole request.
-        return f"{self._uri(key)}: {advice} ({text.splitlines()[0][:300]})"
+        return f"{self._uri(key)}: {advice} ({_BODY.split(text.splitlines()[0])[0][:300].rstrip(': ')})"
+
+    def _outcome(self, error: Exception) -> type[StorageUnavailable]:
+        """Return the class of a writing request's failure: whether it certainly did not happen."""
+        text = str(error)
+        if _SENT_AGAIN.search(text) or _GIVEN_UP.search(text):
+            return WriteOutcomeUnknown
+        is_refused = isinstance(
+            error, exceptions.PermissionDeniedError | exceptions.UnauthenticatedError | exceptions.NotSupportedError
+        )
+        return StorageUnavailable if is_refused or _code(error) in self._service.not_done else WriteOutcomeUnknown
 
     def _missing(self, key: str, error: Exception) -> NoReturn:
         self._check_bucket(error)
         text = str(error)
         if self._service.missing_object in text:
             _FOUND_BUCKETS.add(self._settings)
-        elif _CODE.search(text) is not None or "performing HEAD" not in text:
+        elif _code(error) or "performing HEAD" not in text:
             # An answer to HEAD has no code. Any other without one is a proxy's; other codes tell other faults.
             raise self.failure(StorageUnavailable, key, error) from None
         raise NotFound(f"{self._uri(key)}: the object does not exist. Check the name.") from None
@@ -161,6 +215,18 @@ class ServiceAnswers:
     @property
     def _not_such(self) -> str:
         return f"{self._settings.store} does not answer like this. Check the endpoint, and proxies before it."
+
+
+def _code(error: Exception) -> str:
+    """Return the code of an error answer, empty if it has none."""
+    found = _CODE.search(str(error))
+    return "" if found is None else found[1]
+
+
+def _said(text: str) -> str:
+    """Return what the store says beside the code, where that is more than a few words."""
+    said = _SAID.search(text)
+    return "" if said is None or len(said[1].split()) < _FEW_WORDS else f" (It says: {unescape(said[1])})"
 
 
 def has_no_answer(error: Exception) -> bool:

@@ -29,6 +29,9 @@ SERVICE: Final = Service(
     opened=azure_store,
     missing_object="BlobNotFound",
     missing_bucket="ContainerNotFound",
+    missing_upload="",
+    refusals=frozenset({"BlobAlreadyExists", "ConditionNotMet", "BlobNotFound"}),
+    not_done=frozenset(),
     advice={
         "AuthenticationFailed": "these credentials are wrong or have expired, or the clock of this machine differs "
         "from the store's. Check them, or get others.",

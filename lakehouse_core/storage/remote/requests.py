@@ -5,14 +5,14 @@ Rule: a conditional request is sent once; the client repeats the others.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import AbstractContextManager, suppress
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from typing import Any, Final, TypeVar
 
 import obstore
 from obstore import exceptions
 
-from lakehouse_core.errors import InvalidRequest, NotFound, StorageUnavailable
+from lakehouse_core.errors import InvalidRequest, NotFound, StorageUnavailable, shown
 from lakehouse_core.storage.keys import joined
 from lakehouse_core.storage.object_store import ObjectInfo
 from lakehouse_core.storage.remote import clients
@@ -24,6 +24,9 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 _DELETE_REPEATS: Final = 2
+# Services over a network take no longer key; without its prefix it may be much shorter.
+_MOST_KEY_BYTES: Final = 1_024
+_BARE_REFUSAL: Final = "status code: 4"
 
 
 class Requests:
@@ -45,6 +48,11 @@ class Requests:
             raise InvalidRequest(
                 f"Key {key!r}: {self.settings.store} takes printable characters only. Choose another name."
             )
+        if len(found) > _MOST_KEY_BYTES // 4 and len(found.encode()) > _MOST_KEY_BYTES:
+            raise InvalidRequest(
+                f"Key {shown(key)}: it has {len(found.encode())} bytes with the prefix of the warehouse, and "
+                f"{self.settings.store} takes {_MOST_KEY_BYTES}. Choose shorter names."
+            )
         return found
 
     def get(self, key: str) -> tuple[bytes, str]:
@@ -52,12 +60,16 @@ class Requests:
         with self.answers.reading(key):
             found = obstore.get(self._client(), self.path(key))
             version = self.answers.version(key, found.meta)
-            return bytes(found.bytes()), version
+            data = bytes(found.bytes())
+        self.answers.check_length(key, len(data), found.meta["size"])
+        return data, version
 
     def get_range(self, key: str, start: int, length: int) -> memoryview:
         """Return `length` bytes from `start` on, as they came."""
         with self.answers.reading(key):
-            return memoryview(obstore.get_range(self._client(), self.path(key), start=start, length=length))
+            found = memoryview(obstore.get_range(self._client(), self.path(key), start=start, length=length))
+        self.answers.check_length(key, found.nbytes, length)
+        return found
 
     def head(self, key: str) -> ObjectInfo:
         """Return the size and the age of the object."""
@@ -69,6 +81,11 @@ class Requests:
         except NotFound:
             if not self.answers.has_found_bucket:
                 # The answer to HEAD does not say whether the key or the bucket is missing; that to GET does.
+                self._get_start(key)
+            raise
+        except StorageUnavailable as error:
+            if _BARE_REFUSAL in str(error):
+                # The answer to HEAD has no code; that to GET has.
                 self._get_start(key)
             raise
 
@@ -105,21 +122,32 @@ class Requests:
     def put_if(self, key: str, data: bytes, mode: Any) -> bool:
         """Send one conditional request; return False if the store refused it. Raises WriteOutcomeUnknown."""
         try:
-            with self.answers.writing(key):
+            with self.answers.writing(key, is_conditional=True):
                 obstore.put(self._client(is_repeated=False), self.path(key), data, mode=mode, use_multipart=False)
         except ConditionRefused:
             return False
         return True
 
-    def upload(self, key: str, *, part_bytes: int) -> AbstractContextManager[Any]:
-        """Begin an upload in parts. It is completed at the end of the block, and given up if an exception leaves it."""
-        return obstore.open_writer(self._client(), self.path(key), buffer_size=part_bytes)
+    @contextmanager
+    def upload(self, key: str, *, part_bytes: int) -> Iterator["Upload"]:
+        """Begin an upload in parts. It is completed at the end of the block, and given up if an exception leaves it,
+        which stays the one that is raised. Raises WriteOutcomeUnknown.
+        """
+        writer: Any = obstore.open_writer(self._client(), self.path(key), buffer_size=part_bytes)
+        try:
+            yield Upload(self.answers, key, writer)
+        except BaseException as error:
+            with suppress(exceptions.BaseError, OSError):
+                writer.__exit__(type(error), error, error.__traceback__)
+            raise
+        with self.answers.writing(key):
+            writer.close()
 
     def delete(self, keys: Sequence[str]) -> None:
         """Delete objects, ignoring missing ones. Some services fail at a missing object and keep others of the call;
         these are deleted by another request.
         """
-        with self.answers.writing(""):
+        with self.answers.writing(keys[0] if len(keys) == 1 else ""):
             self._delete({key: self.path(key) for key in keys})
 
     def at_once(self, function: Callable[[T], R], items: Sequence[T]) -> list[R]:
@@ -187,6 +215,19 @@ class Requests:
     def _get_start(self, key: str) -> None:
         with self.answers.reading(key):
             obstore.get(self._client(), self.path(key), options={"range": (0, 1)})
+
+
+class Upload:
+    """An upload in parts that has begun. `writer`: the client's."""
+
+    def __init__(self, answers: ServiceAnswers, key: str, writer: Any) -> None:
+        self._answers = answers
+        self._key = key
+        self._writer = writer
+
+    def write(self, data: bytes) -> None:
+        with self._answers.writing(self._key):
+            self._writer.write(data)
 
 
 def or_none(read: Callable[[str], R]) -> Callable[[str], R | None]:

@@ -151,8 +151,7 @@ class RemoteStore:
             if sink.is_small:
                 self.write(key, sink.content())
             else:
-                with self._requests.answers.writing(key):
-                    stack.close()
+                stack.close()
 
     def make_last(self, keys: Iterable[str]) -> None:
         for key in keys:
