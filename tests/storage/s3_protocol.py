@@ -16,6 +16,9 @@ from xml.sax.saxutils import escape
 # What such a body says in place of its hash.
 _IN_CHUNKS = "STREAMING-AWS4-HMAC-SHA256-PAYLOAD"
 _EMPTY = hashlib.sha256(b"").hexdigest()
+_DECLARATION = '<?xml version="1.0" encoding="UTF-8"?>\n'
+_IDS = "<RequestId>0A1B2C3D4E5F6071</RequestId><HostId>told</HostId>"
+_WITHOUT_BODY = {204, 304}
 _REASONS = {200: "OK", 204: "No Content", 206: "Partial Content", 404: "Not Found", 412: "Precondition Failed"}
 
 
@@ -45,30 +48,47 @@ class Message:
 
 @dataclass(frozen=True)
 class Answer:
-    """What is answered. `code`: of an error, whose document is the body then, with `detail` in it."""
+    """What is answered. `code`: of an error, whose document is the body then, with `message` and `detail` in it.
+    `is_chunked`: without its length, as S3 answers errors and what takes long. `cut`: the connection is closed after so
+    many bytes of the body.
+    """
 
     status: int
     body: bytes = b""
     code: str = ""
     headers: Mapping[str, str] = field(default_factory=dict)
     detail: str = ""
+    message: str = ""
+    is_chunked: bool = False
+    cut: int | None = None
+
+    @property
+    def document(self) -> bytes:
+        """The document of an error."""
+        parts = (tag("Code", self.code), tag("Message", self.message or f"{self.code}, as told"), self.detail)
+        return f"{_DECLARATION}<Error>{''.join(parts)}{_IDS}</Error>".encode()
 
     def sent(self, *, to_head: bool = False) -> bytes:
-        body = self.body
-        if self.code:
-            body = (
-                f"<Error><Code>{self.code}</Code><Message>{self.code}, as told</Message>{self.detail}</Error>".encode()
-            )
-        headers = {"Content-Length": f"{len(body)}", **self.headers}
+        """The answer to HEAD has no body, be it an error or not."""
+        body = self.document if self.code else self.body
+        kind = {"Content-Type": "application/xml"} if self.code else {}
+        is_chunked = self.is_chunked or bool(self.code)
+        size = {"Transfer-Encoding": "chunked"} if is_chunked else {"Content-Length": f"{len(body)}"}
+        headers = {"x-amz-request-id": "0A1B2C3D4E5F6071", **size, **kind, **self.headers}
         lines = [f"HTTP/1.1 {self.status} {_REASONS.get(self.status, 'Told')}"]
         lines += [f"{name}: {value}" for name, value in headers.items()]
-        return "\r\n".join([*lines, "", ""]).encode() + (b"" if to_head else body)
+        head = "\r\n".join([*lines, "", ""]).encode()
+        if to_head or self.status in _WITHOUT_BODY:
+            return head
+        if is_chunked:
+            body = b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body) if body else b"0\r\n\r\n"
+        return head + body[: self.cut]
 
 
 def received(stream: IO[bytes], reply: IO[bytes]) -> Message | None:
     """Return the next request of a connection, None at its end."""
     first = stream.readline().split()
-    if len(first) < 2:
+    if len(first) < 2 or not first[-1].startswith(b"HTTP/"):
         return None
     headers = {}
     while (line := stream.readline().strip()) != b"":
@@ -99,7 +119,8 @@ def _chunks(body: bytes) -> tuple[tuple[str, bytes], ...]:
 
 
 def document(name: str, *parts: str) -> Answer:
-    text = f'<?xml version="1.0" encoding="UTF-8"?><{name}>{"".join(parts)}</{name}>'
+    space = ' xmlns="http://s3.amazonaws.com/doc/2006-03-01/"'
+    text = f"{_DECLARATION}<{name}{space}>{''.join(parts)}</{name}>"
     return Answer(200, text.encode(), headers={"Content-Type": "application/xml"})
 
 
@@ -119,7 +140,13 @@ def signature_fault(message: Message, secrets: Mapping[str, str], region: str) -
     if its_region != region:
         return Answer(400, code="AuthorizationHeaderMalformed", detail=tag("Region", region))
     names = given["SignedHeaders"].split(";")
-    content = message.headers.get("x-amz-content-sha256", "UNSIGNED-PAYLOAD")
+    if any(name not in names for name in message.headers if name == "host" or name.startswith("x-amz-")):
+        return Answer(403, code="AccessDenied", message="There are headers that were not signed")
+    content = message.headers.get("x-amz-content-sha256")
+    if content is None:
+        return Answer(400, code="InvalidRequest", message="The header x-amz-content-sha256 is missing")
+    if not message.headers.get("x-amz-date", "").startswith(f"{day}T"):
+        return Answer(403, code="SignatureDoesNotMatch")
     if content not in {"UNSIGNED-PAYLOAD", _IN_CHUNKS} and content != hashlib.sha256(message.body).hexdigest():
         return Answer(400, code="XAmzContentSHA256Mismatch")
     pairs = sorted(pair if "=" in pair else f"{pair}=" for pair in message.query.split("&") if pair)

@@ -7,32 +7,30 @@ its address and ends with its standard input. The bucket is `lake`. It keeps eve
 import argparse
 import hashlib
 import os
-import re
 import socket
 import sys
 import threading
 import time
-import uuid
-from bisect import bisect_left, insort
 from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from email.utils import formatdate
 from enum import StrEnum
 from random import Random
 from types import TracebackType
 from typing import IO
 from urllib.parse import unquote
-from xml.etree import ElementTree
 
+from tests.storage.s3_errors import error
+from tests.storage.s3_objects import Bucket, Stored, content, page
 from tests.storage.s3_protocol import Answer, Message, document, received, signature_fault, tag
+from tests.storage.s3_rules import form_fault, found, keys_of
+from tests.storage.s3_uploads import Upload, begun, continued
 
 ACCESS, SECRET, REGION = "stub-access", "stub-secret-key", "us-east-1"
 # A request may be a quarter of an hour old, or early.
 _MOST_SKEW_SECONDS = 900
-_RANGE = re.compile(r"bytes=(\d*)-(\d*)")
 
 
 class Fault(StrEnum):
@@ -57,38 +55,10 @@ class Request:
     count: int
 
 
-@dataclass(frozen=True)
-class Stored:
-    data: bytes
-    etag: str
-    modified_millis: int
-
-
-class Bucket:
-    """Objects by key, and their keys in the order of lists."""
-
-    def __init__(self) -> None:
-        self.objects: dict[str, Stored] = {}
-        self.keys: list[str] = []
-
-    def put(self, key: str, stored: Stored) -> None:
-        if key not in self.objects:
-            insort(self.keys, key)
-        self.objects[key] = stored
-
-    def drop(self, key: str) -> None:
-        if self.objects.pop(key, None) is not None:
-            del self.keys[bisect_left(self.keys, key)]
-
-    def copy(self) -> "Bucket":
-        copy = Bucket()
-        copy.objects, copy.keys = dict(self.objects), list(self.keys)
-        return copy
-
-
 class S3Stub:
     """What tests tell it: `plan` says what goes wrong with a request; `delay_seconds` is how long each answer takes;
-    `denied` are verbs without permission; `ignored` headers that have no effect; `expired` session tokens;
+    `denied` are verbs without permission; `archived` keys whose objects must be restored before they are read;
+    `is_locked`: the bucket retains objects; `ignored` headers that have no effect; `expired` session tokens;
     `secrets` secret keys by access keys; `skew_seconds` how far its clock is ahead; `listed` what lists show instead of
     the present state; `page` the most keys of one answer.
     """
@@ -97,6 +67,8 @@ class S3Stub:
         self.delay_seconds = delay_seconds
         self.plan: Callable[[Request], Fault | Answer | None] = lambda request: None
         self.denied: frozenset[str] = frozenset()
+        self.archived: frozenset[str] = frozenset()
+        self.is_locked = False
         self.ignored: frozenset[str] = frozenset()
         self.expired: frozenset[str] = frozenset()
         self.skew_seconds = 0.0
@@ -106,7 +78,7 @@ class S3Stub:
         self.secrets: Mapping[str, str] = {ACCESS: SECRET}
         self.now_millis: Callable[[], int] = lambda: int(time.time() * 1000)
         self.buckets = {"lake": Bucket()}
-        self.uploads: dict[str, dict[int, bytes]] = {}
+        self.uploads: dict[str, Upload] = {}
         self.requests: list[Request] = []
         # Told of each request when it is answered, with the times at which it came and left.
         self.answered: Callable[[Request, float, float], object] = lambda request, came, left: None
@@ -173,6 +145,9 @@ class S3Stub:
                         return
                     reply.write(answer.sent(to_head=message.method == "HEAD"))
                     reply.flush()
+                    if answer.cut is not None:
+                        connection.shutdown(socket.SHUT_RDWR)
+                        return
         except OSError:
             pass  # the other side has gone
         finally:
@@ -195,9 +170,9 @@ class S3Stub:
             case Answer():
                 return told
             case Fault.BEFORE:
-                return Answer(500, code="InternalError")
+                return error("InternalError")
             case Fault.THROTTLED:
-                return Answer(503, code="SlowDown")
+                return error("SlowDown")
             case Fault.DROPPED:
                 return None
             case Fault.STUCK:
@@ -205,7 +180,7 @@ class S3Stub:
                 return None
         answer = self._refused(verb, message) or self._done(verb, message)
         if told is Fault.AFTER:
-            return Answer(500, code="InternalError")
+            return error("InternalError")
         return None if told is Fault.LOST else answer
 
     def _counted(self, verb: str, message: Message) -> Request:
@@ -213,7 +188,7 @@ class S3Stub:
         if verb == "list":
             key = message.arguments.get("prefix", "")
         if verb == "delete all":
-            key = _keys(message)[0]
+            key = next(iter(keys_of(message)), "")
         with self._lock:
             self._counts[verb, key] += 1
             request = Request(verb, key, self._counts[verb, key])
@@ -222,18 +197,18 @@ class S3Stub:
 
     def _refused(self, verb: str, message: Message) -> Answer | None:
         if message.headers.get("x-amz-security-token") in self.expired:
-            return Answer(400, code="ExpiredToken")
+            return error("ExpiredToken")
         sent = message.headers.get("x-amz-date")
         if sent is not None:
             at = datetime.strptime(sent, "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC).timestamp()
             if abs(time.time() + self.skew_seconds - at) > _MOST_SKEW_SECONDS:
-                return Answer(403, code="RequestTimeTooSkewed")
+                return error("RequestTimeTooSkewed")
         wrong = signature_fault(message, self.secrets, self.region)
         if wrong is None and verb in self.denied:
-            wrong = _each_denied(message) if verb == "delete all" else Answer(403, code="AccessDenied")
+            wrong = _each_denied(message) if verb == "delete all" else _DENIED
         if wrong is None and message.bucket_and_key[0] not in self.buckets:
-            wrong = Answer(404, code="NoSuchBucket")
-        return wrong
+            wrong = error("NoSuchBucket")
+        return wrong or form_fault(verb, message, is_locked=self.is_locked)
 
     def _done(self, verb: str, message: Message) -> Answer:
         name, key = message.bucket_and_key
@@ -243,7 +218,7 @@ class S3Stub:
                 case "head" if not key:
                     return Answer(200)  # of the bucket
                 case "get" | "head":
-                    return _content(bucket.objects.get(key), message)
+                    return self._read(verb, bucket, key, message)
                 case "put":
                     return self._put(bucket, key, message)
                 case "copy":
@@ -252,44 +227,57 @@ class S3Stub:
                     bucket.drop(key)
                     return Answer(204)
                 case "delete all":
-                    for each in _keys(message):
+                    for each in keys_of(message):
                         bucket.drop(each)
-                    return document(
-                        "DeleteResult", *(f"<Deleted>{tag('Key', each)}</Deleted>" for each in _keys(message))
-                    )
+                    told = [] if found(message, "Quiet") == ["true"] else keys_of(message)
+                    return document("DeleteResult", *(f"<Deleted>{tag('Key', each)}</Deleted>" for each in told))
                 case "list":
-                    return _page(self.listed or bucket, message.arguments, self.page)
+                    return page(self.listed or bucket, message.arguments, self.page)
                 case "begin parts":
-                    upload = uuid.uuid4().hex
-                    self.uploads[upload] = {}
-                    parts = (tag("Bucket", name), tag("Key", key), tag("UploadId", upload))
-                    return document("InitiateMultipartUploadResult", *parts)
+                    return begun(self.uploads, name, key)
                 case "part" | "complete" | "abort":
                     return self._part(verb, bucket, key, message)
-        return Answer(501, code="NotImplemented")
+        return error("NotImplemented")
+
+    def _read(self, verb: str, bucket: Bucket, key: str, message: Message) -> Answer:
+        if key not in bucket.objects:
+            # Who may not list is not told that there is no such object.
+            return _DENIED if "list" in self.denied else error("NoSuchKey", Key=key)
+        if key in self.archived and verb == "get":
+            return error("InvalidObjectState", StorageClass="GLACIER")
+        return content(bucket.objects[key], message)
 
     def _stored(self, data: bytes) -> Stored:
         return Stored(data, hashlib.md5(data, usedforsecurity=False).hexdigest(), self.now_millis())
 
     def _put(self, bucket: Bucket, key: str, message: Message) -> Answer:
-        held = bucket.objects.get(key)
-        if "if-none-match" in message.headers and "if-none-match" not in self.ignored and held is not None:
-            return Answer(412, code="PreconditionFailed")
-        wanted = message.headers.get("if-match")
-        if wanted is not None and "if-match" not in self.ignored:
-            if held is None:
-                return Answer(404, code="NoSuchKey")
-            if wanted.strip('"') != held.etag:
-                return Answer(412, code="PreconditionFailed")
+        refused = self._unmet(bucket.objects.get(key), message)
+        if refused is not None:
+            return refused
         stored = self._stored(message.body)
         bucket.put(key, stored)
         return Answer(200, headers={"ETag": f'"{stored.etag}"'})
+
+    def _unmet(self, held: Stored | None, message: Message) -> Answer | None:
+        """Return what is answered to a write whose condition is not met."""
+        free, wanted = (
+            None if name in self.ignored else message.headers.get(name) for name in ("if-none-match", "if-match")
+        )
+        if free not in (None, "*"):
+            return error("NotImplemented")
+        if free is not None and held is not None:
+            return error("PreconditionFailed", Condition="If-None-Match")
+        if wanted is not None and held is None:
+            return error("NoSuchKey")
+        if wanted is not None and held is not None and wanted.strip('"') != held.etag:
+            return error("PreconditionFailed", Condition="If-Match")
+        return None
 
     def _copy(self, bucket: Bucket, key: str, message: Message) -> Answer:
         """Copy within a bucket. Real servers ignore conditions here."""
         _, _, source = unquote(message.headers["x-amz-copy-source"]).lstrip("/").partition("/")
         if source not in bucket.objects:
-            return Answer(404, code="NoSuchKey")
+            return error("NoSuchKey")
         stored = self._stored(bucket.objects[source].data)
         bucket.put(key, stored)
         at = datetime.fromtimestamp(stored.modified_millis // 1000, UTC)
@@ -297,21 +285,16 @@ class S3Stub:
         return document("CopyObjectResult", *facts)
 
     def _part(self, verb: str, bucket: Bucket, key: str, message: Message) -> Answer:
-        upload = message.arguments["uploadId"]
-        if upload not in self.uploads:
-            return Answer(404, code="NoSuchUpload")
-        if verb == "part":
-            self.uploads[upload][int(message.arguments["partNumber"])] = message.body
-            return Answer(200, headers={"ETag": f'"{self._stored(message.body).etag}"'})
-        parts = self.uploads.pop(upload)
-        if verb == "abort":
-            return Answer(204)
-        named = [int(number.text or "") for number in _found(message, "PartNumber")]
-        if named != sorted(parts):
-            return Answer(400, code="InvalidPart")
-        stored = self._stored(b"".join(parts[number] for number in named))
-        bucket.put(key, stored)
-        return document("CompleteMultipartUploadResult", tag("Key", key), tag("ETag", f'"{stored.etag}"'))
+        whole = continued(verb, self.uploads, key, message)
+        if isinstance(whole, Answer):
+            return whole
+        etag, data = whole
+        bucket.put(key, Stored(data, etag, self.now_millis()))
+        done = document("CompleteMultipartUploadResult", tag("Key", key), tag("ETag", f'"{etag}"'))
+        return replace(done, is_chunked=True)
+
+
+_DENIED = error("AccessDenied", "Access Denied")
 
 
 def _verb(message: Message) -> str:
@@ -333,66 +316,10 @@ def _verb(message: Message) -> str:
             return method.lower()
 
 
-def _found(message: Message, name: str) -> list[ElementTree.Element]:
-    return [element for element in ElementTree.fromstring(message.body).iter() if element.tag.endswith(name)]
-
-
-def _keys(message: Message) -> list[str]:
-    return [element.text or "" for element in _found(message, "Key")]
-
-
 def _each_denied(message: Message) -> Answer:
     """Return what Amazon answers to a deletion of several objects without permission: a success, with errors in it."""
     denied = tag("Code", "AccessDenied") + tag("Message", "Access Denied")
-    return document("DeleteResult", *(f"<Error>{tag('Key', each)}{denied}</Error>" for each in _keys(message)))
-
-
-def _content(stored: Stored | None, message: Message) -> Answer:
-    if stored is None:
-        return Answer(404, code="NoSuchKey")
-    headers = {
-        "ETag": f'"{stored.etag}"',
-        "Last-Modified": formatdate(stored.modified_millis // 1000, usegmt=True),
-        "Accept-Ranges": "bytes",
-    }
-    wanted = _RANGE.fullmatch(message.headers.get("range", ""))
-    size = len(stored.data)
-    if wanted is None:
-        return Answer(200, stored.data, headers=headers)
-    first = int(wanted[1]) if wanted[1] else max(0, size - int(wanted[2]))
-    end = min(size, int(wanted[2]) + 1) if wanted[1] and wanted[2] else size
-    if first >= size:
-        return Answer(416, code="InvalidRange")
-    return Answer(206, stored.data[first:end], headers={**headers, "Content-Range": f"bytes {first}-{end - 1}/{size}"})
-
-
-def _page(bucket: Bucket, asked: Mapping[str, str], most: int) -> Answer:
-    """Return one page of a list: keys, and what keys have in common up to the delimiter."""
-    prefix, delimiter = asked.get("prefix", ""), asked.get("delimiter", "")
-    after = asked.get("continuation-token") or asked.get("start-after", "")
-    most = min(most, int(asked.get("max-keys", most)))
-    entries: list[str] = []
-    place, last = bisect_left(bucket.keys, max(prefix, after)), after
-    while place < len(bucket.keys) and bucket.keys[place].startswith(prefix) and len(entries) < most:
-        key = bucket.keys[place]
-        head, found, _ = key[len(prefix) :].partition(delimiter) if delimiter else ("", "", "")
-        if found:
-            last = prefix + head + delimiter + "\U0010ffff"
-            entries.append(f"<CommonPrefixes>{tag('Prefix', prefix + head + delimiter)}</CommonPrefixes>")
-            place = bisect_left(bucket.keys, last)
-            continue
-        if key > after:
-            stored = bucket.objects[key]
-            at = datetime.fromtimestamp(stored.modified_millis // 1000, UTC)
-            facts = (tag("Key", key), tag("LastModified", f"{at:%Y-%m-%dT%H:%M:%S}.000Z"))
-            more = (tag("ETag", f'"{stored.etag}"'), tag("Size", len(stored.data)))
-            entries.append(f"<Contents>{''.join(facts + more)}</Contents>")
-            last = key
-        place += 1
-    is_cut = place < len(bucket.keys) and bucket.keys[place].startswith(prefix)
-    end = [tag("NextContinuationToken", last)] if is_cut else []
-    truncated = tag("IsTruncated", "true" if is_cut else "false")
-    return document("ListBucketResult", tag("Prefix", prefix), tag("KeyCount", len(entries)), truncated, *entries, *end)
+    return document("DeleteResult", *(f"<Error>{tag('Key', each)}{denied}</Error>" for each in keys_of(message)))
 
 
 def main(stdin: IO[str] = sys.stdin) -> None:
