@@ -56,6 +56,8 @@ _CONNECTION_ADVICE: Final = {
 }
 # Of a request that was sent again: the answer to the last one does not tell what became of those before.
 _SENT_AGAIN: Final = re.compile(r" after [1-9]\d* retries,")
+# Of an error in the body of a success: of several deletions others may be done.
+_IN_SUCCESS: Final = ("(code: ", "error response: ")
 # Of an upload in parts that was given up: the client does not tell why.
 _GIVEN_UP: Final = re.compile(r"performing DELETE \S+[?&]uploadId=")
 _WRONG_LENGTH: Final = "the object has not the length that its table says, or a proxy has cut it. Run verify."
@@ -164,7 +166,7 @@ class ServiceAnswers:
         if code and code != self._service.missing_object:
             act = next((act for part, act in _ACTS.items() if part in text), "read")
             region = _REGION.search(text)
-            advice = self._service.advice.get(code) or self._service.advice.get(code.partition(".")[0], _SEE_SAID)
+            advice = self._service.advice.get(code) or self._service.advice.get(_family(code), _SEE_SAID)
             advice = advice.replace("{act}", act).replace("{missing}", _MISSING if act == "read" else "")
             advice = advice.replace("{region}", f"the region {region[1]}" if region else "another region")
             return f"{self._uri(key)}: the store answers {code}: {advice}{_said(text)}"
@@ -179,12 +181,14 @@ class ServiceAnswers:
     def _outcome(self, error: Exception) -> type[StorageUnavailable]:
         """Return the class of a writing request's failure: whether it certainly did not happen."""
         text = str(error)
-        if _SENT_AGAIN.search(text) or _GIVEN_UP.search(text):
+        if _SENT_AGAIN.search(text) or _GIVEN_UP.search(text) or any(part in text for part in _IN_SUCCESS):
             return WriteOutcomeUnknown
         is_refused = isinstance(
             error, exceptions.PermissionDeniedError | exceptions.UnauthenticatedError | exceptions.NotSupportedError
         )
-        return StorageUnavailable if is_refused or _code(error) in self._service.not_done else WriteOutcomeUnknown
+        code = _code(error)
+        is_refused = is_refused or not self._service.not_done.isdisjoint({code, _family(code)})
+        return StorageUnavailable if is_refused else WriteOutcomeUnknown
 
     def _missing(self, key: str, error: Exception) -> NoReturn:
         self._check_bucket(error)
@@ -221,6 +225,11 @@ def _code(error: Exception) -> str:
     """Return the code of an error answer, empty if it has none."""
     found = _CODE.search(str(error))
     return "" if found is None else found[1]
+
+
+def _family(code: str) -> str:
+    """Return the service that a code is of, as KMS in KMS.DisabledException."""
+    return code.partition(".")[0]
 
 
 def _said(text: str) -> str:

@@ -79,6 +79,7 @@ SERVICE: Final = Service(
         "SlowDown": "it is asked too often. Try again later, or give fewer connections.",
         "ServiceUnavailable": "it is overloaded. Try again later.",
         "InternalError": "it has failed. Try again later.",
+        "InvalidRange": "the object is shorter than its table says. Run verify.",
         "NotImplemented": "it does not know such a request. Check the endpoint, or use a store with conditional "
         "writes.",
     },
