@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.interop.bucket import Bucket
 from tests.interop.engines import Java, Ours
 from tests.interop.judge import VERSIONS, Judge
 
@@ -17,10 +18,16 @@ def judge() -> Iterator[Judge]:
 
 
 @pytest.fixture
-def ours(tmp_path: Path) -> Ours:
-    return Ours(tmp_path)
+def place(tmp_path: Path) -> Path | Bucket:
+    """The warehouse of both. A module whose tables are also in a bucket has a fixture of its own of this name."""
+    return tmp_path
 
 
 @pytest.fixture
-def java(judge: Judge, tmp_path: Path) -> Java:
-    return Java(judge, tmp_path)
+def ours(place: Path | Bucket) -> Ours:
+    return Ours(place)
+
+
+@pytest.fixture
+def java(judge: Judge, place: Path | Bucket) -> Java:
+    return Java(judge, place)

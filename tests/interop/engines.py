@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import lakehouse_core as lc
+from tests.interop.bucket import Bucket
 from tests.interop.judge import Judge
 from tests.interop.kinds import Kind
 from tests.interop.values import Row, arrow_rows, canonical, canonical_changes, java_rows
@@ -25,8 +26,8 @@ class Side(Protocol):
 
 
 class Ours:
-    def __init__(self, warehouse: Path) -> None:
-        self._catalog = lc.connect(str(warehouse))
+    def __init__(self, place: Path | Bucket) -> None:
+        self._catalog = place.ours if isinstance(place, Bucket) else lc.connect(str(place))
 
     def create(self, kind: Kind) -> None:
         self._catalog.create_database("db", exist_ok=True)
@@ -84,12 +85,12 @@ class Ours:
 class Java:
     """Java's side. Called with a verb of the judge and its request, it answers for the table."""
 
-    def __init__(self, judge: Judge, warehouse: Path) -> None:
-        self._judge = judge
-        self._warehouse = str(warehouse)
+    def __init__(self, judge: Judge, place: Path | Bucket, table: str = TABLE) -> None:
+        self._judge, self._table = judge, table
+        self._place = place.of_java(judge) if isinstance(place, Bucket) else {"warehouse": str(place)}
 
     def __call__(self, verb: str, **request: Any) -> Any:
-        return self._judge.call(verb, table=TABLE, warehouse=self._warehouse, **request)
+        return self._judge.call(verb, table=self._table, **self._place, **request)
 
     def create(self, kind: Kind) -> None:
         self(

@@ -8,30 +8,27 @@ Java cannot make empty objects on Ceph 16 without TLS, and makes one for a new w
 
 import multiprocessing
 import os
-import sqlite3
 import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
-from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import lakehouse_core as lc
-from tests.interop.dying_writer import DAYS, DyingWriter, commit_of, with_lock
+from tests.interop.bucket import Bucket
+from tests.interop.dying_writer import DAYS, DyingWriter, commit_of
 from tests.interop.judge import Judge
 from tests.limits import HANGS_AFTER_SECONDS
 from tests.storage.ceph_server import ceph_server
 from tests.storage.s3_server import s3_server, storage_of
-from tests.storage.s3_stub import REGION, S3Stub
+from tests.storage.s3_stub import S3Stub
 
 pytestmark = pytest.mark.interop
 
 FIELDS = {"dt": "DATE NOT NULL", "k": "INT NOT NULL", "v": "STRING"}
 WRITERS, COMMITS = 2, int(os.environ.get("INTEROP_COMMITS", "15"))
-NUMBERS = count()
 # How long the lock of a writer that died stays, and how long another writer may wait for its turn after that.
 LOCK_SECONDS, TURN_SECONDS = 60, 60
 
@@ -58,43 +55,21 @@ def judge(request: pytest.FixtureRequest) -> Iterator[Judge]:
         yield java
 
 
-class Lake:
-    """A warehouse in a bucket, for both sides. `names`: the file of the SQL database; None: folders are the names."""
+class Lake(Bucket):
+    """A bucket and the tables that the cases make in it."""
 
     def __init__(self, storage: Mapping[str, str], judge: Judge, names: Path | None) -> None:
-        self.warehouse = f"s3://lake/run-{next(NUMBERS)}"
-        self._storage, self._judge, self._names = storage, judge, names
+        super().__init__(storage, names)
+        self._judge = judge
         self.version = judge.version
-        self._opened: list[Judge] = []
-
-    @property
-    def ours(self) -> lc.Catalog:
-        if self._names is None:
-            return lc.connect(self.warehouse, storage=self._storage)
-        return with_lock(self.warehouse, self._storage, self._names)
 
     def dying_writer(self, table: str, *, commits: int) -> DyingWriter:
-        assert self._names is not None
-        return DyingWriter(self.warehouse, self._storage, self._names, table, commits)
+        assert self.names is not None
+        return DyingWriter(self.warehouse, self.storage, self.names, table, commits)
 
     def java(self, verb: str, judge: Judge | None = None, **request: Any) -> Any:
         judge = judge or self._judge
-        catalog = catalog_of_java(self._storage)
-        if self._names is not None:
-            # In the default mode of SQLite, reads that Java leaves open would keep all others from writing.
-            uri = f"jdbc:sqlite:{self._names}?journal_mode=WAL"
-            catalog |= {"metastore": "jdbc", "uri": uri, "lock.enabled": "true", "lock.type": "jdbc"}
-            catalog["lock-check-max-sleep"] = "50 ms"
-            if judge not in self._opened:
-                # Where Java finds the table of locks when it opens a catalog, it leaves a read open for good.
-                self._opened.append(judge)
-                self.sql("DROP TABLE IF EXISTS paimon_distributed_locks")
-        return judge.call(verb, warehouse=self.warehouse, catalog=catalog, **request)
-
-    def sql(self, query: str) -> list[tuple[Any, ...]]:
-        assert self._names is not None
-        with closing(sqlite3.connect(self._names)) as connection, connection:
-            return connection.execute(query).fetchall()
+        return judge.call(verb, **self.of_java(judge), **request)
 
     def java_creates(self, table: str, **options: str) -> None:
         fields = [{"name": name, "type": type_} for name, type_ in FIELDS.items()]
@@ -112,12 +87,6 @@ class Lake:
     def our_rows(self, table: str) -> list[tuple[str, int, str]]:
         rows = self.ours.table(table).scan().to_arrow().to_pylist()
         return sorted((f"{row['dt']}", row["k"], row["v"]) for row in rows)
-
-
-def catalog_of_java(storage: Mapping[str, str]) -> dict[str, str]:
-    named = {f"s3.{name}": value for name, value in storage.items()}
-    # Without a region Java signs for another one than the strict server has.
-    return {**named, "s3.path.style.access": "true", "s3.endpoint.region": REGION}
 
 
 @pytest.fixture
