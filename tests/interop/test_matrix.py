@@ -20,6 +20,9 @@ pytestmark = pytest.mark.interop
 # Old files go at once, so that a reader of a file that should have stayed fails here and now.
 NO_GRACE = {"lakehouse.read.grace": "0 s"}
 
+# The newest Java and its file system for S3, with the strict server.
+IN_A_BUCKET = "2.0.0 in a bucket"
+
 by_key_kind = pytest.mark.parametrize(
     "kind",
     [kind for kind in KINDS if kind.primary_keys],
@@ -28,33 +31,30 @@ by_key_kind = pytest.mark.parametrize(
 by_kind = pytest.mark.parametrize("kind", KINDS, ids=[kind.name.replace(" ", "-") for kind in KINDS])
 
 
-@pytest.fixture(scope="module", params=VERSIONS)
+@pytest.fixture(scope="module", params=[*VERSIONS, IN_A_BUCKET])
 def judge(request: pytest.FixtureRequest) -> Iterator[Judge]:
-    with Judge(request.param, has_s3=True) as java:
+    with Judge(request.param.partition(" ")[0], has_s3=request.param == IN_A_BUCKET) as java:
         yield java
 
 
-@pytest.fixture(scope="module", params=["disk", "bucket"])
-def stub(request: pytest.FixtureRequest) -> Iterator[S3Stub | None]:
-    if request.param == "disk":
-        yield None
-        return
+@pytest.fixture(scope="module")
+def stub() -> Iterator[S3Stub]:
     with S3Stub() as server:
         yield server
 
 
 @pytest.fixture
-def place(stub: S3Stub | None, tmp_path: Path) -> Iterator[Path | Bucket]:
-    if stub is None:
+def place(judge: Judge, stub: S3Stub, tmp_path: Path) -> Iterator[Path | Bucket]:
+    if not judge.has_s3:
         yield tmp_path
         return
+    stub.restart({})
     bucket = Bucket(stub.storage, tmp_path / "names.db")
     yield bucket
     # As `sound_tables` asks of a folder.
     for name in bucket.ours.tables("db"):
         assert bucket.ours.table(f"db.{name}").verify(data=True).findings == ()
     assert bucket.sql("SELECT * FROM paimon_distributed_locks") == []
-    stub.restart({})
 
 
 def same_history(ours: Ours, java: Java, *, lists_files: bool = True) -> None:
@@ -192,7 +192,7 @@ def test_both_compact_a_little_in_turn_and_both_go_on(ours: Ours, java: Java, ki
     assert kinds.count("COMPACT") >= len(kind.batches)
 
 
-@pytest.mark.parametrize("judge", ["2.0.0"], indirect=True)
+@pytest.mark.parametrize("judge", ["2.0.0", IN_A_BUCKET], indirect=True)
 def test_rows_that_no_compaction_has_seen_are_read_by_both_where_vectors_are_merged_on_read(
     ours: Ours, java: Java
 ) -> None:

@@ -14,7 +14,7 @@ from orchestration import ui
 from orchestration.definitions import defs
 from tests.orchestration.pipeline import EXTRACT
 from tests.spark.standalone import DRIVER, cluster, python_without_our_package, shipped_package
-from tests.storage.s3_stub import ACCESS, REGION, SECRET, S3Stub
+from tests.storage.s3_stub import ACCESS, SECRET, S3Stub
 
 pytestmark = [
     pytest.mark.dagster,
@@ -24,15 +24,6 @@ pytestmark = [
 ]
 
 ADDRESS = "s3://lake/warehouse"
-
-
-def keys_of(stub: S3Stub) -> Mapping[str, str]:
-    return {
-        "AWS_ACCESS_KEY_ID": ACCESS,
-        "AWS_SECRET_ACCESS_KEY": SECRET,
-        "AWS_REGION": REGION,
-        "AWS_ENDPOINT_URL": stub.endpoint,
-    }
 
 
 def run_of(warehouse: str, folder: Path, **environ: str) -> str:
@@ -60,8 +51,8 @@ def test_the_main_job_in_an_object_store_answers_as_on_a_disk_and_stores_no_key(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with S3Stub() as stub:
-        told = run_of(ADDRESS, tmp_path, **keys_of(stub))
-        for name, value in {**keys_of(stub), "LAKEHOUSE_WAREHOUSE": ADDRESS}.items():
+        told = run_of(ADDRESS, tmp_path, **stub.environ)
+        for name, value in {**stub.environ, "LAKEHOUSE_WAREHOUSE": ADDRESS}.items():
             monkeypatch.setenv(name, value)
 
         assert "7 of 7 answers agree with the source" in told
@@ -118,12 +109,12 @@ def test_the_main_job_on_a_cluster_that_is_given_our_package_answers_as_on_one_m
     (tmp_path / "conf" / "spark-defaults.conf").write_text("".join(f"{k} {v}\n" for k, v in settings.items()))
     with S3Stub() as stub:
         environ = {
-            **keys_of(stub),
+            **stub.environ,
             "SPARK_CONF_DIR": str(tmp_path / "conf"),
             "PYSPARK_PYTHON": python,
             "PYSPARK_DRIVER_PYTHON": sys.executable,
         }
-        with cluster(tmp_path, environ=keys_of(stub)) as master:
+        with cluster(tmp_path, environ=stub.environ) as master:
             told = run_of(ADDRESS, tmp_path, LAKEHOUSE_SPARK_MASTER=master, **environ)
             applications = list((tmp_path / "work").glob("app-*"))
 

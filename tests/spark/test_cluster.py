@@ -12,7 +12,9 @@ import pytest
 
 import lakehouse_core as lc
 from tests.limits import HANGS_AFTER_SECONDS
+from tests.spark.left_behind import removed_orphans
 from tests.spark.standalone import DRIVER, cluster, python_without_our_package, shipped_package
+from tests.storage.s3_stub import S3Stub
 
 pytestmark = [
     pytest.mark.spark,
@@ -50,7 +52,7 @@ class Cluster:
         self.python = python_without_our_package(folder / "python")
         self.archive = shipped_package(folder)
 
-    def run(self, warehouse: Path, body: str, *, ships: bool = True, **settings: str) -> list[str]:
+    def run(self, warehouse: Path | str, body: str, *, ships: bool = True, **settings: str) -> list[str]:
         """Run a driver on this machine with a session of the cluster; return the lines that it printed."""
         shipped = {"spark.submit.pyFiles": self.archive} if ships else {}
         asked = {
@@ -76,8 +78,17 @@ class Cluster:
 @pytest.fixture(scope="module")
 def two_workers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     folder = tmp_path_factory.mktemp("cluster")
-    with cluster(folder, workers=2) as master:
-        yield Cluster(master, folder)
+    with S3Stub() as stub, pytest.MonkeyPatch.context() as patch:
+        for name, value in stub.environ.items():
+            patch.setenv(name, value)
+        with cluster(folder, workers=2) as master:
+            yield Cluster(master, folder)
+
+
+@pytest.fixture(params=["disk", "bucket"])
+def warehouse(request: pytest.FixtureRequest, two_workers: Cluster, tmp_path: Path) -> str:
+    """The bucket is that of the strict server, which driver and workers have in their environment."""
+    return str(tmp_path) if request.param == "disk" else f"s3://lake/{tmp_path.name}"
 
 
 def rows_of(table: lc.Table) -> list[tuple[Any, ...]]:
@@ -137,58 +148,73 @@ for name, kind in {KINDS!r}.items():
         assert changes == table.changes(after=0).to_arrow().num_rows
 
 
-# Kills the process of the executor of a task, once for each mark: what is left of a machine that is gone.
+# Kills the process of the executor of a task, or its own, once for each mark: what is left of a machine that is gone.
 DEATHS = """
 import os
 import signal
 from lakehouse_core.execution.engines.spark import run
+from lakehouse_core.execution.engines.spark.write import frame as write
 
-def die_once(mark):
-    if not os.path.exists(mark):
+def die_once(mark, *, alone=False):
+    try:
         open(mark, "x").close()
-        daemon = open(f"/proc/{os.getppid()}/stat").read().rpartition(")")[2].split()
-        os.kill(int(daemon[1]), signal.SIGKILL)
+    except FileExistsError:
+        return
+    daemon = open(f"/proc/{os.getppid()}/stat").read().rpartition(")")[2].split()
+    os.kill(os.getpid() if alone else int(daemon[1]), signal.SIGKILL)
 
-whole = run._one_result
+def die_twice(mark):
+    die_once(mark)
+    die_once(f"{mark} alone", alone=True)
+
+whole, whole_write = run._one_result, write.written_messages
 
 def compacted(kind, options):
     options = {**options, "write-only": "true"}
     table = catalog.create_table(f"db.compacted_{kind}", columns, primary_keys=["k"], options=options)
     for text in ("old", "new"):
         table.write(spark.range(3000).selectExpr("id k", f"concat('{text}', id) v"))
-    mark = f"{folder}/compaction_{kind}"
+    mark = f"{marks}/compaction_{kind}"
 
     def ended(task, packed):
         # The files are written, and nobody is told of them.
         result = whole(task, packed)
-        die_once(mark)
+        die_twice(mark)
         return result
 
     run._one_result = ended
-    print(kind, "compacted", table.compact(full=True).buckets_rewritten, os.path.exists(mark))
+    print(kind, "compacted", table.compact(full=True).buckets_rewritten, os.path.exists(f"{mark} alone"))
     run._one_result = whole
 
 def written(kind, arguments):
     table = catalog.create_table(f"db.written_{kind}", columns, **arguments)
-    mark = f"{folder}/write_{kind}"
+    mark = f"{marks}/write_{kind}"
 
     def rows(batches):
         for batch in batches:
             yield batch
             die_once(mark)
 
+    def ended(*arguments):
+        texts = whole_write(*arguments)
+        if texts:
+            die_twice(f"{mark} ended")
+        return texts
+
+    write.written_messages = ended
     frame = spark.range(0, 20000, 1, 8).selectExpr("id k", "concat('v', id) v").mapInArrow(rows, "k long, v string")
-    print(kind, "written", table.write(frame).rows_added, os.path.exists(mark))
+    print(kind, "written", table.write(frame).rows_added, os.path.exists(f"{mark} ended alone"))
+    write.written_messages = whole_write
 """
 
 
 def test_executors_that_are_killed_in_the_middle_of_tasks_lose_and_double_nothing(
-    two_workers: Cluster, tmp_path: Path
+    two_workers: Cluster, tmp_path: Path, warehouse: str
 ) -> None:
     written = ("key", "append")
     compacted = ("key", "lookup", "vectors")
     body = f"""
-columns = {COLUMNS!r}
+columns, marks = {COLUMNS!r}, {str(tmp_path)!r}
 {DEATHS}
 for kind, arguments in {KINDS!r}.items():
     if kind in {written!r}:
@@ -196,7 +222,7 @@ for kind, arguments in {KINDS!r}.items():
     if kind in {compacted!r}:
         compacted(kind, arguments["options"])
 """
-    told = two_workers.run(tmp_path, body)
+    told = two_workers.run(warehouse, body)
 
     assert sorted(told) == sorted(
         [
@@ -204,7 +230,7 @@ for kind, arguments in {KINDS!r}.items():
             *(f"{kind} compacted 2 True" for kind in compacted),
         ]
     )
-    catalog = lc.connect(tmp_path)
+    catalog = lc.connect(warehouse)
     for kind in written:
         table = catalog.table(f"db.written_{kind}")
         assert rows_of(table) == [(k, f"v{k}") for k in range(20000)]
@@ -215,6 +241,9 @@ for kind, arguments in {KINDS!r}.items():
         assert [file.level for file in table.files()] == [5, 5]
     replayed = catalog.table("db.compacted_lookup").changes(after=0).to_arrow().to_pylist()
     assert {row["k"]: row["v"] for row in replayed} == {k: f"new{k}" for k in range(3000)}
+    for name in catalog.tables("db"):
+        orphans, _ = removed_orphans(catalog.table(f"db.{name}"))
+        assert orphans, name
 
 
 READ_AND_COPIED = """
@@ -227,29 +256,32 @@ for text in ("old", "new"):
 def rows(batches):
     for batch in batches:
         yield batch
-        die_once(f"{folder}/read")
+        die_once(f"{marks}/read")
 
 frame = table.scan().to_spark(spark).mapInArrow(rows, "k long, v string")
-print("read", frame.distinct().count(), os.path.exists(f"{folder}/read"))
+print("read", frame.distinct().count(), os.path.exists(f"{marks}/read"))
 # Small files, as if they were large.
 copying._FEW_BYTES, copying._TASK_BYTES = 0, 2 << 20
 
 def copied(task, packed):
     result = whole(task, packed)
-    die_once(f"{folder}/copy")
+    die_once(f"{marks}/copy")
     return result
 
 run._one_result = copied
 report = catalog.copy_table(table, "db.copy", data=True)
-print("copied", report.files == report.files_added, report.findings, os.path.exists(f"{folder}/copy"))
+print("copied", report.files == report.files_added, report.findings, os.path.exists(f"{marks}/copy"))
 """
 
 
-def test_a_merge_read_and_a_copy_go_on_when_their_executor_is_killed(two_workers: Cluster, tmp_path: Path) -> None:
-    told = two_workers.run(tmp_path, f"columns = {COLUMNS!r}\n{DEATHS}\n{READ_AND_COPIED}")
+def test_a_merge_read_and_a_copy_go_on_when_their_executor_is_killed(
+    two_workers: Cluster, tmp_path: Path, warehouse: str
+) -> None:
+    given = f"columns, marks = {COLUMNS!r}, {str(tmp_path)!r}"
+    told = two_workers.run(warehouse, f"{given}\n{DEATHS}\n{READ_AND_COPIED}")
 
     assert told == ["read 3000 True", "copied True () True"]
-    catalog = lc.connect(tmp_path)
+    catalog = lc.connect(warehouse)
     table, copy = catalog.table("db.t"), catalog.table("db.copy")
     assert rows_of(copy) == rows_of(table) == [(k, f"new{k}") for k in range(3000)]
     assert [file.path for file in copy.files()] == [file.path for file in table.files()]
@@ -289,7 +321,7 @@ def test_executors_that_are_killed_while_others_come_and_go_lose_and_double_noth
 ) -> None:
     body = f"""
 import time
-columns = {COLUMNS!r}
+columns, marks = {COLUMNS!r}, {str(tmp_path)!r}
 {DEATHS}
 def all_gone():
     executors = spark.sparkContext._jsc.sc().getExecutorMemoryStatus

@@ -14,7 +14,7 @@ from moto.server import ThreadedMotoServer
 import lakehouse_core as lc
 from tests.limits import HANGS_AFTER_SECONDS
 from tests.storage.metadata_server import metadata_server
-from tests.storage.s3_stub import ACCESS, REGION, SECRET, S3Stub
+from tests.storage.s3_stub import REGION, S3Stub
 
 SCRIPT = """
 import json
@@ -121,15 +121,9 @@ def test_a_table_whose_commits_a_database_decides_is_the_same_on_spark(tmp_path:
     """Its tasks need the store alone."""
     with S3Stub() as stub:
         stub.ignored = frozenset({"if-none-match", "if-match"})
-        environ = {
-            "AWS_ACCESS_KEY_ID": ACCESS,
-            "AWS_SECRET_ACCESS_KEY": SECRET,
-            "AWS_REGION": REGION,
-            "AWS_ENDPOINT_URL": stub.endpoint,
-        }
         names = f"sqlite:///{tmp_path}/names.db"
         arguments = {"storage": {"conditional-writes": "false"}, "metastore": names}
-        attempts, _ = lines_of(environ, arguments)
+        attempts, _ = lines_of(stub.environ, arguments)
 
         assert attempts == "failed attempts 0"
         decides = lc.connect("s3://lake/wh", storage={**stub.storage, "conditional-writes": "false"}, metastore=names)

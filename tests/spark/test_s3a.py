@@ -11,7 +11,7 @@ import pytest
 
 from tests.limits import HANGS_AFTER_SECONDS
 from tests.spark.standalone import DRIVER, cluster
-from tests.storage.s3_stub import ACCESS, REGION, SECRET, S3Stub
+from tests.storage.s3_stub import S3Stub
 
 pytestmark = [
     pytest.mark.spark,
@@ -77,7 +77,7 @@ def told_by(stub: S3Stub, master: str, **settings: str) -> list[list[object]]:
     }
     ended = subprocess.run(
         [sys.executable, "-c", SCRIPT, json.dumps(asked)],
-        env={**os.environ, **environ_of(stub), "PYSPARK_PYTHON": sys.executable},
+        env={**os.environ, **stub.environ, "PYSPARK_PYTHON": sys.executable},
         capture_output=True,
         text=True,
         check=False,
@@ -85,11 +85,6 @@ def told_by(stub: S3Stub, master: str, **settings: str) -> list[list[object]]:
     )
     assert ended.returncode == 0, ended.stderr[-4000:]
     return [json.loads(line) for line in ended.stdout.splitlines()]
-
-
-def environ_of(stub: S3Stub) -> Mapping[str, str]:
-    keys = {"AWS_ACCESS_KEY_ID": ACCESS, "AWS_SECRET_ACCESS_KEY": SECRET, "AWS_REGION": REGION}
-    return {**keys, "AWS_ENDPOINT_URL": stub.endpoint}
 
 
 # The files are too small for the connector, until the script says that none is.
@@ -125,7 +120,7 @@ def test_on_a_cluster_spark_reads_large_files_itself_where_executors_have_the_co
     jars: str, setting: str, is_native: bool, tmp_path: Path
 ) -> None:
     given = jars if setting == "spark__jars" else jars.replace(",", ":")
-    with S3Stub() as stub, cluster(tmp_path, environ=environ_of(stub)) as master:
+    with S3Stub() as stub, cluster(tmp_path, environ=stub.environ) as master:
         told = told_by(stub, master, **{setting: given})
 
     assert told == expected(is_native)

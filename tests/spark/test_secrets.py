@@ -11,7 +11,7 @@ import pytest
 
 from tests.catalog.sql.postgresql_server import postgresql_server
 from tests.limits import HANGS_AFTER_SECONDS
-from tests.storage.s3_stub import ACCESS, REGION, SECRET, S3Stub
+from tests.storage.s3_stub import ACCESS, SECRET, S3Stub
 
 pytestmark = [pytest.mark.spark, pytest.mark.own_session, pytest.mark.slow, pytest.mark.long]
 
@@ -169,13 +169,7 @@ def has_secret(data: bytes) -> bool:
 
 
 def keys_of(stub: S3Stub) -> Mapping[str, str]:
-    return {
-        "AWS_ACCESS_KEY_ID": ACCESS,
-        "AWS_SECRET_ACCESS_KEY": SECRET,
-        "AWS_SESSION_TOKEN": TOKEN,
-        "AWS_REGION": REGION,
-        "AWS_ENDPOINT_URL": stub.endpoint,
-    }
+    return {**stub.environ, "AWS_SESSION_TOKEN": TOKEN}
 
 
 def said(

@@ -98,6 +98,12 @@ class S3Stub:
         return {"endpoint": self.endpoint, "access-key": ACCESS, "secret-key": SECRET}
 
     @property
+    def environ(self) -> dict[str, str]:
+        """The environment in which processes reach it without settings."""
+        keys = {"AWS_ACCESS_KEY_ID": ACCESS, "AWS_SECRET_ACCESS_KEY": SECRET, "AWS_REGION": REGION}
+        return {**keys, "AWS_ENDPOINT_URL": self.endpoint}
+
+    @property
     def lake(self) -> Bucket:
         return self.buckets["lake"]
 

@@ -54,7 +54,7 @@ class Judge:
         for_speed: bool = False,
         has_s3: bool = False,
     ) -> None:
-        self.version = version
+        self.version, self.has_s3 = version, has_s3
         build = prepare(version)
         tuning = [] if for_speed else ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
         command = ["java", f"-Xmx{memory}", *tuning, "-Duser.timezone=UTC", "-cp"]
