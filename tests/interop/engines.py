@@ -85,12 +85,12 @@ class Ours:
 class Java:
     """Java's side. Called with a verb of the judge and its request, it answers for the table."""
 
-    def __init__(self, judge: Judge, place: Path | Bucket, table: str = TABLE) -> None:
-        self._judge, self._table = judge, table
+    def __init__(self, judge: Judge, place: Path | Bucket) -> None:
+        self._judge = judge
         self._place = place.of_java(judge) if isinstance(place, Bucket) else {"warehouse": str(place)}
 
     def __call__(self, verb: str, **request: Any) -> Any:
-        return self._judge.call(verb, table=self._table, **self._place, **request)
+        return self._judge.call(verb, table=TABLE, **self._place, **request)
 
     def create(self, kind: Kind) -> None:
         self(
