@@ -163,9 +163,8 @@ def die_once(mark, *, alone=False):
     daemon = open(f"/proc/{os.getppid()}/stat").read().rpartition(")")[2].split()
     os.kill(os.getpid() if alone else int(daemon[1]), signal.SIGKILL)
 
-def die_twice(mark):
-    die_once(mark)
-    die_once(f"{mark} alone", alone=True)
+def have_died(mark):
+    return os.path.exists(mark) and os.path.exists(f"{mark} alone")
 
 whole, whole_write = run._one_result, write.written_messages
 
@@ -179,11 +178,12 @@ def compacted(kind, options):
     def ended(task, packed):
         # The files are written, and nobody is told of them.
         result = whole(task, packed)
-        die_twice(mark)
+        die_once(mark)
+        die_once(f"{mark} alone", alone=True)
         return result
 
     run._one_result = ended
-    print(kind, "compacted", table.compact(full=True).buckets_rewritten, os.path.exists(f"{mark} alone"))
+    print(kind, "compacted", table.compact(full=True).buckets_rewritten, have_died(mark))
     run._one_result = whole
 
 def written(kind, arguments):
@@ -193,17 +193,17 @@ def written(kind, arguments):
     def rows(batches):
         for batch in batches:
             yield batch
-            die_once(mark)
+            die_once(f"{mark} alone", alone=True)
 
     def ended(*arguments):
         texts = whole_write(*arguments)
         if texts:
-            die_twice(f"{mark} ended")
+            die_once(mark)
         return texts
 
     write.written_messages = ended
     frame = spark.range(0, 20000, 1, 8).selectExpr("id k", "concat('v', id) v").mapInArrow(rows, "k long, v string")
-    print(kind, "written", table.write(frame).rows_added, os.path.exists(f"{mark} ended alone"))
+    print(kind, "written", table.write(frame).rows_added, have_died(mark))
     write.written_messages = whole_write
 """
 
