@@ -16,7 +16,7 @@ from lakehouse_core.cli.many import on_each
 from lakehouse_core.cli.options import json_option
 from lakehouse_core.cli.output import print_report
 from lakehouse_core.cli.session import is_json
-from lakehouse_core.errors import InvalidRequest
+from lakehouse_core.errors import InvalidRequest, near_hint
 from lakehouse_core.planning.alter.schema_change import (
     AddColumn,
     Column,
@@ -81,6 +81,18 @@ class Steps(VerbGroup):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         count = next((index for index, word in enumerate(args[1:], 1) if not word.startswith("-")), len(args))
         return super().parse_args(ctx, [*args[1:count], *args[:1], *args[count:]])
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        word = args[0]
+        if word not in STEPS and not word.startswith("-"):
+            quoted = " A type of several words is in quotes, as in 'INT NOT NULL'."
+            ctx.fail(
+                f"{word!r} is not a step. "
+                + near_hint(word, STEPS, f"The steps are {', '.join(self.commands)}.{quoted}", most=1, cutoff=0.7)
+            )
+        return super().resolve_command(ctx, args)
 
 
 @click.group(

@@ -86,7 +86,11 @@ def _parameters(texts: tuple[str, ...]) -> dict[str, str]:
 def _read(file: Path) -> str:
     try:
         return file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+    except OSError as error:
+        raise InvalidRequest(
+            f"{file}: cannot be read ({error.strerror or error}). Name a file of statements."
+        ) from error
+    except UnicodeDecodeError as error:
         raise InvalidRequest(f"{file}: cannot be read ({error}). Name a text file in UTF-8.") from error
 
 

@@ -18,7 +18,7 @@ from lakehouse_core.cli.many import matching
 from lakehouse_core.cli.options import json_option
 from lakehouse_core.cli.output import print_json, print_rows
 from lakehouse_core.cli.session import is_json, open_catalog, open_table
-from lakehouse_core.errors import InvalidRequest, LakehouseError, NotFound, UnsupportedFeature
+from lakehouse_core.errors import InvalidRequest, LakehouseError, NotFound, UnsupportedFeature, near_hint
 from lakehouse_core.format.data_types import UNASSIGNED, DataField, parse_type, type_to_sql
 
 # A table's specification in a pipeline says more than the table needs; the rest is for the pipeline.
@@ -220,7 +220,8 @@ def _read_schema(file: Path) -> dict[str, Any]:
         raise InvalidRequest(f"{file}: expected a mapping with columns, as in `columns: {{id: BIGINT NOT NULL}}`.")
     unknown = sorted(set(map(str, document)) - _OF_THE_PIPELINE - set(_OF_THE_TABLE))
     if unknown:
-        raise InvalidRequest(f"{file}: {unknown[0]!r} is not a key of a table. Use {', '.join(_OF_THE_TABLE)}.")
+        hint = near_hint(unknown[0], _OF_THE_TABLE, f"Use {', '.join(_OF_THE_TABLE)}.", most=1)
+        raise InvalidRequest(f"{file}: {unknown[0]!r} is not a key of a table. {hint}")
     options = document.get("options") or {}
     if not isinstance(options, Mapping):
         raise InvalidRequest(f"{file}: options is {options!r}, expected a mapping, as in `options: {{bucket: 4}}`.")

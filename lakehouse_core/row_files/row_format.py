@@ -42,8 +42,8 @@ class RowFormat:
         ending = suffixes(file)[0]
         if ending not in _ENDINGS:
             raise InvalidRequest(
-                f"{file}: expected a name that ends with one of {', '.join(_ENDINGS)}. Rename the file, or say "
-                "its format."
+                f"{file}: expected a name that ends with one of {', '.join(_ENDINGS)}. Rename the file, or give "
+                "its format (--format, in Python format=)."
             )
         return _ENDINGS[ending]
 

@@ -124,6 +124,7 @@ def test_the_help_of_every_verb_ends_with_an_example_that_parses(shell, words):
         (["tables", "x.*"], 2, "No database matches 'x'"),
         (["create", "sales.orders", "--schema", "orders.yaml"], 2, "exists already. Pass --exist-ok to accept that."),
         (["create", "sales.x", "--schema", "no.yaml"], 2, "no.yaml: cannot be read (No such file or directory)."),
+        (["sql", "-f", "no.sql"], 2, "no.sql: cannot be read (No such file or directory). Name a file of statements."),
         (
             ["expire", "sales.orders", "--older-than", "5"],
             2,

@@ -106,7 +106,7 @@ def test_an_existing_table_that_is_accepted_is_not_said_to_be_new(shell, orders)
         ),
         (
             "columns: {a: INT}\nprimary_keys: [a]",
-            "bad.yaml: 'primary_keys' is not a key of a table. Use columns, primary_key",
+            "bad.yaml: 'primary_keys' is not a key of a table. Did you mean primary_key?",
         ),
         ("columns: {a: INT", "bad.yaml: expected YAML"),
     ],

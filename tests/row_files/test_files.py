@@ -146,5 +146,7 @@ def test_what_names_no_files_is_refused_when_it_is_made(arguments: list[Any], op
 def test_an_ending_that_means_no_format_is_refused_before_anything_is_read(orders: lc.Table, tmp_path: Path):
     (tmp_path / "rows.txt").write_text("id\n1\n")
 
-    with pytest.raises(lc.InvalidRequest, match=r"rows\.txt: expected a name that ends with one of .*say its format"):
+    with pytest.raises(
+        lc.InvalidRequest, match=r"rows\.txt: expected a name that ends with one of .*its format \(--format"
+    ):
         orders.write(lc.RowFiles(tmp_path / "rows.txt"))
