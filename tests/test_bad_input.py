@@ -807,7 +807,7 @@ CASES: dict[str, list[tuple[Call, type[lc.LakehouseError], str]]] = {
             INVALID,
             "At least 5 and at most 1 are to be retained: set 1 <= min <= max",
         ),
-        (lambda w: w.orders.expire_snapshots(older_than=5), INVALID, "expected a timedelta or a datetime"),
+        (lambda w: w.orders.expire_snapshots(older_than=5), INVALID, "a datetime, as in datetime.timedelta(days=7)"),
         (lambda w: w.orders.compact(partition_idle=5), INVALID, "partition_idle=5: expected a timedelta of 0 or more"),
     ],
 }

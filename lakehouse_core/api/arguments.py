@@ -280,7 +280,9 @@ def age_millis(older_than: timedelta | datetime | None, now_millis: int) -> int 
             zoned = older_than if older_than.tzinfo is not None else older_than.replace(tzinfo=UTC)
             return now_millis - (zoned - datetime(1970, 1, 1, tzinfo=UTC)) // _MILLISECOND
         case _:
-            raise InvalidRequest(f"older_than={shown(older_than)}: expected a timedelta or a datetime.")
+            raise InvalidRequest(
+                f"older_than={shown(older_than)}: expected a timedelta or a datetime, as in datetime.timedelta(days=7)."
+            )
 
 
 def orphan_age_millis(older_than: timedelta | datetime, now_millis: int) -> int:

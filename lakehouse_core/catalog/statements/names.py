@@ -87,7 +87,8 @@ class StatementCall:
         if name is None:
             if self.database is None:
                 raise InvalidRequest(
-                    "SQL: no database is named. Name one, as in SHOW TABLES IN sales, or pass database= to sql()."
+                    "SQL: no database is named. Name one, as in SHOW TABLES IN sales, or USE a database before (in "
+                    "Python pass database= to sql())."
                 )
             return _fitting(self.database, self.catalog.databases()) or self.database
         if len(name.parts) > 1:
@@ -110,8 +111,8 @@ class StatementCall:
                 known = f" Named in tables=: {', '.join(self.tables)}." if self.tables else ""
                 raise self.sql.invalid(
                     name.start,
-                    f"{shown(str(name))} names no database. Write database.table, pass database= to sql(), or pass "
-                    f"data by this name in tables=.{known}",
+                    f"{shown(str(name))} names no database. Write database.table, or USE a database before (in "
+                    f"Python pass database= to sql(), or data by this name in tables=).{known}",
                 )
             return self.database, name.parts[0]
         if len(name.parts) > 2:

@@ -90,6 +90,9 @@ _REFUSED: Final[Mapping[str, str]] = {
     "repair": "is for metastores of Hive, which may lack tables that the warehouse has; a catalog here lists the "
     "tables itself. What of a table is damaged says `lakehouse verify`",
     **dict.fromkeys(("repair_earliest_snapshot", "migrate_table", "migrate_database"), _OTHER_STORES),
+    # Procedures of Java's Flink connector.
+    "drop_partition": "is ALTER TABLE … DROP PARTITION (…) here",
+    "merge_into": "is MERGE INTO here",
     "copy": "is Catalog.copy_table here, and `lakehouse copy`",
     "purge_files": "deletes the files of a table. Drop the table and create it again, or write INSERT OVERWRITE",
     **dict.fromkeys(

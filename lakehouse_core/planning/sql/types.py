@@ -5,7 +5,7 @@ Rule: TIMESTAMP is Spark's, an instant; a time without a zone is TIMESTAMP_NTZ.
 
 from typing import Final
 
-from lakehouse_core.errors import InvalidRequest
+from lakehouse_core.errors import InvalidRequest, near_hint
 from lakehouse_core.format.data_types import (
     MAX_LENGTH,
     UNASSIGNED,
@@ -78,9 +78,9 @@ def read_type(cursor: TokenCursor, depth: int = 0) -> DataType:
             return MapType(with_nullable(key, False), value)
         case "STRUCT":
             return _struct(cursor, depth)
-    raise cursor.sql.invalid(
-        start, f"{word} is not a type of Spark's SQL. Types: {', '.join([*_PLAIN, *_OTHERS, *_SIZED[:1]])}, …"
-    )
+    types = f"Types: {', '.join([*_PLAIN, *_OTHERS, *_SIZED[:1]])}, …"
+    hint = near_hint(word, (*_PLAIN, *_OTHERS, *_SIZED), types, most=1, cutoff=0.75)
+    raise cursor.sql.invalid(start, f"{word} is not a type of Spark's SQL. {hint}")
 
 
 def _sized(cursor: TokenCursor, word: str, start: int) -> DataType:
