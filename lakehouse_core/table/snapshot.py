@@ -6,11 +6,11 @@ Source: docs/format/snapshot.md#snapshot-file.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, Final, TypeAlias
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
@@ -62,6 +62,9 @@ _FileName: TypeAlias = Annotated[str, AfterValidator(_last_part_of_a_key)]
 _KEYED_BY_ID = re.compile(r"(?:^|/)(?:snapshot/snapshot|changelog/changelog)-(\d+)$")
 
 
+_LONGEST_SHOWN: Final = 60
+
+
 class Snapshot(BaseModel):
     """One committed state of a table. Written once, never changed.
 
@@ -103,6 +106,14 @@ class Snapshot(BaseModel):
     properties: Mapping[str, str] = Field(default_factory=dict)
     next_row_id: int | None = None
     operation: str | None = None
+
+    def __repr_args__(self) -> Iterator[tuple[str | None, object]]:
+        # The ledger of a table with many writers fills a screen.
+        for name, value in super().__repr_args__():
+            if name == "properties":
+                yield name, {key: text if len(text) <= _LONGEST_SHOWN else "…" for key, text in self.properties.items()}
+            elif value is not None:
+                yield name, value
 
     @property
     def run_id(self) -> str | None:

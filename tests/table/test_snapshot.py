@@ -52,6 +52,13 @@ def a_snapshot(**fields) -> Snapshot:
     return Snapshot(**{**given, **fields})
 
 
+def test_a_snapshot_is_shown_without_the_long_values_of_its_properties():
+    shown = repr(a_snapshot(properties={"lakehouse.ledger": "1" * 10_000, "made-by": "the nightly job"}))
+
+    assert "'lakehouse.ledger': '…', 'made-by': 'the nightly job'" in shown
+    assert "watermark" not in shown
+
+
 def unsealed(data: bytes) -> str:
     return re.sub(r',\n  "lakehouseCrc32" : "[0-9a-f]{8}"', "", data.decode())
 
