@@ -21,7 +21,7 @@ from lakehouse_dagster.specs.table import TableSpec
 
 
 def load_specs(
-    folder: Path, sources: Mapping[str, Collection[str]] | None = None, *, root: Path | None = None
+    folder: Path | str, sources: Mapping[str, Collection[str]] | None = None, *, root: Path | None = None
 ) -> tuple[TableSpec, ...]:
     """Read every `*.yaml` in `folder`, ordered by table name: `load_specs(Path(__file__).parent / "tables")`.
 
@@ -31,6 +31,7 @@ def load_specs(
     Raises NotFound when the folder does not exist, and InvalidRequest with all faults of all files, each with file and
     line.
     """
+    folder = Path(folder)
     if not folder.is_dir():
         raise lc.NotFound(f"{folder}: the folder of table specifications does not exist. Make it, or name another.")
     specs: dict[str, TableSpec] = {}

@@ -95,3 +95,4 @@ def test_a_specification_that_fits_is_taken(tmp_path: Path, text: str) -> None:
     (tmp_path / "orders.yaml").write_text(text)
 
     assert Lake(name="lake", tables=load_specs(tmp_path)).tables
+    assert load_specs(str(tmp_path)) == load_specs(tmp_path)
