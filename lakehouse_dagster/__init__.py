@@ -46,6 +46,7 @@ from lakehouse_dagster.automation import (
     progress_logger,
     state_sensor,
     urgent_sensor,
+    warehouse_maintenance_job,
     webhook_sensor,
 )
 from lakehouse_dagster.checks import table_checks
@@ -134,6 +135,7 @@ __all__ = [
     "table_metadata",
     "unapplied",
     "urgent_sensor",
+    "warehouse_maintenance_job",
     "webhook_sensor",
     "write_instance_settings",
 ]

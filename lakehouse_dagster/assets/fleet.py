@@ -37,7 +37,21 @@ class _Operation:
     name: str
 
 
-class FleetConfig(dg.Config):
+class BudgetLimits(dg.Config):
+    """The limits of one run."""
+
+    bytes: int | None = None
+    requests: int | None = None
+    seconds: float | None = None
+
+    def budget(self, otherwise: lc.Budget) -> lc.Budget:
+        """Return the budget of the run, `otherwise` if it has no limit. Raises InvalidRequest for limits below 0."""
+        if self.bytes is None and self.requests is None and self.seconds is None:
+            return otherwise
+        return lc.Budget(bytes=self.bytes, requests=self.requests, seconds=self.seconds)
+
+
+class FleetConfig(BudgetLimits):
     """The settings of one run. Without a limit of its own a run has the budget of the asset.
 
     `tables` are `database.table`, none means all. `reads` says how often a day tables are read, before the figures of
@@ -45,20 +59,11 @@ class FleetConfig(dg.Config):
     those to choose from, none means those of the asset.
     """
 
-    bytes: int | None = None
-    requests: int | None = None
-    seconds: float | None = None
     tables: list[str] = []  # noqa: RUF012  # pydantic copies the default
     reads: dict[str, float] = {}  # noqa: RUF012  # pydantic copies the default
     operations: list[str] = []  # noqa: RUF012  # pydantic copies the default
     only_urgent: bool = False
     dry_run: bool = False
-
-    def budget(self, otherwise: lc.Budget) -> lc.Budget:
-        """Return the budget of the run. Raises InvalidRequest for limits below 0."""
-        if self.bytes is None and self.requests is None and self.seconds is None:
-            return otherwise
-        return lc.Budget(bytes=self.bytes, requests=self.requests, seconds=self.seconds)
 
 
 def fleet_asset(

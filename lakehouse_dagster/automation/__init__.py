@@ -14,6 +14,7 @@ from lakehouse_dagster.automation.progress import progress_logger
 from lakehouse_dagster.automation.schedules import fleet_schedule, nightly_schedule
 from lakehouse_dagster.automation.sensors import maintenance_sensor
 from lakehouse_dagster.automation.state import external_tables_sensor, state_sensor
+from lakehouse_dagster.automation.warehouse import warehouse_maintenance_job
 
 __all__ = [
     "carry_on",
@@ -38,5 +39,6 @@ __all__ = [
     "progress_logger",
     "state_sensor",
     "urgent_sensor",
+    "warehouse_maintenance_job",
     "webhook_sensor",
 ]
