@@ -518,6 +518,11 @@ FITS = {
         "TIMESTAMP(6)",
         "Column 'c' is TIMESTAMP.* and the data has timestamp.*cast it",
     ),
+    "texts of pandas": (
+        pa.array(["2013-01-01"], pa.large_string()),
+        "DATE",
+        r"date32\[day\], in pandas with pandas\.to_datetime\(column\)\.dt\.date, first\.",
+    ),
     "a duration": (pa.array([1], pa.duration("s")), "BIGINT", "Column 'c' is BIGINT and the data has duration"),
     "nothing but nulls": (pa.nulls(2), "STRING", [None, None]),
     "an extension": (pa.array([b"0" * 16], pa.uuid()), "STRING", "Column 'c' is STRING and the data has extension"),
