@@ -15,15 +15,13 @@ from lakehouse_core.metadata.read_ahead import in_order
 from lakehouse_core.metadata.schema_log import SchemaLog
 from lakehouse_core.storage import FolderStore, ObjectStore, is_hidden, is_temp
 from lakehouse_core.storage.outcomes import begun, created, moved
-from lakehouse_core.table.layout import COPY_MARK, MAIN
+from lakehouse_core.table.layout import COPY_MARK, DROP_MARK, MAIN
 from lakehouse_core.table.schema import TableSchema
 
 # The mark of an empty database, because object stores have no empty folders. The name is hidden, so that it is not
 # listed as a table.
 _DATABASE_MARK: Final = ".lakehouse-database"
 _DROPPED_PREFIX: Final = ".dropped-"
-# In the folder of a table that is being dropped where folders cannot be moved.
-_DROP_MARK: Final = "lakehouse/dropped"
 
 
 class WarehouseFiles:
@@ -87,7 +85,7 @@ class WarehouseFiles:
 
     def is_part(self, name: TableName) -> bool:
         """Return whether the table's folder holds a copy that is not a table yet, or what an interrupted drop left."""
-        found = self.at(name).infos([COPY_MARK, _DROP_MARK, MAIN.schema(0)])
+        found = self.at(name).infos([COPY_MARK, DROP_MARK, MAIN.schema(0)])
         return bool(found) and MAIN.schema(0) not in found
 
     def at(self, name: TableName) -> ObjectStore:
@@ -118,7 +116,7 @@ class WarehouseFiles:
         # Another process may have created the table since the tables were listed.
         store = self.at(name)
         keys = {found.key for found in store.list("")}
-        if _DROP_MARK in keys and MAIN.schema(0) not in keys:
+        if DROP_MARK in keys and MAIN.schema(0) not in keys:
             self._drop_objects(name)
             return
         if COPY_MARK in keys and MAIN.schema(0) not in keys:
@@ -142,7 +140,7 @@ class WarehouseFiles:
         """Remove a copy that is not a table yet, or what an interrupted drop left; return False if there is neither."""
         if not self.is_part(name):
             return False
-        self.drop_table(name, COPY_MARK)
+        self.drop_table(name, next(iter(self.at(name).infos([COPY_MARK, DROP_MARK]))))
         return True
 
     def drop_table(self, name: TableName, witness: str) -> None:
@@ -167,11 +165,11 @@ class WarehouseFiles:
         """Remove a table's objects where no folder moves at once: the mark first, then schema 0, the other schemas, the
         rest, the mark.
 
-        Objects with the mark and without schema 0 are the rest of a table that was dropped. Commits that still find
-        their schema are removed with the rest.
+        Objects with the mark and without schema 0 are the rest of a table that was dropped: so a commit sees it that
+        looks after the mark was written, and the others are removed with the rest.
         """
         store = self.at(name)
-        created(store, _DROP_MARK, b"")
+        created(store, DROP_MARK, b"")
         first = MAIN.schema(0)
         others = {f"{MAIN.schema_folder}/{file}" for file in store.children(MAIN.schema_folder).files} - {first}
         try:
@@ -182,8 +180,8 @@ class WarehouseFiles:
         with begun(rest):
             if others:
                 _check_deleted(store.delete(sorted(others)))
-            _check_deleted(store.delete([found.key for found in store.list("") if found.key != _DROP_MARK]))
-            _check_deleted(store.delete([_DROP_MARK]))
+            _check_deleted(store.delete([found.key for found in store.list("") if found.key != DROP_MARK]))
+            _check_deleted(store.delete([DROP_MARK]))
 
     def move_table(self, source: TableName, target: TableName, witness: str) -> bool:
         """Move a table's folder; return False if the target exists."""
@@ -213,7 +211,7 @@ class WarehouseFiles:
             # Tables have schemas, and the database has no table: these are of commits that a drop overtook.
             left += self._store.delete([f"{folder}/{key}" for key in keys if key.partition("/")[2] in MAIN.hints])
         for name in sorted({key.partition("/")[0] for key in keys}):
-            if f"{name}/{_DROP_MARK}" in keys:
+            if f"{name}/{DROP_MARK}" in keys:
                 self._drop_objects(TableName(database, name))
             elif name.startswith(_DROPPED_PREFIX):
                 left += self._store.delete_folder(f"{folder}/{name}")

@@ -32,6 +32,8 @@ QUEUE_FOLDER: Final = f"{OWN_FOLDER}/queue"
 QUEUE_MARK: Final = f"{OWN_FOLDER}/waiting"
 # While it is there and schema 0 is not, the files are those of an unfinished copy, and no table.
 COPY_MARK: Final = f"{OWN_FOLDER}/copying"
+# In the folder of a table that is being dropped where folders cannot be moved.
+DROP_MARK: Final = f"{OWN_FOLDER}/dropped"
 
 # The folders beside a table's data files.
 TABLE_FOLDERS: Final = frozenset(

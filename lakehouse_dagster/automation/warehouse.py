@@ -1,6 +1,6 @@
 """Warehouse job: maintains the tables of a warehouse under a budget, also those that only other engines write.
 
-Rule: a table that fails stops no other, and fails the run at its end.
+Rule: a table that cannot be read or maintained stops no other, and fails the run at its end.
 """
 
 import time
@@ -13,7 +13,7 @@ import lakehouse_core as lc
 from lakehouse_dagster.assets.fleet import BudgetLimits, begun
 from lakehouse_dagster.automation.alerts import log_failed_step
 from lakehouse_dagster.automation.asked_tables import AskedTables
-from lakehouse_dagster.failures import first_lasting, retry_transient
+from lakehouse_dagster.failures import retry_transient
 from lakehouse_dagster.metadata import OUTCOME, details, fleet_metadata, report_metadata
 from lakehouse_dagster.pipeline import RUN_ID
 from lakehouse_dagster.resources import LakehouseResource
@@ -45,8 +45,10 @@ def warehouse_maintenance_job(
     What it did to a table is an observation of the asset `<name of the resource>/<database>/<table>`.
     `reads`: how often a day tables are read, by `database.table`; others count as read once a day. `operations`: those
     to choose from, None means all; leave out 'expire' where another engine expires snapshots. `in_spark`: on the
-    session of the resource, else in the process of the run.
+    session of the resource, else in the process of the run. Raises InvalidRequest if `budget` is none.
     """
+    if not isinstance(budget, lc.Budget):
+        raise lc.InvalidRequest(f"budget={budget!r}: expected a Budget, as in lakehouse_core.Budget(seconds=3600).")
 
     @dg.op(
         name=f"{name}_tables",
@@ -57,13 +59,16 @@ def warehouse_maintenance_job(
         pool=f"{resource}/maintain",
     )
     def maintain(context: dg.OpExecutionContext, config: WarehouseConfig) -> None:
+        # A limit of time is one of the run, its plan included.
+        started = time.monotonic()
+        lakehouse: LakehouseResource = getattr(context.resources, resource)
         with retry_transient(resource, "maintain", retry_number=context.retry_number):
-            lakehouse: LakehouseResource = getattr(context.resources, resource)
             catalog = lakehouse.catalog() if in_spark else lakehouse.local_catalog()
-            settings: dict[str, Any] = {"budget": config.budget(budget), "only_urgent": config.only_urgent}
-            if operations is not None:
-                settings["operations"] = operations
-            _maintain(context, config, lakehouse.name, catalog, settings | {"reads": {**(reads or {}), **config.reads}})
+            plan = _plan(
+                context, config, catalog, budget=config.budget(budget), reads=reads or {}, operations=operations
+            )
+        if plan is not None:
+            _carry_out(context, lakehouse.name, catalog, plan, started, is_dry=config.dry_run)
 
     @dg.job(
         name=name,
@@ -77,30 +82,47 @@ def warehouse_maintenance_job(
     return job
 
 
-def _maintain(
+def _plan(
     context: dg.OpExecutionContext,
     config: WarehouseConfig,
-    name: str,
     catalog: lc.Catalog,
-    settings: Mapping[str, Any],
-) -> None:
-    """Plan with the settings and carry the plan out. `name`: that of the resource. Raises the first error that a
-    repetition does not mend, else the first one.
-    """
-    # A limit of time is one of the run, its plan included.
-    started = time.monotonic()
+    *,
+    budget: lc.Budget,
+    reads: Mapping[str, float],
+    operations: Sequence[str] | None,
+) -> lc.MaintenancePlan | None:
+    """Return the plan for the tables that are asked for, None if there is no table."""
     names = list(config.names_in(catalog))
     if not names:
-        context.log.info(f"{name}: there is no table to maintain")
-        return
-    reads = settings["reads"]
-    if config.tables or config.databases:
-        # Reads are told for all tables, and some of them are asked for.
-        reads = {table: count for table, count in reads.items() if table in names}
-    plan = catalog.plan_maintenance(names, **{**settings, "reads": reads})
+        context.log.info("there is no table to maintain")
+        return None
+    given = {**reads, **config.reads}
+    unknown = [] if config.tables or config.databases else sorted(given.keys() - names)
+    if unknown:
+        context.log.warning(f"reads are given for tables that are not there: {', '.join(unknown)}")
+    chosen: dict[str, Any] = {} if operations is None else {"operations": operations}
+    return catalog.plan_maintenance(
+        names,
+        budget=budget,
+        reads={name: count for name, count in given.items() if name in names},
+        only_urgent=config.only_urgent,
+        **chosen,
+    )
+
+
+def _carry_out(
+    context: dg.OpExecutionContext,
+    name: str,
+    catalog: lc.Catalog,
+    plan: lc.MaintenancePlan,
+    started: float,
+    *,
+    is_dry: bool,
+) -> None:
+    """Carry out the plan and show what was done. `name`: that of the resource. Raises Failure for a table that cannot
+    be read or maintained.
+    """
     context.log.info(str(plan))
-    for refusal in plan.unreadable:
-        context.log.warning(str(refusal))
     outcomes: list[lc.MaintenanceOutcome] = []
 
     def show(outcome: lc.MaintenanceOutcome) -> None:
@@ -112,9 +134,14 @@ def _maintain(
             key = [name, *outcome.choice.table.split(".", 1)]
             context.log_event(dg.AssetObservation(key, metadata=metadata))
 
-    if not config.dry_run:
-        catalog.maintain(begun(plan, time.monotonic() - started), properties={RUN_ID: context.run.run_id}, after=show)
-    context.log_event(dg.AssetObservation([name, "maintenance"], metadata=fleet_metadata(plan, outcomes)))
-    errors = [outcome.error for outcome in outcomes if outcome.error is not None]
-    if errors:
-        raise first_lasting(errors)
+    try:
+        if not is_dry:
+            rest = begun(plan, time.monotonic() - started)
+            catalog.maintain(rest, properties={RUN_ID: context.run.run_id}, after=show)
+    finally:
+        context.log_event(dg.AssetObservation([name, "maintenance"], metadata=fleet_metadata(plan, outcomes)))
+    failed = [str(outcome) for outcome in outcomes if outcome.error is not None]
+    problems = [*map(str, plan.unreadable), *failed]
+    if problems:
+        # The next run plans again, without what is done. A repetition would spend the budget once more.
+        raise dg.Failure(description=f"{len(problems)} problems: {'; '.join(problems[:3])}", allow_retries=False)

@@ -30,6 +30,19 @@ def made(catalog, name="sales.orders"):
     return table
 
 
+def test_the_rest_of_a_drop_in_a_bucket_that_was_copied_to_a_disk_is_dropped(tmp_path: Path) -> None:
+    catalog = lc.connect(tmp_path)
+    catalog.create_database("db")
+    folder = tmp_path / "db.db" / "t"
+    for key in ("lakehouse/dropped", "schema/schema-1"):
+        (folder / key).parent.mkdir(parents=True)
+        (folder / key).write_bytes(b"")
+
+    catalog.drop_table("db.t")
+
+    assert not folder.exists()
+
+
 def test_databases_and_tables_are_listed_by_name(catalog):
     catalog.create_database("archive")
     for name in ("sales.orders", "sales.items", "archive.orders"):

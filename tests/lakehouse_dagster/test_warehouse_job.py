@@ -113,12 +113,32 @@ def test_a_table_whose_files_are_damaged_stops_no_other_and_fails_the_run(
     assert runs.shown("sales", "orders") == []
 
 
-def test_reads_of_a_table_that_is_not_there_are_refused_and_nothing_is_maintained(
-    catalog: lc.Catalog, runs: Runs
+@pytest.mark.damage
+def test_a_table_that_cannot_be_read_stops_no_other_and_fails_the_run(
+    catalog: lc.Catalog, runs: Runs, tmp_path: Path
 ) -> None:
-    assert not runs.run(reads={"sales.order": 10})
+    (tmp_path / "sales.db" / "orders" / "snapshot" / "snapshot-5").write_bytes(b"{")
 
-    assert files_of(catalog) == [5, 5, 5]
+    assert not runs.run(operations=["compact_full"])
+
+    assert [len(catalog.table(name).files()) for name in TABLES[1:]] == [1, 1]
+    assert runs.shown("maintenance")[0]["paimon/tables_unreadable"] == 1
+
+
+@pytest.mark.parametrize(
+    ("config", "succeeds"), [({"reads": {"sales.gone": 10}}, True), ({"tables": ["sales.o"]}, False)]
+)
+def test_a_table_that_is_not_there_fails_a_run_that_asks_for_it(
+    catalog: lc.Catalog, runs: Runs, config: dict[str, Any], succeeds: bool
+) -> None:
+    assert runs.run(**config) == succeeds
+
+    assert files_of(catalog) == ([1, 1, 1] if succeeds else [5, 5, 5])
+
+
+def test_a_job_needs_a_budget() -> None:
+    with pytest.raises(lc.InvalidRequest, match=r"budget=5: expected a Budget, as in lakehouse_core\.Budget"):
+        warehouse_maintenance_job(5)  # type: ignore[arg-type]
 
 
 def test_an_empty_warehouse_has_nothing_to_maintain(runs: Runs) -> None:

@@ -18,6 +18,7 @@ STATUSES = {
     "InvalidRequest": 400,
     "InvalidToken": 400,
     "KMS.DisabledException": 400,
+    "KMS.ThrottlingException": 400,
     "KeyTooLongError": 400,
     "MalformedXML": 400,
     "RequestTimeout": 400,

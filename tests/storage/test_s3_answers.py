@@ -72,6 +72,7 @@ CODES: dict[str, tuple[str, type[StorageUnavailable]]] = {
     "InvalidRequest": ("Check the settings of the bucket: its encryption, and a retention by Object Lock", NOT_DONE),
     "InvalidToken": ("the session token does not belong to these keys, or was cut", NOT_DONE),
     "KMS.DisabledException": ("the key that encrypts the objects of the bucket cannot be used", NOT_DONE),
+    "KMS.ThrottlingException": ("is busy, or has failed. Try again later", UNKNOWN),
     "KeyTooLongError": ("Use a shorter prefix", NOT_DONE),
     "MalformedXML": ("it does not do that. Check the endpoint and the settings of the bucket", UNKNOWN),
     "MethodNotAllowed": ("it may not be asked that here", NOT_DONE),

@@ -28,6 +28,7 @@ from lakehouse_core.metadata.look import Look
 from lakehouse_core.metadata.read_ahead import both
 from lakehouse_core.planning.commit.ledger import NONCE_PROPERTY, LedgerAnswer, ledger_answer
 from lakehouse_core.retry import Attempt, Retry
+from lakehouse_core.table.layout import DROP_MARK
 from lakehouse_core.table.snapshot import Snapshot, parse_snapshot
 
 # The policy for repeating a call to a store that does not answer; the deadline is that of the commit. Waits grow, so
@@ -174,20 +175,26 @@ def _counts(claim: _Claim) -> bool:
 
 
 def _asked_of_table(claim: _Claim) -> list[str]:
-    """Return the key of the schema that the snapshot names, where a table is dropped object by object."""
+    """Return the keys of the schema that the snapshot names, and of the mark of a drop, where a table is dropped object
+    by object.
+    """
     table = claim.table
     is_asked = table.layout.branch is None and table.store.folders is None
-    return [table.layout.schema(claim.snapshot.schema_id)] if is_asked else []
+    return [table.layout.schema(claim.snapshot.schema_id), DROP_MARK] if is_asked else []
 
 
 def _check_table(claim: _Claim, look: Look) -> None:
-    """Remove our snapshot and raise TableDropped if the schema is gone: a drop deletes it before it lists the objects
-    that it deletes, so it finds each snapshot that was there while the schema was.
+    """Remove our snapshot and raise TableDropped if its schema is gone, or schema 0 beside the mark of a drop. A drop
+    writes the mark and deletes the schemas before it lists the objects that it deletes, so it finds each snapshot that
+    was there before.
     """
     if not _asked_of_table(claim):
         return
     try:
         claim.table.schemas.check_same(claim.snapshot.schema_id, look)
+        first = claim.table.layout.schema(0)
+        if look.known(DROP_MARK) is not None and not claim.table.store.infos([first]):
+            raise NotFound(f"{claim.table.store.uri(first)}: the first schema is missing, and a drop has begun")
     except CorruptTable:
         # A damaged schema is not a drop; those who read it say so.
         return

@@ -243,14 +243,14 @@ def read_alter(cursor: TokenCursor, start: int, parameters: dict[str, Any]) -> S
 def _altered_database(cursor: TokenCursor, start: int, word: str) -> AlterDatabase:
     name = cursor.name("the name of a database")
     verb = cursor.takes_one("SET", "UNSET")
+    if verb is None:
+        raise cursor.expected("SET or UNSET")
     if cursor.is_at("LOCATION"):
         raise cursor.sql.unsupported(
             start,
-            f"ALTER {word} … SET LOCATION is not carried out, because a database is where its catalog puts it: copy "
+            f"ALTER {word} … {verb} LOCATION is not carried out, because a database is where its catalog puts it: copy "
             "its tables with Catalog.copy_table",
         )
-    if verb is None:
-        raise cursor.expected("SET or UNSET")
     if not cursor.takes_one("DBPROPERTIES", "PROPERTIES"):
         raise cursor.expected("DBPROPERTIES")
     properties = read_properties(cursor) if verb == "SET" else dict.fromkeys(read_keys(cursor))

@@ -35,9 +35,9 @@ def _is_plain(kind: TokenType) -> bool:
 
 
 def _check_text(sql: SqlText, words: Sequence[str], number: int) -> None:
-    """Refuse a text where a name is given: after AS, and before AS with a query in brackets."""
+    """Refuse a text where a name is given: after AS, and after WITH."""
     token = sql.tokens[number]
-    is_name = words[number - 1 : number] == ["AS"] or words[number + 1 : number + 3] == ["AS", "("]
+    is_name = words[number - 1] in ("AS", "WITH") if number else False
     if token.token_type is not TokenType.IDENTIFIER and is_name:
         raise sql.invalid(
             int(token.start),

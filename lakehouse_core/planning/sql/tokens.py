@@ -101,9 +101,7 @@ class SqlText:
 
     def no_column(self, start: int, name: str, known: Sequence[str]) -> InvalidRequest:
         """Return the error for an unknown column, with the nearest of the known ones."""
-        others = (
-            f"Columns: {', '.join(known[:20])}." if known else "No table is read here. A text is in quotes, as in 'a'."
-        )
+        others = f"Columns: {', '.join(known[:20])}." if known else "Check the name. A text is in quotes, as in 'a'."
         hint = near_hint(name, known, others)
         return self.invalid(start, f"there is no column {name}. {hint}")
 

@@ -187,7 +187,8 @@ class ServiceAnswers:
             error, exceptions.PermissionDeniedError | exceptions.UnauthenticatedError | exceptions.NotSupportedError
         )
         code = _code(error)
-        is_refused = is_refused or not self._service.not_done.isdisjoint({code, _family(code)})
+        told = code if code in self._service.advice else _family(code)
+        is_refused = is_refused or told in self._service.not_done
         return StorageUnavailable if is_refused else WriteOutcomeUnknown
 
     def _missing(self, key: str, error: Exception) -> NoReturn:

@@ -18,6 +18,7 @@ _ANOTHER_REGION: Final = f"the bucket is in {{region}}. {_GIVE_REGION}"
 _REDIRECTED: Final = f"the bucket is in another region or at another address. {_GIVE_REGION}"
 _AGAIN_SOON: Final = "Check the network, and proxies before it, then try again."
 _LOST_PARTS: Final = "it has not the parts that were sent. Nothing was written. Try again."
+_NO_KEY_NOW: Final = "the service of the keys that encrypt objects is busy, or has failed. Try again later."
 # By the code of an answer that a write certainly did not happen: what to do.
 _NOT_DONE: Final = {
     "AccessDenied": "these credentials may not {act} here, are wrong, or have expired. Grant them reading, writing, "
@@ -68,6 +69,8 @@ SERVICE: Final = Service(
     not_done=frozenset(_NOT_DONE),
     advice=_NOT_DONE
     | {
+        "KMS.InternalException": _NO_KEY_NOW,
+        "KMS.ThrottlingException": _NO_KEY_NOW,
         "PermanentRedirect": _ANOTHER_REGION,
         "TemporaryRedirect": _ANOTHER_REGION,
         "ConditionalRequestConflict": "another request for the object was running. Try again.",

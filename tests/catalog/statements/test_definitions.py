@@ -164,6 +164,14 @@ def test_databases_and_tables_come_and_go(empty):
     assert empty.databases() == ["A1", "s"]
 
 
+def test_a_text_before_a_query_in_brackets_is_no_name(empty):
+    empty.sql("CREATE TABLE s.made COMMENT 'x' AS (SELECT 1 AS a)")
+    empty.sql("CREATE TABLE s.other USING paimon COMMENT 'y' AS (SELECT 1 AS a) UNION ALL (SELECT 2)")
+
+    assert empty.table("s.made").schema.comment == "x"
+    assert empty.table("s.other").scan().count() == 2
+
+
 def test_the_details_of_a_table_are_described(empty):
     empty.sql(ITEMS)
     empty.sql("INSERT INTO s.items (id, d) VALUES (1, DATE '2013-01-01')")
