@@ -49,6 +49,20 @@ with dg.DagsterInstance.ephemeral() as instance:
     assert all(check.passed for check in loaded.get_asset_check_evaluations())
     assert defs.resolve_job_def("lake_maintain").execute_in_process(instance=instance).success
 """
+MAINTAINED = """
+import os
+
+import lakehouse_core as lc
+from maintained_location import defs
+
+catalog = lc.connect(os.environ["LAKEHOUSE_WAREHOUSE"])
+catalog.create_database("db")
+options = {"bucket": "1", "write-only": "true", "lakehouse.read.grace": "0 s"}
+table = catalog.create_table("db.t", {"id": "INT NOT NULL"}, primary_keys=["id"], options=options)
+for _ in range(30):
+    table.write([{"id": 1}])
+print(defs.resolve_job_def("maintain_warehouse").execute_in_process().success, len(table.files()), table.scan().count())
+"""
 FLEET = """\
 import dagster as dg
 from fleet_location import defs
@@ -172,13 +186,15 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     page = (ROOT / "docs" / "dagster.md").read_text()
     (specification,) = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
     location, runs, report, test = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
-    (fleet,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "dagster-running.md").read_text(), re.DOTALL)
+    running = (ROOT / "docs" / "dagster-running.md").read_text()
+    fleet, maintained = re.findall(r"```python\n(.*?)```", running, re.DOTALL)
     (folder / "tables").mkdir()
     (folder / "tables" / "sales.orders.yaml").write_text(specification)
     (folder / "shop_location.py").write_text(location)
     (folder / "runs.py").write_text(runs)
     (folder / "report_location.py").write_text(report)
     (folder / "fleet_location.py").write_text(fleet)
+    (folder / "maintained_location.py").write_text(maintained)
     (folder / "test_shop.py").write_text(test)
     # PyArrow has no types of its own; everything else is checked as strictly as it goes.
     (folder / "mypy.ini").write_text("[mypy]\nstrict = true\n[mypy-pyarrow.*]\nignore_missing_imports = true\n")
@@ -266,6 +282,14 @@ def test_the_fleet_of_the_page_looks_at_the_tables_that_are_there(python: Path, 
 
 @pytest.mark.long
 @pytest.mark.dagster
+def test_the_job_of_the_page_maintains_a_table_of_others(python: Path, project: Path):
+    environ = {"LAKEHOUSE_WAREHOUSE": str(project / "others"), "DAGSTER_DISABLE_TELEMETRY": "1"}
+
+    assert ran([python, "-c", MAINTAINED], project, **environ).split() == ["True", "1", "1"]
+
+
+@pytest.mark.long
+@pytest.mark.dagster
 def test_the_report_of_the_page_reads_a_partition_and_overwrites_its_own(python: Path, project: Path):
     environ = {"LAKEHOUSE_WAREHOUSE": str(project / "visits"), "DAGSTER_DISABLE_TELEMETRY": "1"}
 
@@ -327,7 +351,7 @@ def test_a_table_scaffolded_in_a_project_of_dg_is_green_at_its_first_run_on_spar
     [
         pytest.param(["core_script.py", "user_script.py"], id="core"),
         # Dagster's own types are read for the first time.
-        pytest.param(["shop_location.py", "runs.py", "fleet_location.py"], id="dagster"),
+        pytest.param(["shop_location.py", "runs.py", "fleet_location.py", "maintained_location.py"], id="dagster"),
     ],
 )
 @pytest.mark.long  # `make test` looks at all types of the two packages beside the tests.
