@@ -74,14 +74,14 @@ def same_in_both(java: Java, path: Path) -> list[tuple[Any, ...]]:
     return found
 
 
-@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("index_place", PLACES)
 @pytest.mark.parametrize("kind", KINDS)
 def test_both_give_the_same_indexes_and_read_those_of_the_other(
-    java: Java, tmp_path: Path, kind: str, place: str
+    java: Java, tmp_path: Path, kind: str, index_place: str
 ) -> None:
     lived(java, kind)
     rows = same_in_both(java, tmp_path)
-    ask(java, {**INDEXES, "file-index.in-manifest-threshold": PLACES[place]})
+    ask(java, {**INDEXES, "file-index.in-manifest-threshold": PLACES[index_place]})
 
     made = table_of(tmp_path).rewrite_file_index()
     assert made.files_indexed == made.files_examined > 1
