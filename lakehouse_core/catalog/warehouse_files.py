@@ -85,8 +85,7 @@ class WarehouseFiles:
 
     def is_part(self, name: TableName) -> bool:
         """Return whether the table's folder holds a copy that is not a table yet, or what an interrupted drop left."""
-        found = self.at(name).infos([COPY_MARK, DROP_MARK, MAIN.schema(0)])
-        return bool(found) and MAIN.schema(0) not in found
+        return self._mark_of_part(name) is not None
 
     def at(self, name: TableName) -> ObjectStore:
         """Return the store rooted at the table's folder."""
@@ -138,9 +137,10 @@ class WarehouseFiles:
 
     def drop_part(self, name: TableName) -> bool:
         """Remove a copy that is not a table yet, or what an interrupted drop left; return False if there is neither."""
-        if not self.is_part(name):
+        mark = self._mark_of_part(name)
+        if mark is None:
             return False
-        self.drop_table(name, next(iter(self.at(name).infos([COPY_MARK, DROP_MARK]))))
+        self.drop_table(name, mark)
         return True
 
     def drop_table(self, name: TableName, witness: str) -> None:
@@ -165,8 +165,8 @@ class WarehouseFiles:
         """Remove a table's objects where no folder moves at once: the mark first, then schema 0, the other schemas, the
         rest, the mark.
 
-        Objects with the mark and without schema 0 are the rest of a table that was dropped: so a commit sees it that
-        looks after the mark was written, and the others are removed with the rest.
+        Objects with the mark and without schema 0 are the rest of a table that was dropped. A commit that finds them
+        raises TableDropped; the snapshot of a commit that looked for them before is deleted with the rest.
         """
         store = self.at(name)
         created(store, DROP_MARK, b"")
@@ -182,6 +182,11 @@ class WarehouseFiles:
                 _check_deleted(store.delete(sorted(others)))
             _check_deleted(store.delete([found.key for found in store.list("") if found.key != DROP_MARK]))
             _check_deleted(store.delete([DROP_MARK]))
+
+    def _mark_of_part(self, name: TableName) -> str | None:
+        """Return the key of a mark in the table's folder if its schema 0 is missing."""
+        found = self.at(name).infos([COPY_MARK, DROP_MARK, MAIN.schema(0)])
+        return None if MAIN.schema(0) in found else next(iter(found), None)
 
     def move_table(self, source: TableName, target: TableName, witness: str) -> bool:
         """Move a table's folder; return False if the target exists."""

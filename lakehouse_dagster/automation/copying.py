@@ -9,8 +9,7 @@ from typing import Any
 import dagster as dg
 
 import lakehouse_core as lc
-from lakehouse_dagster.automation.alerts import log_failed_step
-from lakehouse_dagster.automation.asked_tables import AskedTables
+from lakehouse_dagster.automation.table_jobs import AskedTables, job_of
 from lakehouse_dagster.event_tags import DATA_VERSION
 from lakehouse_dagster.failures import first_lasting, retry_transient
 from lakehouse_dagster.metadata import OUTCOME, details, findings, outcome, report_metadata, state_metadata
@@ -56,16 +55,7 @@ def copy_job(source: str, target: str, *, name: str = "copy") -> dg.JobDefinitio
         ):
             run.copy_all()
 
-    @dg.job(
-        name=name,
-        description=f"Copies tables of {source} to {target}.",
-        hooks={log_failed_step},
-        tags={"lakehouse/operation": "copy"},
-    )
-    def job() -> None:
-        copy()
-
-    return job
+    return job_of(copy, name=name, description=f"Copies tables of {source} to {target}.")
 
 
 class _CopyRun:

@@ -8,8 +8,7 @@ from datetime import timedelta
 import dagster as dg
 
 import lakehouse_core as lc
-from lakehouse_dagster.automation.alerts import log_failed_step
-from lakehouse_dagster.automation.asked_tables import AskedTables
+from lakehouse_dagster.automation.table_jobs import AskedTables, job_of
 from lakehouse_dagster.failures import first_lasting, retry_transient
 from lakehouse_dagster.metadata import OUTCOME, details, outcome, report_metadata
 from lakehouse_dagster.pipeline import logged_progress
@@ -41,16 +40,7 @@ def orphans_job(resource: str = "lakehouse", *, name: str = "remove_orphans") ->
         with retry_transient(resource, "remove_orphans", retry_number=context.retry_number):
             _remove(context, config, getattr(context.resources, resource))
 
-    @dg.job(
-        name=name,
-        description=f"Removes the files that nothing names from the tables of {resource}.",
-        hooks={log_failed_step},
-        tags={"lakehouse/operation": "remove_orphans"},
-    )
-    def job() -> None:
-        remove()
-
-    return job
+    return job_of(remove, name=name, description=f"Removes the files that nothing names from the tables of {resource}.")
 
 
 def _remove(context: dg.OpExecutionContext, config: OrphansConfig, lakehouse: LakehouseResource) -> None:

@@ -11,8 +11,7 @@ import dagster as dg
 
 import lakehouse_core as lc
 from lakehouse_dagster.assets.fleet import BudgetLimits, begun
-from lakehouse_dagster.automation.alerts import log_failed_step
-from lakehouse_dagster.automation.asked_tables import AskedTables
+from lakehouse_dagster.automation.table_jobs import AskedTables, job_of
 from lakehouse_dagster.failures import retry_transient
 from lakehouse_dagster.metadata import OUTCOME, details, fleet_metadata, report_metadata
 from lakehouse_dagster.pipeline import RUN_ID
@@ -45,7 +44,7 @@ def warehouse_maintenance_job(
     What it did to a table is an observation of the asset `<name of the resource>/<database>/<table>`.
     `reads`: how often a day tables are read, by `database.table`; others count as read once a day. `operations`: those
     to choose from, None means all; leave out 'expire' where another engine expires snapshots. `in_spark`: on the
-    session of the resource, else in the process of the run. Raises InvalidRequest if `budget` is none.
+    session of the resource, else in the process of the run. Raises InvalidRequest if `budget` is not a Budget.
     """
     if not isinstance(budget, lc.Budget):
         raise lc.InvalidRequest(f"budget={budget!r}: expected a Budget, as in lakehouse_core.Budget(seconds=3600).")
@@ -70,16 +69,7 @@ def warehouse_maintenance_job(
         if plan is not None:
             _carry_out(context, lakehouse.name, catalog, plan, started, is_dry=config.dry_run)
 
-    @dg.job(
-        name=name,
-        description=f"Spends {budget} of maintenance on the tables of {resource}.",
-        hooks={log_failed_step},
-        tags={"lakehouse/operation": "maintain"},
-    )
-    def job() -> None:
-        maintain()
-
-    return job
+    return job_of(maintain, name=name, description=f"Spends {budget} of maintenance on the tables of {resource}.")
 
 
 def _plan(

@@ -3,6 +3,7 @@
 import socket
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import boto3
@@ -103,7 +104,7 @@ def test_each_error_is_told_with_its_object_and_what_to_do(stub: S3Stub, code: s
     version = store.read_versioned("a")[1]
     moved = {"Location": f"{stub.endpoint}/lake/wh/a"} if code == "TemporaryRedirect" else {}
     stub.plan = telling(Answer(STATUSES[code], code=code, headers=moved))
-    heads: Callable[[], object] = lambda: store.infos(["a"])  # noqa: E731
+    heads = partial(store.infos, ["a"])
     reads: list[Callable[[], object]] = [
         lambda: store.read("a"),
         lambda: store.read_versioned("a"),

@@ -37,7 +37,7 @@ def _is_plain(kind: TokenType) -> bool:
 def _check_text(sql: SqlText, words: Sequence[str], number: int) -> None:
     """Refuse a text where a name is given: after AS, and after WITH."""
     token = sql.tokens[number]
-    is_name = words[number - 1] in ("AS", "WITH") if number else False
+    is_name = number > 0 and words[number - 1] in ("AS", "WITH")
     if token.token_type is not TokenType.IDENTIFIER and is_name:
         raise sql.invalid(
             int(token.start),
