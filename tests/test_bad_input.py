@@ -1030,7 +1030,9 @@ def test_a_text_that_its_new_type_cannot_hold_is_told_with_its_column(tmp_path):
     catalog.create_database("db")
     table = catalog.create_table("db.t", {"id": "INT", "status": "STRING"})
     table.write([{"id": 1, "status": "new"}])
-    table.alter(lc.UpdateColumnType("status", "INT"))
+    report = table.alter(lc.UpdateColumnType("status", "INT"))
+    assert "reads cast the texts that are in column status to INT, and fail at one" in (report.cast_note or "")
+    assert table.alter(lc.UpdateColumnType("id", "BIGINT")).cast_note is None
 
     with pytest.raises(
         lc.UnsupportedFeature, match=r"db\.t: Column status: The text 'new' cannot be read as INT: give"

@@ -32,6 +32,7 @@ from lakehouse_core.execution.rollback import RollbackResult
 from lakehouse_core.execution.row_changes.change import RowChangeResult
 from lakehouse_core.execution.write.compact_after_commit import WriteCompaction
 from lakehouse_core.format.binary_row import deserialize_row
+from lakehouse_core.planning.alter.text_casts import cast_note
 from lakehouse_core.planning.commit.file_changes import effects_of
 from lakehouse_core.planning.partitions import named_values
 from lakehouse_core.planning.row_changes.statements import SourceMerge
@@ -313,6 +314,7 @@ def schema_report(table: str, old: TableSchema, new: TableSchema, latest_id: int
         noop_reason="the schema already has these values" if old.id == new.id else None,
         schema_id=new.id,
         schema_id_before=old.id,
+        cast_note=None if latest_id is None else cast_note(old, new),
     )
 
 

@@ -294,10 +294,11 @@ class RollbackReport(Report):
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class SchemaReport(Report):
-    """The report of alter."""
+    """The report of alter. `cast_note` tells of columns of text that have got another type while there are rows."""
 
     schema_id: int = 0
     schema_id_before: int = 0
+    cast_note: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
