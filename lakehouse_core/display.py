@@ -79,6 +79,8 @@ def plain_text(value: Any) -> str:
         return ", ".join(f"{key}={plain_text(item)}" for key, item in value.items() if item != {})
     if isinstance(value, list | tuple):
         return ", ".join(map(plain_text, value))
+    if isinstance(value, bool):
+        return "true" if value else "false"
     return str(value)
 
 

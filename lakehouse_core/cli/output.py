@@ -129,8 +129,8 @@ def csv_rows(batch: pa.RecordBatch) -> list[list[str | None]]:
 
 
 def text_rows(batch: pa.RecordBatch) -> list[list[str]]:
-    """Return rows as text for people; null is empty."""
-    return [["" if value is None else value for value in row] for row in csv_rows(batch)]
+    """Return rows as text for people; null is NULL, as in Spark's shell."""
+    return [["NULL" if value is None else value for value in row] for row in csv_rows(batch)]
 
 
 def _json_column(column: pa.Array) -> list[Any]:

@@ -22,12 +22,13 @@ def orders(tmp_path, monkeypatch):
 def test_a_query_prints_a_table_or_json_or_a_file(shell, orders, tmp_path):
     query = "SELECT id, text FROM s.t ORDER BY id"
 
-    assert shell("sql", query).out.splitlines() == ["id  text", "1   a", "2"]
+    assert shell("sql", query).out.splitlines() == ["id  text", "1   a", "2   NULL"]
     assert [json.loads(line) for line in shell("sql", query, "--json").out.splitlines()] == [
         {"id": 1, "text": "a"},
         {"id": 2, "text": None},
     ]
     assert shell("sql", query, "--format", "csv").out == "id,text\n1,a\n2,\n"
+    assert shell("sql", "SHOW TABLES IN s").out.splitlines()[1].split() == ["s", "t", "false"]
     assert shell("sql", query, "--limit", "1", "--json").out.count("\n") == 1
     assert shell("sql", query, "-o", str(tmp_path / "rows.parquet")).code == 0
     assert (tmp_path / "rows.parquet").exists()
