@@ -300,6 +300,7 @@ def _key(text: str, names: Sequence[str]) -> dict[str, Any]:
         except ValueError as error:
             raise InvalidRequest(f"Key {text!r}: expected a JSON object ({error}).") from error
         assert isinstance(found, dict)
+        _check_key_columns(text, found, names)
         return found
     if len(names) == 1 and not text.startswith(f"{names[0]}="):
         return {names[0]: text}
@@ -312,7 +313,17 @@ def _key(text: str, names: Sequence[str]) -> dict[str, Any]:
                 "Pass a JSON object if a value contains a comma."
             )
         key[name] = value
+    _check_key_columns(text, key, names)
     return key
+
+
+def _check_key_columns(text: str, key: Iterable[str], names: Sequence[str]) -> None:
+    """Raise InvalidRequest if the key has other columns than the primary key: they would not be compared."""
+    if names and (others := [name for name in key if name not in names]):
+        raise InvalidRequest(
+            f"Key {text!r}: {others[0]} is not in the primary key ({', '.join(names)}). Leave it out, or find "
+            "the rows with lakehouse read --where."
+        )
 
 
 def _settings(texts: Iterable[str]) -> dict[str, str]:

@@ -355,6 +355,8 @@ def test_a_key_of_one_column_is_looked_up_by_its_value_alone(shell, home):
         ("dt=2013-01-01,dt=2013-01-01", "expected each key column once"),
         ("dt=2013-01-01", "sales.orders: keys: there is no column 'id', which is BIGINT NOT NULL"),
         ("{", "Key '{': expected a JSON object"),
+        ("dt=2013-01-01,id=1,n=2", "Key 'dt=2013-01-01,id=1,n=2': n is not in the primary key (dt, id). Leave it"),
+        ('{"dt":"2013-01-01","id":1,"n":2}', "n is not in the primary key (dt, id). Leave it out"),
         ("dt=2013-01-01,id=x", "sales.orders: keys: Row 0, column 'id': 'x' is not a value of BIGINT NOT NULL"),
     ],
 )
