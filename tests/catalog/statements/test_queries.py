@@ -275,7 +275,7 @@ def test_a_division_by_zero_is_told_as_such_wherever_it_is(catalog, value):
 def test_a_text_of_a_user_in_a_window_is_not_taken_for_a_division(catalog):
     answer = catalog.sql("SELECT rank() OVER (ORDER BY CAST('Division by zero' AS TINYINT)) FROM s.orders")
 
-    with pytest.raises(lc.InvalidRequest, match="Could not convert string 'Division by zero' to INT8"):
+    with pytest.raises(lc.InvalidRequest, match="The text 'Division by zero' cannot be read as TINYINT"):
         answer.to_arrow()
 
 
