@@ -1,9 +1,6 @@
-"""The local engine: run tasks in this process, in sequence or in a few threads; decoding and sorting release the
-GIL.
-"""
+"""The local engine: run tasks in this process, one after the other."""
 
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
 from typing import Final, TypeVar
 
 from lakehouse_core.progress import NOBODY, Watch
@@ -16,30 +13,17 @@ T = TypeVar("T")
 
 
 class LocalEngine:
-    """Runs tasks in this process, each with `runtime`. `workers`: the number of tasks that run at once."""
+    """Runs tasks in this process, one after the other, each with `runtime`."""
 
     is_remote: Final = False
 
-    def __init__(self, runtime: TaskRuntime, *, workers: int = 1) -> None:
+    def __init__(self, runtime: TaskRuntime) -> None:
         self._runtime = runtime
-        self._workers = workers
 
     def run(self, task: Callable[[T, TaskRuntime], str], inputs: Sequence[T]) -> Iterator[str]:
-        """Yield one result per input: in order with one worker, else in order of completion. Raises the first
-        failure.
-        """
-        if self._workers == 1 or len(inputs) < 2:
-            for each in inputs:
-                yield task(each, self._runtime)
-            return
-        with ThreadPoolExecutor(self._workers, thread_name_prefix="tasks") as pool:
-            running = [pool.submit(task, each, self._runtime) for each in inputs]
-            try:
-                for done in as_completed(running):
-                    yield done.result()
-            finally:
-                for future in running:
-                    future.cancel()
+        """Yield one result per input, in order. Raises the first failure."""
+        for each in inputs:
+            yield task(each, self._runtime)
 
     def write(self, task: WriteTask, data: object, watch: Watch = NOBODY) -> list[CommitMessage]:
         """Write rows as files without a snapshot; return the commit message of each bucket. Raises InvalidRequest."""
