@@ -3,9 +3,9 @@ rows in the same rounds.
 
 Eight commits of distinct keys in any order. The rows to delete are in every part of the table ("spread"), or the lowest
 keys. Of the rows to merge, half have keys that are there, in any order, and half are new; once with the values of the
-source, and once with computed ones. delta-rs writes no deletion vectors: it always rewrites the files. Each side works
-on a fresh copy of its table. Ours syncs each file to the disk, delta-rs none; so bars are on CPU seconds, and wall
-seconds are in the tables.
+source, and once with computed ones. delta-rs writes no deletion vectors: it always rewrites the files. Both compress
+them by zstd 1. Each side works on a fresh copy of its table. Ours syncs each file to the disk, delta-rs none; so bars
+are on CPU seconds, and wall seconds are in the tables.
 
 delta-rs is installed into build/ the first time.
 """
