@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from lakehouse_core.api.table import Table
 from lakehouse_core.catalog.statements.procedure_arguments import partitions_of, text_of
-from lakehouse_core.errors import InvalidRequest, UnsupportedFeature, shown
+from lakehouse_core.errors import InvalidRequest, LakehouseError, UnsupportedFeature, shown
 from lakehouse_core.format.data_types import AtomicType, DataField, arrow_type
 from lakehouse_core.planning.partitions import partition_values
 from lakehouse_core.planning.read.where import parse_where
@@ -29,8 +29,12 @@ def named_partitions(procedure: str, table: Table, arguments: Mapping[str, Any])
     if "where" not in given:
         return [None]
     text = text_of(procedure, "where", arguments)
-    condition = parse_where(text)
-    bound = bind(condition, table.schema.fields)
+    try:
+        condition = parse_where(text)
+        bound = bind(condition, table.schema.fields)
+    except LakehouseError as error:
+        error.args = (f"sys.{procedure}: where: {error}",)
+        raise
     others = sorted(columns_of(bound).difference(table.schema.partition_keys))
     if others:
         keys = ", ".join(table.schema.partition_keys) or "none"

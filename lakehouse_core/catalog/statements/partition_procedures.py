@@ -15,7 +15,6 @@ from lakehouse_core.catalog.statements.partition_arguments import named_partitio
 from lakehouse_core.catalog.statements.procedure_arguments import (
     duration_of,
     partitions_of,
-    refuse,
     text_of,
     whole_of,
 )
@@ -25,7 +24,6 @@ from lakehouse_core.table.bucketing import total_buckets
 
 
 def _expire_partitions(call: StatementCall, table: Table, arguments: Mapping[str, Any]) -> Answer:
-    refuse("expire_partitions", arguments, ("options",))
     strategy = arguments.get("expire_strategy")
     if strategy not in (None, "values-time", "update-time"):
         raise UnsupportedFeature(

@@ -4,20 +4,13 @@ Rule: an error names the procedure and the argument.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
-from lakehouse_core.errors import InvalidRequest, UnsupportedFeature, shown
+from lakehouse_core.errors import InvalidRequest, shown
 from lakehouse_core.options.units import parse_duration
 from lakehouse_core.planning.read.read_point import parse_time
-
-
-def refuse(procedure: str, arguments: Mapping[str, Any], names: Sequence[str]) -> None:
-    """Raise UnsupportedFeature if one of the arguments is given."""
-    for name in names:
-        if name in arguments:
-            raise UnsupportedFeature(f"sys.{procedure}: the argument {name} is not carried out. Leave it out.")
 
 
 def text_of(procedure: str, name: str, arguments: Mapping[str, Any]) -> str:

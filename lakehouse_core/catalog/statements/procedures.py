@@ -3,6 +3,7 @@
 Rule: a procedure or an argument that has no counterpart is refused by name, never left out.
 """
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
@@ -20,7 +21,6 @@ from lakehouse_core.catalog.statements.procedure_arguments import (
     duration_of,
     flag_of,
     pattern_of,
-    refuse,
     text_of,
     time_of,
     whole_of,
@@ -28,7 +28,7 @@ from lakehouse_core.catalog.statements.procedure_arguments import (
 from lakehouse_core.catalog.statements.rollback_procedures import ROLLBACK_PROCEDURES
 from lakehouse_core.catalog.statements.tag_procedures import CONSUMER_PROCEDURES, DONE, TAG_PROCEDURES
 from lakehouse_core.errors import InvalidRequest, LakehouseError, near_hint, shown
-from lakehouse_core.planning.sql.statement import CallProcedure
+from lakehouse_core.planning.sql.statement import Argument, CallProcedure
 from lakehouse_core.planning.sql.tokens import Name
 
 # The arguments of each procedure, in Java's order.
@@ -78,43 +78,65 @@ _ARGUMENTS: Final[Mapping[str, tuple[str, ...]]] = {
     "reset_consumer": ("table", "consumerId", "nextSnapshotId"),
     "clear_consumers": ("table", "includingConsumers", "excludingConsumers"),
 }
-_NO_VERB: Final = "has no verb here yet"
-_OTHER_STORES: Final = "is for metastores of Hive. Create a table and write the rows instead"
-_NO_KIND: Final = "is for a kind of table or object that does not exist here"
-_REFUSED: Final[Mapping[str, str]] = {
+# The arguments of these that are known and not carried out, and what to do instead.
+_REFUSED_ARGUMENTS: Final[Mapping[tuple[str, str], str]] = {
     **dict.fromkeys(
-        ("remove_unexisting_files", "merge_branch"),
-        _NO_VERB,
+        (
+            *(("compact", "options"), ("compact_database", "options"), ("compact_manifest", "options")),
+            *(("materialize_deletion_vectors", "options"), ("expire_snapshots", "options")),
+            ("expire_partitions", "options"),
+        ),
+        "set the options of the table before, by ALTER TABLE … SET TBLPROPERTIES, and leave it out",
     ),
+    **dict.fromkeys(
+        (("compact", "order_strategy"), ("compact", "order_by")),
+        "a compaction does not order the rows by columns. Leave it out",
+    ),
+    ("compact", "buckets"): "a compaction takes all buckets of a partition. Name partitions by partitions or where",
+    ("expire_snapshots", "max_deletes"): "set snapshot.expire.limit, the most snapshots that one run expires, by "
+    "ALTER TABLE … SET TBLPROPERTIES, and leave it out",
+}
+_OTHER_STORES: Final = "is for metastores of Hive. Create a table and write the rows instead"
+_NO_KIND: Final = "is for a kind of table or object that does not exist here. Leave the call out"
+_NO_FUNCTIONS: Final = "is for functions of a catalog, and catalogs here have none. Write its expression in the query"
+_REFUSED: Final[Mapping[str, str]] = {
+    "remove_unexisting_files": "has no verb here yet. Which files a table lacks says `lakehouse verify`",
+    "merge_branch": "has no verb here yet. Insert the rows: INSERT INTO t SELECT * FROM `t$branch_b`",
     "trigger_tag_automatic_creation": "makes the automatic tags that are due. Each commit does, and `CALL sys.compact`",
     "repair": "is for metastores of Hive, which may lack tables that the warehouse has; a catalog here lists the "
     "tables itself. What of a table is damaged says `lakehouse verify`",
-    **dict.fromkeys(("repair_earliest_snapshot", "migrate_table", "migrate_database"), _OTHER_STORES),
+    "repair_earliest_snapshot": "has no verb here. What of a table is damaged says `lakehouse verify`",
+    **dict.fromkeys(("migrate_table", "migrate_database"), _OTHER_STORES),
     # Procedures of Java's Flink connector.
     "drop_partition": "is ALTER TABLE … DROP PARTITION (…) here",
     "merge_into": "is MERGE INTO here",
     "copy": "is Catalog.copy_table here, and `lakehouse copy`",
     "purge_files": "deletes the files of a table. Drop the table and create it again, or write INSERT OVERWRITE",
-    **dict.fromkeys(
-        (
-            *("compact_chain_table", "create_global_index", "drop_global_index", "reassign_row_id"),
-            *("create_function", "alter_function", "drop_function", "alter_view_dialect"),
-        ),
-        _NO_KIND,
-    ),
+    **dict.fromkeys(("compact_chain_table", "create_global_index", "drop_global_index", "reassign_row_id"), _NO_KIND),
+    **dict.fromkeys(("create_function", "alter_function", "drop_function"), _NO_FUNCTIONS),
+    "alter_view_dialect": "is for views of a catalog, and catalogs here have none. Write the query of the view",
 }
 
 
 def call_procedure(call: StatementCall, statement: CallProcedure) -> Answer:
     """Run a procedure. Raises UnsupportedFeature for one that is not carried out, and the errors of its verb."""
     name = _procedure(statement)
-    arguments = _arguments(statement, name)
-    if name == "compact_database":
-        return _compact_database(call, arguments)
-    if name == "remove_orphan_files" and str(arguments.get("table")).endswith(".*"):
-        return _remove_orphans_of_database(call, arguments)
-    table = _table(call, statement, arguments)
-    return _VERBS[name](call, table, arguments)
+    given = _arguments(statement, name)
+    arguments = {each: one.value for each, one in given.items() if one.value is not None}
+    try:
+        if name == "compact_database":
+            return _compact_database(call, arguments)
+        if name == "remove_orphan_files" and str(arguments.get("table")).endswith(".*"):
+            return _remove_orphans_of_database(call, arguments)
+        table = _table(call, statement, arguments)
+        return _VERBS[name](call, table, arguments)
+    except LakehouseError as error:
+        # The argument that an error is about, as `procedure_arguments` writes it.
+        about = re.match(rf"sys\.{name}: (\w+)", str(error))
+        if about is not None:
+            start = given[about[1]].start if about[1] in given else statement.procedure.start
+            error.args = (f"SQL, {call.sql.place(start)}: {error}",)
+        raise
 
 
 def _procedure(statement: CallProcedure) -> str:
@@ -130,10 +152,10 @@ def _procedure(statement: CallProcedure) -> str:
     raise statement.sql.invalid(name.start, f"there is no procedure sys.{found}. {hint}")
 
 
-def _arguments(statement: CallProcedure, procedure: str) -> dict[str, Any]:
+def _arguments(statement: CallProcedure, procedure: str) -> dict[str, Argument]:
     names = _ARGUMENTS[procedure]
     spelled = {name.lower(): name for name in names}
-    found: dict[str, Any] = {}
+    found: dict[str, Argument] = {}
     for index, argument in enumerate(statement.arguments):
         given = argument.name.lower() if argument.name is not None else None
         name = spelled.get(given, given) if given is not None else names[index] if index < len(names) else None
@@ -145,6 +167,10 @@ def _arguments(statement: CallProcedure, procedure: str) -> dict[str, Any]:
                 "a rollback removes no snapshot here, because a writer that is at work could lose rows. Leave "
                 "exclusive out; to free the files, expire the snapshots after the rollback",
             )
+        if procedure == "compact_manifest" and name.startswith("manifest_sort_"):
+            raise statement.sql.unsupported(
+                argument.start, f"the argument {name} is not carried out: manifests are not sorted here. Leave it out"
+            )
         if name not in names:
             hint = near_hint(name, names, f"Arguments: {', '.join(names)}.", most=1)
             raise statement.sql.invalid(argument.start, f"sys.{procedure} has no argument {name}. {hint}")
@@ -152,8 +178,11 @@ def _arguments(statement: CallProcedure, procedure: str) -> dict[str, Any]:
             raise statement.sql.invalid(argument.start, f"argument {name} is given twice. Give it once")
         if argument.name is None and any(one.name is not None for one in statement.arguments[:index]):
             raise statement.sql.invalid(argument.start, "an argument without a name follows one with a name")
-        found[name] = argument.value
-    return {name: value for name, value in found.items() if value is not None}
+        if argument.value is not None and (procedure, name) in _REFUSED_ARGUMENTS:
+            advice = _REFUSED_ARGUMENTS[procedure, name]
+            raise statement.sql.unsupported(argument.start, f"the argument {name} is not carried out: {advice}")
+        found[name] = argument
+    return found
 
 
 def _table(call: StatementCall, statement: CallProcedure, arguments: dict[str, Any]) -> Table:
@@ -171,7 +200,6 @@ def _table(call: StatementCall, statement: CallProcedure, arguments: dict[str, A
 
 
 def _compact(call: StatementCall, table: Table, arguments: Mapping[str, Any]) -> Answer:
-    refuse("compact", arguments, ("order_strategy", "order_by", "options", "buckets"))
     strategy = arguments.get("compact_strategy", "full")
     if strategy not in ("full", "minor"):
         raise InvalidRequest(f"sys.compact: compact_strategy is {shown(strategy)}, expected 'full' or 'minor'.")
@@ -183,7 +211,6 @@ def _compact(call: StatementCall, table: Table, arguments: Mapping[str, Any]) ->
 
 def _materialize_vectors(call: StatementCall, table: Table, arguments: Mapping[str, Any]) -> Answer:
     procedure = "materialize_deletion_vectors"
-    refuse(procedure, arguments, ("options",))
     if not table.schema.table_options.deletion_vectors.enabled:
         raise InvalidRequest(
             f"sys.{procedure}: {table.name} has no deletion vectors: deletion-vectors.enabled is not set. Call "
@@ -207,7 +234,6 @@ def _rewrite_file_index(call: StatementCall, table: Table, arguments: Mapping[st
 
 
 def _compact_database(call: StatementCall, arguments: Mapping[str, Any]) -> Answer:
-    refuse("compact_database", arguments, ("options",))
     databases = pattern_of("compact_database", "including_databases", arguments, ".*")
     tables = pattern_of("compact_database", "including_tables", arguments, ".*")
     excluded = pattern_of("compact_database", "excluding_tables", arguments, "")
@@ -234,13 +260,11 @@ def _compact_database(call: StatementCall, arguments: Mapping[str, Any]) -> Answ
 
 
 def _compact_manifest(call: StatementCall, table: Table, arguments: Mapping[str, Any]) -> Answer:
-    refuse("compact_manifest", arguments, ("options",))
     report = table.compact_manifests(dry_run=flag_of("compact_manifest", "dry_run", arguments))
     return answer_of(call.sql.text, DONE, [report])
 
 
 def _expire(call: StatementCall, table: Table, arguments: Mapping[str, Any]) -> Answer:
-    refuse("expire_snapshots", arguments, ("max_deletes", "options"))
     report = table.expire_snapshots(
         retain_max=arguments.get("retain_max"),
         retain_min=arguments.get("retain_min"),

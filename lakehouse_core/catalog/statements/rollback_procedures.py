@@ -35,7 +35,7 @@ def _to_as_latest(call: StatementCall, table: Table, arguments: Mapping[str, Any
 def _to_timestamp(call: StatementCall, table: Table, arguments: Mapping[str, Any]) -> Answer:
     millis = whole_of("rollback_to_timestamp", "timestamp", arguments, "milliseconds since 1970")
     if millis is None:
-        raise InvalidRequest("sys.rollback_to_timestamp: the argument timestamp is missing.")
+        raise InvalidRequest("sys.rollback_to_timestamp: timestamp is missing, expected milliseconds since 1970.")
     try:
         time = _EPOCH + timedelta(milliseconds=millis)
     except OverflowError as error:
@@ -46,7 +46,7 @@ def _to_timestamp(call: StatementCall, table: Table, arguments: Mapping[str, Any
 def _to_watermark(call: StatementCall, table: Table, arguments: Mapping[str, Any]) -> Answer:
     watermark = whole_of("rollback_to_watermark", "watermark", arguments, "a watermark")
     if watermark is None:
-        raise InvalidRequest("sys.rollback_to_watermark: the argument watermark is missing.")
+        raise InvalidRequest("sys.rollback_to_watermark: watermark is missing, expected a number.")
     ids = [one.id for one in table.snapshots() if one.watermark is not None and one.watermark <= watermark]
     if not ids:
         raise NotFound(f"{table.name}: no snapshot has the watermark {watermark} or an earlier one. Give a later one.")

@@ -37,7 +37,7 @@ def _create_tag_from_timestamp(call: StatementCall, table: Table, arguments: Map
     tag = text_of("create_tag_from_timestamp", "tag", arguments)
     millis = whole_of("create_tag_from_timestamp", "timestamp", arguments, "milliseconds since 1970")
     if millis is None:
-        raise InvalidRequest("sys.create_tag_from_timestamp: the argument timestamp is missing.")
+        raise InvalidRequest("sys.create_tag_from_timestamp: timestamp is missing, expected milliseconds since 1970.")
     snapshot_id, time_millis, watermark = _first_from(table, millis)
     retention = duration_of("create_tag_from_timestamp", "time_retained", arguments)
     report = table.create_tag(tag, at=snapshot_id, retention=retention)

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 import lakehouse_core as lc
+from lakehouse_core.catalog.statements import procedures
 
 CASES = [
     tuple(block.split("\n-> ")) for block in (Path(__file__).parent / "refused.txt").read_text().strip().split("\n\n")
@@ -24,7 +25,17 @@ def test_a_statement_is_refused_by_name_and_place_and_changes_nothing(catalog, t
 
 
 def test_there_are_as_many_cases_as_promised():
-    assert len(CASES) >= 200
+    assert len({text for text, _ in CASES}) >= 300
+
+
+def test_each_procedure_and_argument_that_is_known_and_refused_has_a_case():
+    refusals = "\n".join(refusal for _, refusal in CASES)
+
+    for procedure in procedures._REFUSED:
+        assert f"the procedure sys.{procedure} " in refusals, procedure
+    for procedure, argument in procedures._REFUSED_ARGUMENTS:
+        refused = f": the argument {argument} is not carried out: "
+        assert any(f"sys.{procedure}(" in text and refused in refusal for text, refusal in CASES), (procedure, argument)
 
 
 @pytest.mark.parametrize("text", [None, 5, b"SELECT 1", ["SELECT 1"]])
