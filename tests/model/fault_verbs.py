@@ -323,6 +323,16 @@ def _replace(table: lc.Table) -> object:
     return table.overwrite([{"k": 1, "v": "b"}, {"k": 7, "v": "b"}], where="v = 'b'")
 
 
+def _replace_and_move(table: lc.Table) -> object:
+    """Replace a key, and bring it to another partition."""
+    return table.overwrite([{"k": 1, "v": "c"}, {"k": 7, "v": "b"}], where="k IN (1, 7)")
+
+
+def _add_a_number(table: lc.Table) -> None:
+    """Add a column that is not in the key and parts no rows."""
+    table.alter(lc.AddColumn("w", "INT"))
+
+
 def _ask_for_indexes(table: lc.Table) -> None:
     table.alter(*(lc.SetOption(key, value) for key, value in INDEXED.items()))
 
@@ -337,6 +347,11 @@ def _outdate(table: lc.Table) -> None:
     table.compact(full=True)
 
 
+PLACED: Mapping[str, Any] = {"options": POSTPONED, "prepare": lambda table: table.compact()}
+WAITING_ROWS: Mapping[str, Any] = {
+    "options": {**POSTPONED, "postpone.merge-on-read": "true"},
+    "prepare": _compact_and_append,
+}
 # What writes more kinds of files than the verbs above do.
 FILE_VERBS = {
     "write, changelog joined": _once(CHANGED, {**INPUT, "precommit-compact": "true", "bucket": "2"}),
@@ -391,6 +406,24 @@ FILE_VERBS = {
     "replace, files": _on_table(_replace, options={"bucket": "-1"}, keys=()),
     "replace, partitions": _on_table(_replace, keys=("k", "v"), partitions=("v",)),
     "replace, partitions, dynamic buckets": _on_table(_replace, options=DYNAMIC, keys=("k", "v"), partitions=("v",)),
+    "delete, moving keys": _on_table(_delete, **MOVING),
+    "update, moving keys": _on_table(lambda table: table.update({"w": 1}, "k > 0"), prepare=_add_a_number, **MOVING),
+    "merge, moving keys": _on_table(_merge, **MOVING),
+    "replace, moving keys": _on_table(_replace_and_move, **MOVING),
+    "replace, partitions, moving keys": _on_table(_replace, **MOVING),
+    "overwrite, moving keys": _on_table(
+        lambda table: table.overwrite([{"k": 1, "v": "a"}, {"k": 9, "v": "z"}], dynamic=False), **MOVING
+    ),
+    "rescale, moving keys": _on_table(lambda table: table.rescale(), prepare=_append, **MOVING),
+    "delete, postponed": _on_table(_delete, **PLACED),
+    "update, postponed": _on_table(_update, **PLACED),
+    "replace, postponed": _on_table(_replace, **PLACED),
+    "delete, waiting": _on_table(_delete, **WAITING_ROWS),
+    "update, waiting": _on_table(lambda table: table.update({"v": "'new'"}, "v <> 'new'"), **WAITING_ROWS),
+    "merge, waiting": _on_table(_merge, **WAITING_ROWS),
+    "replace, waiting": _on_table(
+        lambda table: table.overwrite([{"k": 1, "v": "p"}, {"k": 8, "v": "p"}], where="v = 'p'"), **WAITING_ROWS
+    ),
 }
 ALL_VERBS = {**VERBS, **FILE_VERBS}
 UNKNOWN = (lc.WriteOutcomeUnknown, lc.CommitOutcomeUnknown, ProcessDied)
