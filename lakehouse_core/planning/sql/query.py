@@ -109,6 +109,12 @@ class _Taken:
                 raise sql.invalid(token.start, "found '?'. Name parameters, as in :since")
             if token.token_type in (TokenType.BLOCK_START, TokenType.L_BRACE, TokenType.PARAMETER):
                 raise sql.invalid(token.start, f"found {cursor.found()}, which is not SQL")
+            if cursor.is_at("WITH", "("):
+                raise sql.unsupported(
+                    token.start,
+                    "options of a table in WITH (…) are not carried out. Write VERSION AS OF for a snapshot, or pass "
+                    "the scan by name: tables={'t': table.scan(options={…})}",
+                )
             if not self._takes_time(cursor, before) and not self._takes_increment(cursor, before):
                 cursor.skip()
             before = token
