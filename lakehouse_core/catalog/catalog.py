@@ -372,10 +372,10 @@ class Catalog:
         """Run one statement of Spark's SQL: on Spark where the catalog has a session, else in this process by DuckDB.
 
         `parameters` are the values of `:name`. `tables` are data by name: anything with an Arrow stream, a pandas
-        frame, a list of dicts, a Spark frame. `database` is where names of one part are looked up. `settings`: of the
-        statement, `spark.sql.sources.partitionOverwriteMode`. The rows of a query are read when the answer is asked for
-        them, from the snapshots of this call. Raises InvalidRequest with line and column for a wrong text,
-        UnsupportedFeature for what is known and not carried out, NotFound, and the errors of the verbs.
+        frame, a list of dicts, a Spark frame. `database` is where names of one part are looked up. `settings`: those of
+        the statement that docs/sql.md lists. The rows of a query are read when the answer is asked for them, from the
+        snapshots of this call. Raises InvalidRequest with line and column for a wrong text, UnsupportedFeature for what
+        is known and not carried out, NotFound, and the errors of the verbs.
         """
         # Programs that ask nothing in SQL need not load its parser.
         from lakehouse_core.catalog.statements.run import run_statement  # noqa: PLC0415

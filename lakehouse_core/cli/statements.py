@@ -75,8 +75,8 @@ class Session:
             return True
         if cursor.takes("SET"):
             key = cursor.part("a setting")
-            while cursor.takes("."):
-                key += f".{cursor.part('a setting')}"
+            while (mark := cursor.takes_one(".", "-")) is not None:
+                key += f"{mark}{cursor.part('a setting')}"
             cursor.expect("=")
             self._settings[key] = cursor.string() if cursor.is_text() else cursor.part("a value")
             cursor.end_statement()

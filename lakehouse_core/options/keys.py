@@ -100,12 +100,13 @@ def under_current_names(options: Mapping[str, str]) -> dict[str, str]:
 
 def check_alters_nothing(key: str) -> None:
     """Raise InvalidRequest for an option of a write by which Java's Spark connector alters the table, under the name of
-    the option or of the session's setting.
+    the option or of the session's setting. Statements of SQL have settings for it.
     """
     if key.lower().removeprefix("spark.paimon.").startswith("write.merge-schema"):
         raise InvalidRequest(
-            f"Option {key}: a write does not alter a table here. Add or change its columns first, by ALTER TABLE or by "
-            "alter(AddColumn(…), UpdateColumnType(…)), and leave the option out."
+            f"Option {key}: only statements of SQL add columns as they write: INSERT … BY NAME and MERGE with *, by "
+            "sql(…, settings={…}). Else alter the table first, by alter(AddColumn(…), UpdateColumnType(…)), and leave "
+            "the option out."
         )
 
 

@@ -74,7 +74,7 @@ def written(opened: bytes, *batches: pa.RecordBatch) -> str:
         (
             Use.BATCH_WRITE,
             {"write.merge-schema": "true"},
-            "Option write.merge-schema: a write does not alter a table here",
+            "Option write.merge-schema: only statements of SQL add columns as they write",
         ),
         (Use.BATCH_READ, {"collumns": "id"}, "Option 'collumns': there is no such option. Did you mean columns?"),
         (Use.BATCH_READ, {"consumer-id": "me"}, "Option consumer-id is for stream reads, not for batch reads"),

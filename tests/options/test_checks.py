@@ -171,7 +171,7 @@ def test_what_is_left_to_others_is_not_set_here(key: str, value: str, says: str)
         ({"lakehouse.read.grase": "1 h"}, "did you mean lakehouse.read.grace?"),
         (
             {"write.merge-schema.type-widening": "true"},
-            "a write does not alter a table here. Add or change its columns",
+            "only statements of SQL add columns as they write",
         ),
         ({"zzz": "4"}, "Option zzz is not known: remove it"),
         ({"warehouse": "/x"}, "is an option of a catalog"),

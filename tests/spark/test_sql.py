@@ -254,3 +254,24 @@ def test_spark_stores_the_same_values_in_a_table_of_its_own(spark, tmp_path):
     finally:
         spark.sql("DROP TABLE IF EXISTS other")
         spark.sql("DROP TABLE own")
+
+
+def test_rows_with_new_columns_alter_the_table_on_spark_too(spark, tmp_path):
+    catalog = lc.connect(tmp_path, spark=spark)
+    catalog.create_database("s")
+    table = catalog.create_table("s.t", {"id": "INT", "n": "INT"}, primary_keys=["id"], options={"bucket": "1"})
+    table.write([{"id": 1, "n": 1}])
+    rows = pa.table({"id": pa.array([1, 2], pa.int32()), "n": pa.array([5, 2**40]), "note": ["a", "b"]})
+    merge = (
+        "MERGE INTO s.t AS t USING r AS s ON t.id = s.id WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
+    )
+    settings = {"write.merge-schema": "true", "write.merge-schema.type-widening": "true"}
+
+    catalog.sql("INSERT INTO s.t BY NAME SELECT id, n FROM r", tables={"r": rows}, settings=settings)
+    catalog.sql(merge, tables={"r": rows}, settings=settings)
+
+    assert sorted(table.scan().to_arrow().to_pylist(), key=lambda row: row["id"]) == [
+        {"id": 1, "n": 5, "note": "a"},
+        {"id": 2, "n": 2**40, "note": "b"},
+    ]
+    assert table.schema.id == 2

@@ -5,6 +5,7 @@ Rule: columns are matched by position, as in Spark, or by name where the stateme
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain, count
 from typing import Any
 
@@ -15,6 +16,7 @@ from lakehouse_core.api.answer import Answer, answer_of
 from lakehouse_core.api.arguments import CallOptions, Condition, GivenRows, bound_condition
 from lakehouse_core.api.reports import CommitReport
 from lakehouse_core.api.table import Table
+from lakehouse_core.catalog.statements.merged_schema import altered, schema_after, schema_changes
 from lakehouse_core.catalog.statements.names import StatementCall
 from lakehouse_core.catalog.statements.planned_changes import condition_of
 from lakehouse_core.catalog.statements.queries import PlannedQuery, engine_query, plan_query, read_at
@@ -22,8 +24,9 @@ from lakehouse_core.catalog.statements.sources import session_of
 from lakehouse_core.display import count_text
 from lakehouse_core.errors import InvalidRequest, LakehouseError, near_hint, shown
 from lakehouse_core.execution.row_changes.change_base import SourceRows
-from lakehouse_core.format.data_types import AtomicType, DataField, arrow_type, to_internal
+from lakehouse_core.format.data_types import AtomicType, DataField, arrow_type, field_from_arrow, to_internal
 from lakehouse_core.interchange.arrow_rows import ArrowRows
+from lakehouse_core.planning.alter.schema_change import SchemaChange
 from lakehouse_core.planning.partitions import partition_condition
 from lakehouse_core.planning.sql.defaults import check_defaults, default_places, with_defaults
 from lakehouse_core.planning.sql.expressions import without_case
@@ -42,7 +45,8 @@ _MODE = "spark.sql.sources.partitionOverwriteMode"
 class PlannedInsert:
     """An INSERT of which no row is read yet. `call` has the values of DEFAULT as parameters. `found`: the query as its
     engine has accepted it. `targets`: the column that each column of the query is written to. `fixed`: the values of
-    PARTITION (…). `condition`: that of REPLACE WHERE, if the statement has one; None for all rows.
+    PARTITION (…). `condition`: that of REPLACE WHERE, if the statement has one; None for all rows. `changes`: of the
+    schema, before the rows are written.
     """
 
     call: StatementCall
@@ -53,6 +57,7 @@ class PlannedInsert:
     targets: Sequence[DataField]
     fixed: Mapping[str, Any]
     condition: Condition
+    changes: Sequence[SchemaChange] = ()
 
     @property
     def effect(self) -> str:
@@ -82,8 +87,10 @@ def planned_insert(call: StatementCall, statement: Insert) -> PlannedInsert:
     call, statement = _with_defaults(call, statement, table, fixed)
     planned = plan_query(call, statement.query)
     found = engine_query(planned, call)
-    targets = _targets(call, statement, table, found.schema.names, fixed)
-    _check_types(call, statement, found.schema, targets)
+    given = found.schema
+    changes = schema_changes(call, table, partial(_typed, table, given)) if statement.by_name else ()
+    targets = _targets(call, statement, table, given.names, fixed=fixed, schema=schema_after(table, changes))
+    _check_types(call, statement, given, targets)
     condition = None if statement.replaced is None else _condition(call, statement, statement.replaced, table)
     return PlannedInsert(
         call=call,
@@ -94,13 +101,15 @@ def planned_insert(call: StatementCall, statement: Insert) -> PlannedInsert:
         targets=targets,
         fixed=fixed,
         condition=condition,
+        changes=changes,
     )
 
 
 def insert(call: StatementCall, statement: Insert) -> Answer:
     """Write the rows of the query. Raises the errors of `Table.write` and `Table.overwrite`."""
     found = planned_insert(call, statement)
-    return answer_of(call.sql.text, pa.table({}), [_inserted(found)])
+    with altered(found.table, found.changes) as reports:
+        return answer_of(call.sql.text, pa.table({}), [_inserted(found), *reports])
 
 
 def _inserted(found: PlannedInsert) -> CommitReport:
@@ -214,12 +223,18 @@ def _write(statement: Insert, table: Table, data: Any, fixed: Mapping[str, Any])
 
 
 def _targets(
-    call: StatementCall, statement: Insert, table: Table, given: Sequence[str], fixed: Mapping[str, Any]
+    call: StatementCall,
+    statement: Insert,
+    table: Table,
+    given: Sequence[str],
+    *,
+    fixed: Mapping[str, Any],
+    schema: TableSchema,
 ) -> list[DataField]:
-    """Return the column that each column of the query is written to."""
+    """Return the column that each column of the query is written to, by the schema that it is written with."""
     names = _named_columns(call, statement, table, fixed)
     if statement.by_name:
-        names = [_column(call, statement, table, name) for name in given]
+        names = [_column(call, statement, table, name, schema.column_names) for name in given]
     twice = [name for name in dict.fromkeys(names) if names.count(name) > 1 or name in fixed]
     if twice:
         raise call.sql.invalid(statement.table.start, f"column {twice[0]} is given twice. Give each column once")
@@ -229,7 +244,13 @@ def _targets(
             f"the query has {count_text(len(given), 'column')}, expected {len(names)}: {', '.join(names)}. Name the "
             "columns that it has behind the table",
         )
-    return [table.schema.field(name) for name in names]
+    return [schema.field(name) for name in names]
+
+
+def _typed(table: Table, given: pa.Schema) -> list[DataField]:
+    """Return the columns of the query, but for NULL alone as the value of a column that the table has."""
+    known = {name.casefold() for name in table.schema.column_names}
+    return [field_from_arrow(one) for one in given if not (pa.types.is_null(one.type) and one.name.casefold() in known)]
 
 
 def _check_types(call: StatementCall, statement: Insert, given: pa.Schema, targets: Sequence[DataField]) -> None:
@@ -244,8 +265,10 @@ def _check_types(call: StatementCall, statement: Insert, given: pa.Schema, targe
             raise call.sql.invalid(statement.query.start, str(error).rstrip(".")) from None
 
 
-def _column(call: StatementCall, statement: Insert, table: Table, name: str) -> str:
-    known = table.schema.column_names
+def _column(
+    call: StatementCall, statement: Insert, table: Table, name: str, columns: Sequence[str] | None = None
+) -> str:
+    known = table.schema.column_names if columns is None else columns
     if len(found := without_case(name, known)) == 1:
         return found[0]
     hint = near_hint(name, known, f"Columns: {', '.join(known)}.")

@@ -13,9 +13,10 @@ import pyarrow as pa
 from lakehouse_core.api import table_row_changes
 from lakehouse_core.api.answer import Answer, answer_of
 from lakehouse_core.api.arguments import CallOptions
-from lakehouse_core.api.reports import RowChangeReport
+from lakehouse_core.api.reports import Report, RowChangeReport
 from lakehouse_core.api.table import Table
 from lakehouse_core.catalog.names import is_system_name
+from lakehouse_core.catalog.statements.merged_schema import altered, schema_changes
 from lakehouse_core.catalog.statements.names import StatementCall
 from lakehouse_core.catalog.statements.planned_changes import (
     ONE_ROW,
@@ -53,7 +54,7 @@ def change_rows(
     table = table_to_change(call, statement.table)
     match statement:
         case DeleteRows() | UpdateRows() | MergeRows():
-            report = _changed(call, planned_change(call, statement, table), table)
+            return answer_of(call.sql.text, pa.table({}), _changed(call, planned_change(call, statement, table), table))
         case Truncate(partition=partition):
             values = _partition(call, statement.table, table, partition) if partition else None
             report = table.truncate() if values is None else table.drop_partitions(values)
@@ -64,26 +65,24 @@ def change_rows(
     return answer_of(call.sql.text, pa.table({}), [report])
 
 
-def _changed(call: StatementCall, change: Change, table: Table) -> RowChangeReport:
+def _changed(call: StatementCall, change: Change, table: Table) -> list[Report]:
     match change:
         case VerbChange(condition, assignments):
-            return table.delete(condition) if assignments is None else table.update(assignments, condition)
+            return [table.delete(condition) if assignments is None else table.update(assignments, condition)]
         case EngineChange(request=request, source=None, parts=parts):
             read: Callable[[], SourceRows] = partial(with_queries, call, table, request, parts, [{ONE_ROW: 1}])
         case EngineChange(source=source):
             assert source is not None
             read = partial(_source, call, change, source, table)
-    return table_row_changes.merge(
-        call.context(table.name), _after_first(read), change.request, CallOptions(), isolation="snapshot"
-    )
-
-
-def _after_first(read: Callable[[], SourceRows]) -> Callable[[], SourceRows]:
-    """Read once, and return what gives these rows first, then those that are read anew: what is wrong in the text of a
-    source is not an error about the table that changes.
-    """
-    sources = chain([read()], (read() for _ in count()))
-    return lambda: next(sources)
+    # What is wrong in the text of a source is not an error about the table that changes.
+    first = read()
+    sources = chain([first], (read() for _ in count()))
+    changes = schema_changes(call, table, lambda: source_fields(first.rows)) if change.request.takes_all else ()
+    with altered(table, changes) as reports:
+        report = table_row_changes.merge(
+            call.context(table.name), lambda: next(sources), change.request, CallOptions(), isolation="snapshot"
+        )
+    return [report, *reports]
 
 
 def _source(call: StatementCall, change: EngineChange, source: SqlText, table: Table) -> SourceRows:

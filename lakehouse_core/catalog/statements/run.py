@@ -8,6 +8,7 @@ from lakehouse_core.api.arguments import mapping_of, texts_of
 from lakehouse_core.catalog.statements.definitions import define
 from lakehouse_core.catalog.statements.explain import explain
 from lakehouse_core.catalog.statements.inserts import insert
+from lakehouse_core.catalog.statements.merged_schema import MERGES, WIDENS
 from lakehouse_core.catalog.statements.names import StatementCall, Verbs
 from lakehouse_core.catalog.statements.procedures import call_procedure
 from lakehouse_core.catalog.statements.queries import select
@@ -17,7 +18,6 @@ from lakehouse_core.catalog.statements.sources import session_of
 from lakehouse_core.errors import InvalidRequest, LakehouseError, TaskFailed, shown
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.execution.engine import Engine
-from lakehouse_core.options import check_alters_nothing
 from lakehouse_core.planning.sql.parse import parse_statement
 from lakehouse_core.planning.sql.statement import (
     AlterDatabase,
@@ -46,7 +46,12 @@ from lakehouse_core.planning.sql.tokens import sql_text
 
 _SETTINGS: Final[Mapping[str, tuple[str, ...]]] = {
     "spark.sql.sources.partitionOverwriteMode": ("static", "dynamic"),
+    MERGES: ("true", "false"),
+    WIDENS: ("true", "false"),
 }
+# Before the name of a setting that is Paimon's, in Spark.
+_PREFIX: Final = "spark.paimon."
+_EXPLICIT: Final = f"{MERGES}.explicit-cast"
 _WORDS: Final = {
     "Pass exist_ok=True to accept that": "Write IF NOT EXISTS to accept that",
     "pass cascade=True": "write CASCADE",
@@ -145,11 +150,18 @@ def _database(database: str | None) -> str | None:
 
 
 def _settings(settings: Mapping[str, str] | None) -> dict[str, str]:
-    found = texts_of("settings", settings)
+    found = {key.removeprefix(_PREFIX): value for key, value in texts_of("settings", settings).items()}
     for key, value in found.items():
+        if key == _EXPLICIT:
+            raise InvalidRequest(
+                f"settings: {key} is not carried out: a write never makes the type of a column narrower. Change it by "
+                "ALTER TABLE."
+            )
         if key not in _SETTINGS:
-            check_alters_nothing(key)
             raise InvalidRequest(f"settings: {shown(key)} is not a setting of sql(): expected {', '.join(_SETTINGS)}.")
         if value.lower() not in _SETTINGS[key]:
             raise InvalidRequest(f"settings: {key} = {shown(value)}: expected {' or '.join(_SETTINGS[key])}.")
-    return {key: value.lower() for key, value in found.items()}
+    told = {key: value.lower() for key, value in found.items()}
+    if told.get(WIDENS) == "true" and told.get(MERGES) != "true":
+        raise InvalidRequest(f"settings: {WIDENS} = true needs {MERGES} = true. Set both.")
+    return told

@@ -63,3 +63,12 @@ class MergeRequest:
     parameters: Mapping[str, Any] = field(default_factory=dict)
     operation: MergeName = "MERGE"
     in_sql: bool = False
+
+    @property
+    def takes_all(self) -> bool:
+        """Whether a clause takes all columns of the source."""
+        return any(
+            (isinstance(one, WhenMatched) and one.update == ALL)
+            or (isinstance(one, WhenNotMatched) and one.insert == ALL)
+            for one in self.clauses
+        )

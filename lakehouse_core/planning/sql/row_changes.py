@@ -54,7 +54,8 @@ def read_assignments(cursor: TokenCursor, *stops: str) -> tuple[Assignment, ...]
 def read_merge(cursor: TokenCursor, start: int, parameters: dict[str, Any]) -> Statement:
     if cursor.is_at("WITH", "SCHEMA"):
         raise cursor.sql.unsupported(
-            cursor.start, "MERGE WITH SCHEMA EVOLUTION is not carried out. Add the columns with ALTER TABLE first"
+            cursor.start,
+            "MERGE WITH SCHEMA EVOLUTION is not carried out. Leave it out, and set write.merge-schema = true",
         )
     cursor.expect("INTO")
     table = cursor.name("the name of a table")

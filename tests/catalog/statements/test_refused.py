@@ -53,10 +53,12 @@ def test_another_object_than_text_is_refused(catalog, text):
         ({"tables": {"t": 5}}, "expected an object with an Arrow stream"),
         ({"database": 5}, "expected the name of a database"),
         ({"settings": {"x": "y"}}, "'x' is not a setting of sql"),
+        ({"settings": {"spark.paimon.write.merge-schema": "yes"}}, "merge-schema = 'yes': expected true or false"),
         (
-            {"settings": {"spark.paimon.write.merge-schema": "true"}},
-            "a write does not alter a table here. Add or change",
+            {"settings": {"write.merge-schema.type-widening": "true"}},
+            "type-widening = true needs write.merge-schema = true. Set both",
         ),
+        ({"settings": {"write.merge-schema.explicit-cast": "true"}}, "never makes the type of a column narrower"),
         ({"settings": {"spark.sql.sources.partitionOverwriteMode": "x"}}, "expected static or dynamic"),
     ],
 )
