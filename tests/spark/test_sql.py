@@ -86,7 +86,7 @@ def compare_numbers(catalogs: tuple[lc.Catalog, lc.Catalog], query: str) -> None
     try:
         here = catalogs[0].sql(query).to_arrow()
     except lc.InvalidRequest as error:
-        if re.search("Overflow in multiplication of DECIMAL|Needed scale|Could not cast value", str(error)):
+        if re.search("multiplication of decimals needs more than|Needed scale|Could not cast value", str(error)):
             return
         raise
     rows = [rows_of(answer, ordered=True) for answer in (here, there)]

@@ -10,11 +10,13 @@ from lakehouse_core.api.answer import Answer
 from lakehouse_core.catalog.statements.names import StatementCall
 from lakehouse_core.catalog.statements.prepared import PreparedQuery, PreparingQuery
 from lakehouse_core.catalog.statements.sources import Sources, session_of
+from lakehouse_core.errors import InvalidRequest
 from lakehouse_core.execution.read.scan import ScanPlan
 from lakehouse_core.execution.row_changes.change_base import ReadAt
 from lakehouse_core.execution.sql.relation import DistinctRows, Relation
 from lakehouse_core.interchange.arrow_rows import ArrowRows, RowsInMemory
-from lakehouse_core.planning.sql.query import TableReference
+from lakehouse_core.planning.sql.grouping import not_grouped_place
+from lakehouse_core.planning.sql.query import TableReference, parse_query
 from lakehouse_core.planning.sql.statement import QueryText
 
 
@@ -41,6 +43,7 @@ class EngineQuery(Protocol):
 class PlannedQuery:
     """A query with pinned and planned tables, by the place of the reference. `engine`: spark or duckdb."""
 
+    text: QueryText
     prepared: PreparedQuery
     references: Mapping[int, TableReference]
     relations: Mapping[int, Relation]
@@ -82,7 +85,7 @@ def plan_query(call: StatementCall, text: QueryText, sources: Sources | None = N
         )
         for start, source in resolved.items()
     }
-    return PlannedQuery(prepared=prepared, references=query.references, relations=relations, session=session)
+    return PlannedQuery(text=text, prepared=prepared, references=query.references, relations=relations, session=session)
 
 
 def engine_query(planned: PlannedQuery, call: StatementCall) -> Any:
@@ -94,7 +97,14 @@ def engine_query(planned: PlannedQuery, call: StatementCall) -> Any:
         return SparkQuery(planned.session, prepared.text, relations, call.parameters)
     from lakehouse_core.execution.engines.duckdb.query import DuckdbQuery  # noqa: PLC0415
 
-    found = DuckdbQuery(prepared.text, relations, prepared.names, prepared.schema)
+    try:
+        found = DuckdbQuery(prepared.text, relations, prepared.names, prepared.schema)
+    except InvalidRequest as error:
+        place = not_grouped_place(str(error), parse_query(planned.text, call.parameters).tree)
+        if place is not None:
+            message = str(error).removeprefix("SQL: ")
+            error.args = (f"SQL, {planned.text.sql.place(place)}: {message}",)
+        raise
     if all(relation.plan is not None for relation in relations):
         # The columns of tables, unlike those of other rows, have one type in DuckDB.
         prepared.schema = found.schema

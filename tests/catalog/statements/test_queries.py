@@ -269,7 +269,7 @@ def test_a_division_by_zero_is_told_as_such_wherever_it_is(catalog, value):
     with pytest.raises(lc.InvalidRequest) as told:
         answer.to_arrow()
 
-    assert str(told.value) == "SQL: Invalid Input Error: Division by zero."
+    assert str(told.value) == "SQL: Division by zero."
 
 
 def test_a_text_of_a_user_in_a_window_is_not_taken_for_a_division(catalog):

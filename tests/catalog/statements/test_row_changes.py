@@ -274,7 +274,7 @@ def test_a_new_value_of_several_rows_is_refused(tmp_path):
     catalog = lc.connect(tmp_path)
     table = filled(catalog, "key")
 
-    with pytest.raises(lc.InvalidRequest, match="More than one row returned by a subquery"):
+    with pytest.raises(lc.InvalidRequest, match="a query that stands for one value has several rows"):
         catalog.sql("UPDATE s.t SET amount = (SELECT amount FROM s.t)")
     assert rows_of(table) == KEPT
 

@@ -4,7 +4,6 @@ Rule: each read of an answer has a connection of its own. Source: docs/sql.md#wi
 """
 
 import os
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import import_module
@@ -13,17 +12,13 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse_core.errors import InvalidRequest, StorageFull, UnsupportedFeature, shown
+from lakehouse_core.errors import InvalidRequest, StorageFull, UnsupportedFeature
 from lakehouse_core.execution.engines.duckdb.box import box_cursor, never_freed
 from lakehouse_core.execution.engines.duckdb.files import native_count
+from lakehouse_core.execution.engines.duckdb.messages import in_own_words
 from lakehouse_core.execution.engines.duckdb.views import RelationView
 from lakehouse_core.execution.sql.relation import DistinctRows, Relation
-from lakehouse_core.planning.sql.duckdb.spark_functions import FAILED, NOT_READ
 
-_CAST_FAILED: Final = re.compile(rf"Could not convert string '([^']*){re.escape(FAILED)}' to INT8")
-_NOT_CONVERTED: Final = re.compile(r"Conversion Error: Could not convert string '(.*)' to (\w+)")
-# DuckDB's names of types in that message, where they are not those of SQL.
-_TYPE_NAMES: Final = {"INT8": "TINYINT", "INT16": "SMALLINT", "INT32": "INT", "INT64": "BIGINT", "BOOL": "BOOLEAN"}
 _BATCH_ROWS: Final = 65_536
 # Of so many values that are held, or twice as many as there were, each is kept once.
 _HELD_ROWS: Final = 1 << 20
@@ -140,13 +135,7 @@ def _translated(duckdb: Any, error: Exception, views: Sequence[RelationView]) ->
     for view in views:
         if (found := view.error(error)) is not None:
             return found
-    message = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-    message = message.replace(NOT_READ, "")
-    if (failed := _CAST_FAILED.search(message)) is not None:
-        message = f"Invalid Input Error: {failed[1]}"
-    elif (failed := _NOT_CONVERTED.fullmatch(message)) is not None:
-        message = f"The text {shown(failed[1])} cannot be read as {_TYPE_NAMES.get(failed[2], failed[2])}"
-    message = message.rstrip(".")
+    message = in_own_words(str(error).strip() or type(error).__name__)
     if isinstance(error, duckdb.OutOfMemoryException):
         return StorageFull(f"SQL: {message}. Ask for fewer rows or columns, or run the query on Spark.")
     if isinstance(error, duckdb.NotImplementedException):
