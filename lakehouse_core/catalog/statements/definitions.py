@@ -1,5 +1,6 @@
 """CREATE, ALTER, DROP: statements about databases and tables, by the verbs of the catalog."""
 
+from collections.abc import Iterable
 from typing import TypeAlias
 
 import pyarrow as pa
@@ -11,7 +12,7 @@ from lakehouse_core.catalog.statements.queries import engine_query, plan_query
 from lakehouse_core.catalog.statements.tags import change_tag
 from lakehouse_core.errors import InvalidRequest, LakehouseError, shown
 from lakehouse_core.format.data_types import field_from_arrow
-from lakehouse_core.planning.alter.schema_change import RemoveOption, UpdateColumnComment
+from lakehouse_core.planning.alter.schema_change import RemoveOption, SchemaChange, UpdateColumnComment
 from lakehouse_core.planning.sql.statement import (
     AlterDatabase,
     AlterTable,
@@ -63,18 +64,21 @@ def define(call: StatementCall, statement: Definition) -> Answer:
 
 def create_database(call: StatementCall, statement: CreateDatabase) -> Answer:
     name = _one_part(call, statement.name)
-    call.catalog.create_database(name, properties=dict(statement.properties) or None, exist_ok=statement.exist_ok)
+    with call.placed(statement.name):
+        call.catalog.create_database(name, properties=dict(statement.properties) or None, exist_ok=statement.exist_ok)
     return _done(call)
 
 
 def alter_database(call: StatementCall, statement: AlterDatabase) -> Answer:
-    call.catalog.alter_database(call.database_name(statement.name), dict(statement.properties))
+    with call.placed(statement.name):
+        call.catalog.alter_database(call.database_name(statement.name), dict(statement.properties))
     return _done(call)
 
 
 def drop_database(call: StatementCall, statement: DropDatabase) -> Answer:
     name = call.database_name(statement.name)
-    call.catalog.drop_database(name, cascade=statement.cascade, missing_ok=statement.missing_ok)
+    with call.placed(statement.name):
+        call.catalog.drop_database(name, cascade=statement.cascade, missing_ok=statement.missing_ok)
     return _done(call)
 
 
@@ -89,15 +93,17 @@ def create_table(call: StatementCall, statement: CreateTable) -> Answer:
     if statement.query is not None:
         found = engine_query(plan_query(call, statement.query), call)
         fields = [field_from_arrow(each) for each in found.schema]
-    created = call.catalog.create_table(
-        name,
-        fields,
-        partition_keys=statement.partition_keys,
-        primary_keys=statement.primary_keys,
-        options=statement.options,
-        comment=statement.comment,
-        nullable=found is not None,
-    )
+    names = [*(field.name for field in fields), *statement.partition_keys, *statement.primary_keys, *statement.options]
+    with call.placed(statement.name, names):
+        created = call.catalog.create_table(
+            name,
+            fields,
+            partition_keys=statement.partition_keys,
+            primary_keys=statement.primary_keys,
+            options=statement.options,
+            comment=statement.comment,
+            nullable=found is not None,
+        )
     if found is None:
         return _done(call)
     try:
@@ -109,26 +115,32 @@ def create_table(call: StatementCall, statement: CreateTable) -> Answer:
 
 
 def drop_table(call: StatementCall, statement: DropTable) -> Answer:
-    try:
+    with call.placed(statement.name):
         call.catalog.drop_table(call.table(statement.name), missing_ok=statement.missing_ok)
-    except LakehouseError as error:
-        raise call.at(statement.name, error) from None
     return _done(call)
 
 
 def alter_table(call: StatementCall, statement: AlterTable) -> Answer:
-    try:
+    with call.placed(statement.name, _words(statement.changes)):
         table = call.catalog.table(call.table(statement.name))
-    except LakehouseError as error:
-        raise call.at(statement.name, error) from None
-    for key in statement.known_options:
-        if key not in table.schema.options:
-            raise InvalidRequest(
-                f"{table.name}: property {shown(key)} is not set. Write UNSET TBLPROPERTIES IF EXISTS."
-            )
-    unset = {one for one in statement.changes if isinstance(one, RemoveOption) and one.key not in table.schema.options}
-    changes = [one for one in statement.changes if one not in unset]
-    return answer_of(call.sql.text, pa.table({}), [table.alter(*changes)] if changes else ())
+        options = table.schema.options
+        for key in statement.known_options:
+            if key not in options:
+                raise InvalidRequest(
+                    f"{table.name}: property {shown(key)} is not set. Write UNSET TBLPROPERTIES IF EXISTS."
+                )
+        unset = {one for one in statement.changes if isinstance(one, RemoveOption) and one.key not in options}
+        changes = [one for one in statement.changes if one not in unset]
+        return answer_of(call.sql.text, pa.table({}), [table.alter(*changes)] if changes else ())
+
+
+def _words(changes: Iterable[SchemaChange]) -> set[str]:
+    """Return the names of columns and options that changes are about."""
+    found: set[str] = set()
+    for change in changes:
+        for value in (getattr(change, attribute, ()) for attribute in ("name", "new_name", "key", "after")):
+            found.update([value] if isinstance(value, str) else value or ())
+    return found
 
 
 def comment_column(call: StatementCall, statement: CommentColumn) -> Answer:
@@ -144,13 +156,11 @@ def comment_column(call: StatementCall, statement: CommentColumn) -> Answer:
 
 
 def rename_table(call: StatementCall, statement: RenameTable) -> Answer:
-    source = call.table(statement.name)
-    target = statement.target
-    new = f"{source.partition('.')[0]}.{target.parts[0]}" if len(target.parts) == 1 else call.new_table(target)
-    try:
+    with call.placed(statement.name):
+        source = call.table(statement.name)
+        target = statement.target
+        new = f"{source.partition('.')[0]}.{target.parts[0]}" if len(target.parts) == 1 else call.new_table(target)
         call.catalog.rename_table(source, new)
-    except LakehouseError as error:
-        raise call.at(statement.name, error) from None
     return _done(call)
 
 

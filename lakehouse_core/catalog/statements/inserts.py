@@ -22,7 +22,7 @@ from lakehouse_core.catalog.statements.planned_changes import condition_of
 from lakehouse_core.catalog.statements.queries import PlannedQuery, engine_query, plan_query, read_at
 from lakehouse_core.catalog.statements.sources import session_of
 from lakehouse_core.display import count_text
-from lakehouse_core.errors import InvalidRequest, LakehouseError, near_hint, shown
+from lakehouse_core.errors import InvalidRequest, near_hint, shown
 from lakehouse_core.execution.row_changes.change_base import SourceRows
 from lakehouse_core.format.data_types import AtomicType, DataField, arrow_type, field_from_arrow, to_internal
 from lakehouse_core.interchange.arrow_rows import ArrowRows
@@ -73,11 +73,9 @@ class PlannedInsert:
 
 def planned_insert(call: StatementCall, statement: Insert) -> PlannedInsert:
     """Resolve an INSERT. Raises NotFound, InvalidRequest, UnsupportedFeature with the place of what is wrong."""
-    full = call.table(statement.table)
-    try:
+    with call.placed(statement.table):
+        full = call.table(statement.table)
         table = call.catalog.table(full)
-    except LakehouseError as error:
-        raise call.at(statement.table, error) from None
     fixed = {_column(call, statement, table, name): value for name, value in statement.partition.items()}
     for name in [*statement.partition, *statement.dynamic]:
         if _column(call, statement, table, name) not in table.schema.partition_keys:

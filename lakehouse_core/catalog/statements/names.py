@@ -3,17 +3,23 @@
 Rule: a name fits without case where exactly one does, as in Spark.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from lakehouse_core.api.system.tables import SystemTable
 from lakehouse_core.api.table import Table
-from lakehouse_core.errors import InvalidRequest, LakehouseError, NotFound, shown
+from lakehouse_core.errors import InvalidRequest, NotFound, UnsupportedFeature, shown
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.execution.engine import Engine
 from lakehouse_core.planning.sql.tokens import Name, SqlText
 from lakehouse_core.table.schema import ColumnDeclarations
+
+_WORD: Final = re.compile(r"[\w.-]*\w")
+# Of `table: what is wrong: advice. More advice.` what is wrong.
+_FIRST_PART: Final = re.compile(r"^(?:[\w.$]+: )?(.*?)(?:: |\. |$).*", re.DOTALL)
 
 
 class Verbs(Protocol):
@@ -99,11 +105,19 @@ class StatementCall:
         """Return whether a database has this name."""
         return _fitting(name, self.catalog.databases()) is not None
 
-    def at(self, name: Name, error: LakehouseError) -> LakehouseError:
-        """Return an error about a name with its place."""
-        if isinstance(error, NotFound) and not str(error).startswith("SQL,"):
-            error.args = (f"SQL, {self.sql.place(name.start)}: {error}",)
-        return error
+    @contextmanager
+    def placed(self, name: Name, words: Collection[str] = ()) -> Iterator[None]:
+        """Give an error about what a name means the place of the name, or of the first of the words behind it
+        that the error says is wrong.
+        """
+        try:
+            yield
+        except (NotFound, InvalidRequest, UnsupportedFeature) as error:
+            if not str(error).startswith("SQL,"):
+                said = set(_WORD.findall(_FIRST_PART.sub(r"\1", str(error)))).intersection(words)
+                behind = (token.start for token in self.sql.tokens if token.start > name.end and token.text in said)
+                error.args = (f"SQL, {self.sql.place(next(behind, name.start))}: {error}",)
+            raise
 
     def _parts(self, name: Name) -> tuple[str, str]:
         if len(name.parts) == 1:

@@ -127,7 +127,7 @@ def call_procedure(call: StatementCall, statement: CallProcedure) -> Answer:
         if name == "compact_database":
             return _compact_database(call, arguments)
         if name == "remove_orphan_files" and str(arguments.get("table")).endswith(".*"):
-            return _remove_orphans_of_database(call, arguments)
+            return _remove_orphans_of_database(call, arguments, given["table"].start)
         table = _table(call, statement, arguments)
         return _VERBS[name](call, table, arguments)
     except LakehouseError as error:
@@ -193,10 +193,8 @@ def _table(call: StatementCall, statement: CallProcedure, arguments: dict[str, A
         )
     start = next((one.start for one in statement.arguments if one.value == given), statement.procedure.start)
     name = Name(tuple(given.replace("`", "").split(".")), start, start)
-    try:
+    with call.placed(name):
         return call.catalog.table(call.table(name))
-    except LakehouseError as error:
-        raise call.at(name, error) from None
 
 
 def _compact(call: StatementCall, table: Table, arguments: Mapping[str, Any]) -> Answer:
@@ -278,11 +276,13 @@ def _remove_orphans(call: StatementCall, table: Table, arguments: Mapping[str, A
     return _orphans_answer(call, [table.remove_orphans(**_which_orphans(arguments))])
 
 
-def _remove_orphans_of_database(call: StatementCall, arguments: Mapping[str, Any]) -> Answer:
+def _remove_orphans_of_database(call: StatementCall, arguments: Mapping[str, Any], start: int) -> Answer:
     which, catalog = _which_orphans(arguments), call.catalog
     database = text_of("remove_orphan_files", "table", arguments).removesuffix(".*")
+    with call.placed(Name((database,), start, start)):
+        names = [f"{database}.{table}" for table in catalog.tables(database)]
     reports = each_table(
-        [f"{database}.{table}" for table in catalog.tables(database)],
+        names,
         lambda name, listener: catalog.table(name).remove_orphans(**which, progress=listener),
         lambda name, error: OrphanReport(table=name, error=error),
         verb="remove_orphans",

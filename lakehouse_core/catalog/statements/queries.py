@@ -79,12 +79,12 @@ def plan_query(call: StatementCall, text: QueryText, sources: Sources | None = N
         {start: source.fields for start, source in resolved.items()},
         {start: source.prunes for start, source in resolved.items()},
     )
-    relations = {
-        start: source.relation(
-            prepared.views[start], prepared.pushed.get(start), takes_first_rows=prepared.takes_first_rows
-        )
-        for start, source in resolved.items()
-    }
+    relations = {}
+    for start, source in resolved.items():
+        with call.placed(query.references[start].name):
+            relations[start] = source.relation(
+                prepared.views[start], prepared.pushed.get(start), takes_first_rows=prepared.takes_first_rows
+            )
     return PlannedQuery(text=text, prepared=prepared, references=query.references, relations=relations, session=session)
 
 

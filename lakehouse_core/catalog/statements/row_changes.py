@@ -33,7 +33,6 @@ from lakehouse_core.catalog.statements.queries import (
 )
 from lakehouse_core.catalog.statements.sources import Sources, source_fields
 from lakehouse_core.catalog.statements.subqueries import queries_inside, with_queries
-from lakehouse_core.errors import LakehouseError
 from lakehouse_core.execution.row_changes.change_base import SourceRows
 from lakehouse_core.planning.sql.expressions import check_column
 from lakehouse_core.planning.sql.statement import (
@@ -119,13 +118,11 @@ def _dropped(call: StatementCall, statement: DropPartitions, table: Table) -> Ro
 
 def table_to_change(call: StatementCall, name: Name) -> Table:
     """Return the table whose rows a statement changes. Raises NotFound with the place of its name, InvalidRequest."""
-    try:
+    with call.placed(name):
         full = call.table(name)
         if is_system_name(full):
             raise call.sql.invalid(name.start, f"{name} is a system table, whose rows cannot be changed")
         return call.catalog.table(full)
-    except LakehouseError as error:
-        raise call.at(name, error) from None
 
 
 def _partition(call: StatementCall, name: Name, table: Table, given: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """SHOW and DESCRIBE: what there is, in Spark's columns."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import nullcontext
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -9,7 +10,7 @@ import pyarrow as pa
 from lakehouse_core.api.answer import Answer, answer_of
 from lakehouse_core.api.table import Table
 from lakehouse_core.catalog.statements.names import StatementCall
-from lakehouse_core.errors import InvalidRequest, LakehouseError, shown
+from lakehouse_core.errors import shown
 from lakehouse_core.options import NEXT_BUCKET_OPTION
 from lakehouse_core.planning.sql.statement import Describe, Show
 from lakehouse_core.planning.sql.tokens import Name
@@ -23,7 +24,8 @@ def show(call: StatementCall, statement: Show) -> Answer:
             return _rows(call, {"namespace": _like(call.catalog.databases(), statement.like)})
         case "tables":
             database = call.database_name(statement.name)
-            names = _like(call.catalog.tables(database), statement.like)
+            with nullcontext() if statement.name is None else call.placed(statement.name):
+                names = _like(call.catalog.tables(database), statement.like)
             return _rows(
                 call, {"namespace": [database] * len(names), "tableName": names, "isTemporary": [False] * len(names)}
             )
@@ -33,7 +35,10 @@ def show(call: StatementCall, statement: Show) -> Answer:
         case "tblproperties":
             found = {**table.schema.options, **_keys(table)}
             if statement.like is not None and statement.like not in found:
-                raise InvalidRequest(f"{table.name}: property {shown(statement.like)} is not set.")
+                raise call.sql.invalid(
+                    statement.name.start,
+                    f"{table.name}: property {shown(statement.like)} is not set. SHOW TBLPROPERTIES lists those set",
+                )
             pairs = sorted((key, value) for key, value in found.items() if statement.like in (None, key))
             return _rows(call, {"key": [key for key, _ in pairs], "value": [value for _, value in pairs]})
         case "create":
@@ -43,7 +48,7 @@ def show(call: StatementCall, statement: Show) -> Answer:
         case "tags":
             return _rows(call, {"tag": [tag.name for tag in table.tags()]})
     if not table.schema.partition_keys:
-        raise InvalidRequest(f"{table.name}: the table is not partitioned.")
+        raise call.sql.invalid(statement.name.start, f"{table.name}: the table is not partitioned")
     return _rows(call, {"partition": [_partition(one.partition) for one in table.partitions()]})
 
 
@@ -60,10 +65,8 @@ def describe(call: StatementCall, statement: Describe) -> Answer:
     if statement.column is not None:
         rows = [row for row in rows if row[0].casefold() == statement.column.casefold()]
         if not rows:
-            raise InvalidRequest(
-                f"{table.name}: there is no column {shown(statement.column)}. Columns: "
-                f"{', '.join(table.schema.column_names)}."
-            )
+            start = call.sql.tokens[-1].start
+            raise call.sql.no_column(start, statement.column, table.schema.column_names)
     else:
         rows += _partitioning(table)
         rows += _details(table) if statement.extended else []
@@ -110,7 +113,8 @@ def _string(text: str) -> str:
 
 def _database(call: StatementCall, statement: Describe) -> Answer:
     name = call.database_name(statement.name)
-    properties = call.catalog.database_properties(name)
+    with call.placed(statement.name):
+        properties = call.catalog.database_properties(name)
     pairs = [("Namespace Name", name), ("Location", f"{call.catalog.uri.rstrip('/')}/{name}.db")]
     if "comment" in properties:
         pairs.append(("Comment", properties["comment"]))
@@ -147,10 +151,8 @@ def _details(table: Table) -> list[tuple[str, str, str | None]]:
 
 
 def _table(call: StatementCall, name: Name) -> Table:
-    try:
+    with call.placed(name):
         return call.catalog.table(call.table(name))
-    except LakehouseError as error:
-        raise call.at(name, error) from None
 
 
 def _partition(values: Any) -> str:

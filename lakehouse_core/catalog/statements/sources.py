@@ -12,7 +12,7 @@ import pyarrow as pa
 from lakehouse_core.api.scan import Scan
 from lakehouse_core.catalog.names import is_system_name
 from lakehouse_core.catalog.statements.names import StatementCall
-from lakehouse_core.errors import InvalidRequest, LakehouseError, shown
+from lakehouse_core.errors import InvalidRequest, shown
 from lakehouse_core.execution.read.scan import ScanPlan
 from lakehouse_core.execution.read.state import state_at
 from lakehouse_core.execution.row_changes.change_base import ReadAt
@@ -97,14 +97,12 @@ class Sources:
                 )
             found = _foreign(key, call.tables[key], session_of(call))
             return self._by_table.setdefault((key,), found)
-        try:
+        with call.placed(name):
             full = call.table(name)
             table = (full, reference.point, *reference.options.items())
             if table not in self._by_table:
                 self._by_table[table] = _of_catalog(call, full, reference)
             return self._by_table[table]
-        except LakehouseError as error:
-            raise call.at(name, error) from None
 
 
 def session_of(call: StatementCall) -> Any:

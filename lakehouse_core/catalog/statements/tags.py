@@ -6,17 +6,13 @@ from lakehouse_core.api.answer import Answer, answer_of
 from lakehouse_core.api.reports import TagReport
 from lakehouse_core.api.table import Table
 from lakehouse_core.catalog.statements.names import StatementCall
-from lakehouse_core.errors import LakehouseError
 from lakehouse_core.planning.sql.statement import ChangeTag
 
 
 def change_tag(call: StatementCall, statement: ChangeTag) -> Answer:
     """Carry out the statement. Raises the errors of the verbs about tags."""
-    try:
-        table = call.catalog.table(call.table(statement.table))
-    except LakehouseError as error:
-        raise call.at(statement.table, error) from None
-    report = _changed(table, statement)
+    with call.placed(statement.table, (statement.tag, statement.new_name)):
+        report = _changed(call.catalog.table(call.table(statement.table)), statement)
     return answer_of(call.sql.text, pa.table({}), [] if report is None else [report])
 
 
