@@ -125,8 +125,8 @@ class WarehouseFiles:
                 f"{store.uri('')}: an unfinished copy of another table is in the folder of table {name}. Copy that "
                 "table again to finish it, drop this one, or choose another name."
             )
-        # A commit that was overtaken by a drop of objects writes its hint last.
-        hints = keys & set(MAIN.hints) if self._store.folders is None else set()
+        # A commit that was overtaken by a drop writes its hint last.
+        hints = keys & set(MAIN.hints)
         if any(not is_hidden(key.rpartition("/")[2]) for key in keys - hints) and not self.has_schema(name):
             raise InvalidRequest(
                 f"{store.uri('')}: the folder of table {name} holds files but no schema. Check the files, then "
@@ -212,9 +212,8 @@ class WarehouseFiles:
         folder = _folder(database)
         keys = {found.key.removeprefix(f"{folder}/") for found in self._store.list(folder)}
         left: list[str] = []
-        if self._store.folders is None:
-            # Tables have schemas, and the database has no table: these are of commits that a drop overtook.
-            left += self._store.delete([f"{folder}/{key}" for key in keys if key.partition("/")[2] in MAIN.hints])
+        # Tables have schemas, and the database has no table: these are of commits that a drop overtook.
+        left += self._store.delete([f"{folder}/{key}" for key in keys if key.partition("/")[2] in MAIN.hints])
         for name in sorted({key.partition("/")[0] for key in keys}):
             if f"{name}/{DROP_MARK}" in keys:
                 self._drop_objects(TableName(database, name))

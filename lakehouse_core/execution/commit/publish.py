@@ -1,14 +1,14 @@
 """Publishing: create the file of a snapshot, resolve an uncertain answer, and verify that the id still counts.
 
-Rule: create-if-absent succeeds for a deleted name. So the boundary is read afterwards: an id below it has expired. In
-an object store so is the schema: without it the table is dropped. Source: docs/reliability/commit.md#steps,
+Rule: create-if-absent succeeds for a deleted name. So the boundary is read afterwards: an id below it has expired. The
+schema is read too: without it the table is dropped or renamed. Source: docs/reliability/commit.md#steps,
 docs/reliability/commit.md#why-the-boundary.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
-from typing import Final, NoReturn, assert_never
+from typing import Final, assert_never
 
 from lakehouse_core.errors import (
     CommitConflict,
@@ -38,7 +38,17 @@ _NO_ANSWER: Final = "the store did not answer before the deadline whether it was
 
 
 class TableDropped(NotFound):
-    """The table was dropped before the commit, and the snapshot that the commit had written is removed."""
+    """The table was dropped or renamed before the commit, and the snapshot that the commit had written is removed."""
+
+
+class _Standing(Enum):
+    """What has become of a snapshot that was created. MOVED: it is part of the table, whose folder has moved with it to
+    another name, or to be dropped. LOST: its id had expired, and it is removed.
+    """
+
+    COUNTS = "counts"
+    MOVED = "moved"
+    LOST = "lost"
 
 
 class SnapshotOwner(Enum):
@@ -68,8 +78,15 @@ def publish(
     InvalidRequest when the store refused the write and nothing was applied, TableDropped.
     """
     claim = _Claim(table, snapshot, attempt.deadline)
-    if not _is_created(claim) or not _counts(claim):
+    if not _is_created(claim):
         return LostRace()
+    match _standing(claim):
+        case _Standing.LOST:
+            return LostRace()
+        case _Standing.MOVED:
+            # A hint would stay alone in the old folder.
+            when_done()
+            return Published()
     _check_branch(claim)
     latest_hint = table.snapshots.layout.latest_hint
     both(lambda: write_hint(table.store, latest_hint, snapshot.id), when_done, at_once=table.store.requests_at_once)
@@ -133,13 +150,14 @@ def _is_durable(claim: _Claim) -> bool:
     return True
 
 
-def _counts(claim: _Claim) -> bool:
+def _standing(claim: _Claim) -> _Standing:
     """Step 10: an id below the boundary was used before. Then the ledger of the latest snapshot decides."""
     snapshots = claim.table.snapshots
     for attempt in _OUTCOME.attempts(claim.table.clock, until=claim.deadline):
         try:
             look = Look(claim.table.store, [snapshots.boundary.key, *_asked_of_table(claim)])
-            _check_table(claim, look)
+            if _has_moved(claim, look):
+                return _Standing.MOVED
             mark = snapshots.boundary.mark(look)
             if mark.is_closed:
                 raise _unknown(
@@ -148,17 +166,17 @@ def _counts(claim: _Claim) -> bool:
                     "under its new name tells whether it has)",
                 )
             if mark.first_kept_id <= claim.snapshot.id:
-                return True
+                return _Standing.COUNTS
             answer = ledger_answer(claim.snapshot, ledger_at(snapshots, snapshots.latest()))
             match answer:
                 case LedgerAnswer.APPLIED:
-                    return True
+                    return _Standing.COUNTS
                 case LedgerAnswer.FORGOTTEN:
                     raise _unknown(claim, "its id expired meanwhile, and the ledger entry of its commit was dropped")
                 case LedgerAnswer.NOT_APPLIED:
                     if _snapshot_owner(claim) is SnapshotOwner.OURS:
                         claim.table.store.delete([claim.table.layout.snapshot(claim.snapshot.id)])
-                    return False
+                    return _Standing.LOST
                 case _:
                     assert_never(answer)
         except (CommitOutcomeUnknown, TableDropped):
@@ -179,17 +197,19 @@ def _asked_of_table(claim: _Claim) -> list[str]:
     by object.
     """
     table = claim.table
-    is_asked = table.layout.branch is None and table.store.folders is None
-    return [table.layout.schema(claim.snapshot.schema_id), DROP_MARK] if is_asked else []
+    if table.layout.branch is not None:
+        return []
+    schema = table.layout.schema(claim.snapshot.schema_id)
+    return [schema] if table.store.folders is not None else [schema, DROP_MARK]
 
 
-def _check_table(claim: _Claim, look: Look) -> None:
-    """Remove our snapshot and raise TableDropped if its schema is gone, or schema 0 beside the mark of a drop. A drop
-    writes the mark and deletes the schemas before it lists the objects that it deletes, so it finds each snapshot that
-    was there before.
+def _has_moved(claim: _Claim, look: Look) -> bool:
+    """Return whether our snapshot has moved with the folder of its table. Remove it and raise TableDropped if the table
+    went before: the schema is gone, or schema 0 beside the mark of a drop. A drop of objects writes the mark and
+    deletes the schemas before it lists the objects that it deletes, so it finds each snapshot that was there before.
     """
     if not _asked_of_table(claim):
-        return
+        return False
     try:
         claim.table.schemas.check_same(claim.snapshot.schema_id, look)
         first = claim.table.layout.schema(0)
@@ -197,17 +217,23 @@ def _check_table(claim: _Claim, look: Look) -> None:
             raise NotFound(f"{claim.table.store.uri(first)}: the first schema is missing, and a drop has begun")
     except CorruptTable:
         # A damaged schema is not a drop; those who read it say so.
-        return
+        return False
     except (NotFound, InvalidRequest) as error:
-        _withdraw(claim, error)
+        return _withdrawn(claim, error)
+    return False
 
 
-def _withdraw(claim: _Claim, reason: LakehouseError) -> NoReturn:
+def _withdrawn(claim: _Claim, reason: LakehouseError) -> bool:
+    """Remove our snapshot and raise TableDropped; return True if it has moved with the folder of its table."""
     table, key = claim.table, claim.table.layout.snapshot(claim.snapshot.id)
     is_ours = _snapshot_owner(claim) is SnapshotOwner.OURS
+    if not is_ours and table.store.folders is not None:
+        return True
     if is_ours and table.store.delete([key]):
-        raise _unknown(claim, f"its table was dropped, and {table.store.uri(key)} was not removed")
-    raise TableDropped(f"{table.name}: the table was dropped before the commit, and nothing was applied ({reason}).")
+        raise _unknown(claim, f"its table was dropped or renamed, and {table.store.uri(key)} was not removed")
+    raise TableDropped(
+        f"{table.name}: the table was dropped or renamed before the commit, and nothing was applied ({reason})."
+    )
 
 
 def _check_branch(claim: _Claim) -> None:

@@ -220,7 +220,7 @@ def test_no_error_hides_that_the_append_of_a_pair_is_applied(refusal: type[Lakeh
             assert result.snapshot_ids == ((2, 3) if is_whole else (2,)), f"call {number}"
             told += not is_whole
         check_repeated(table, staged, case, table.live())
-    assert told * every > 12
+    assert told * every >= 10
 
 
 def test_what_a_full_disk_interrupted_is_cleared_away() -> None:
