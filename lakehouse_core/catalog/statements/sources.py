@@ -155,6 +155,9 @@ def source_fields(rows: Any) -> tuple[DataField, ...]:
 
 
 def _arrow_table(key: str, data: Any) -> pa.Table:
+    if isinstance(data, pa.RecordBatchReader):
+        # What the caller's stream raises is told as it is, as by the verbs.
+        return data.read_all()
     try:
         if isinstance(data, list):
             return pa.Table.from_pylist(data)
