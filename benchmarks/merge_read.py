@@ -1,9 +1,12 @@
 """Merge read: Parquet runs of one bucket → Arrow batches, one row for each key, in this process and one thread.
 
-Against decoding every column of the same files with pyarrow (the floor), and shapes against each other.
+Against decoding every column of the same files with pyarrow (the floor), and shapes against each other. Keys alone, as
+a MERGE reads them of the rows that its source may match, against all columns.
 """
 
 import tempfile
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -27,6 +30,8 @@ def main() -> None:
         for name, shape in shapes.items():
             alternatives[f"{name}: Parquet read"] = partial(floor_read, shape)
             alternatives[f"{name}: merge read"] = partial(merge_read, shape)
+            if name in {"narrow", "wide"}:
+                alternatives[f"{name}: keys"] = partial(merge_read, shape, ["k"])
         series = measure.interleave(alternatives, rounds=arguments.rounds)
     measure.print_table("Merge read", series)
     ratio = partial(measure.cpu_ratio, series)
@@ -38,12 +43,16 @@ def main() -> None:
         measure.Bar("edges overlap / Parquet read", ratio("edge: merge read", "edge: Parquet read"), 1.5, 1.1),
         measure.Bar("late keys too / Parquet read", ratio("late: merge read", "late: Parquet read"), 1.5, 1.1),
         measure.Bar("ten falling runs / Parquet read", ratio("falling: merge read", "falling: Parquet read"), 2.0, 1.3),
+        measure.Bar("narrow: keys / all 4 columns", ratio("narrow: keys", "narrow: merge read"), 0.8, 0.7),
+        measure.Bar("wide: keys / all 20 columns", ratio("wide: keys", "wide: merge read"), 0.25, 0.2),
     ]
     measure.print_bars(bars)
 
 
-def merge_read(shape: Shape) -> int:
-    return sum(batch.num_rows for batch in read_split(shape.read_task(), TaskRuntime(SystemClock(), open_store)))
+def merge_read(shape: Shape, columns: Sequence[str] | None = None) -> int:
+    task = shape.read_task()
+    task = replace(task, columns=tuple(columns or task.columns))
+    return sum(batch.num_rows for batch in read_split(task, TaskRuntime(SystemClock(), open_store)))
 
 
 if __name__ == "__main__":
