@@ -81,7 +81,7 @@ def _without_spark(
     return [
         measure.Bar("append tables / files, all queries (CPU)", totals["append"] / totals["plain"], 1.3, 1.2),
         measure.Bar("append tables / files, worst query (CPU)", worst, 1.8, 1.5),
-        measure.Bar("tables of all kinds / files, all queries (CPU)", totals["merged"] / totals["plain"], 5, 3),
+        measure.Bar("tables of all kinds / files, all queries (CPU)", totals["merged"] / totals["plain"], 2.9, 1.5),
     ]
 
 
