@@ -88,7 +88,7 @@ def row_change_report(result: RowChangeResult, *, dry_run: bool) -> RowChangeRep
     return extended(
         commit_report(result.staged, result.commit, result.compaction),
         RowChangeReport,
-        noop_reason=None if result.files_touched or result.rows_inserted else nothing,
+        noop_reason=None if result.changes_rows else nothing,
         dry_run=dry_run,
         operation=base.statement.operation,
         method=base.method.value,

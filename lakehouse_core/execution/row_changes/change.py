@@ -66,6 +66,13 @@ class RowChangeResult:
     files_touched: int = 0
     runs: int = 1
 
+    @property
+    def changes_rows(self) -> bool:
+        """Whether there is a row to change. Rows that are removed unread are not counted; rows that wait for their
+        buckets are in no touched file.
+        """
+        return any((self.files_touched, self.rows_inserted, self.rows_updated, self.rows_deleted))
+
 
 def change_rows(
     table: TableContext,
