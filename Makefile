@@ -103,7 +103,7 @@ test-long: setup ## More cases of the longest tests, which `make test` leaves ou
 	@$(PYTEST) -n auto $(GROUPS) -m "long or sweep" --each-call --part $(PART)
 
 .PHONY: model
-model: setup ## 2,240 row changes in tables of every layout, against a row-wise model, and some on Spark
+model: setup ## 2,560 row changes in tables of every layout, against a row-wise model, and some on Spark
 	@$(PYTEST) $(PARALLEL) -m model
 
 .PHONY: laws

@@ -13,6 +13,8 @@ Row = dict[str, Any]
 COLUMNS = {"k": "INT NOT NULL", "p": "INT NOT NULL", "s": "INT", "v": "STRING", "n": "INT"}
 VECTORS = {"deletion-vectors.enabled": "true"}
 DYNAMIC = {"bucket": "-1", "dynamic-bucket.target-row-num": "3"}
+# Rows wait for their buckets, and readers see them.
+WAITING = {"bucket": "-2", "postpone.default-bucket-num": "2", "postpone.merge-on-read": "true"}
 
 
 @dataclass(frozen=True)
@@ -76,6 +78,12 @@ LAYOUTS = {
     ),
     "first-row": Layout({"bucket": "2", "merge-engine": "first-row", "changelog-producer": "lookup"},
                         ("k",), (), "buckets", None),
+    "deduplicate, moving": Layout(DYNAMIC, ("k",), ("p",), "records", "records"),
+    "partial-update, moving": Layout(
+        {**DYNAMIC, "merge-engine": "partial-update"}, ("k",), ("p",), "buckets", "records"
+    ),
+    "deduplicate, postponed": Layout(WAITING, ("k",), (), "records", "records"),
+    "deduplicate, postponed, partitions": Layout(WAITING, ("p", "k"), ("p",), "records", "records"),
 }  # fmt: skip
 BATCHES: tuple[tuple[Row, ...], ...] = (
     tuple({"k": k, "p": k % 3, "s": 5, "v": "abc"[k % 3], "n": None if k % 4 == 0 else k * 3} for k in range(1, 9)),
