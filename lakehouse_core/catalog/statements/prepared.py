@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from lakehouse_core.format.data_types import DataField
 from lakehouse_core.planning.sql.conditions import is_utc
-from lakehouse_core.planning.sql.pushing import Pushed, QueryTable, analyse, stops_early
+from lakehouse_core.planning.sql.pushing import Pushed, QueryTable, analyse, stops_early, with_excepted
 from lakehouse_core.planning.sql.query import Query, TableReference, check_without_spark, parse_query
 from lakehouse_core.planning.sql.spark_text import spark_query
 from lakehouse_core.planning.sql.statement import QueryText
@@ -87,8 +87,9 @@ class PreparingQuery:
         if self._session is None:
             check_without_spark(query)
         analysed = analyse(query, tables, in_utc=is_in_utc(self._session))
+        pushed = analysed.pushed
         if self._session is not None:
-            text = spark_query(query, tables)
+            text, pushed = spark_query(query, tables), with_excepted(query, tables, pushed)
         else:
             from lakehouse_core.planning.sql.duckdb.translate import duckdb_text  # noqa: PLC0415
 
@@ -97,7 +98,7 @@ class PreparingQuery:
             text=text,
             names=analysed.names,
             views={start: table.view for start, table in tables.items()},
-            pushed=analysed.pushed,
+            pushed=pushed,
             takes_first_rows=stops_early(analysed.tree),
         )
 

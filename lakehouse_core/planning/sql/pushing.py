@@ -6,7 +6,7 @@ pushed only where a scan gives it the meaning that both engines give it.
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from sqlglot import exp
@@ -79,6 +79,23 @@ def analyse(query: Query, tables: Mapping[int, QueryTable], *, in_utc: bool) -> 
         if table.prunes
     }
     return AnalysedQuery(tree=tree, schema=schema, names=_output_names(query.tree, tree, tables), pushed=pushed)
+
+
+def with_excepted(query: Query, tables: Mapping[int, QueryTable], pushed: Mapping[int, Pushed]) -> dict[int, Pushed]:
+    """Return what scans read for Spark, which looks for the columns that `* EXCEPT (…)` leaves out."""
+    stars = query.tree.find_all(exp.Star)
+    left_out = {str(one.name).lower() for star in stars for one in star.args.get("except_") or ()}
+    return {
+        start: replace(
+            one,
+            columns=tuple(
+                field.name
+                for field in tables[start].fields
+                if field.name in one.columns or field.name.lower() in left_out
+            ),
+        )
+        for start, one in pushed.items()
+    }
 
 
 def stops_early(tree: Any) -> bool:
