@@ -135,6 +135,21 @@ def test_a_name_is_a_name(filled, text):
     assert state(filled) == before
 
 
+@pytest.mark.parametrize("text", some(2))
+def test_a_text_in_a_comment_is_no_part_of_the_statement(filled, text):
+    before = state(filled)
+    # What ends a comment, or begins one inside it, is taken apart.
+    block = f"/* {text.replace('*/', '* /').replace('/*', '/ *')} */"
+    line = f"-- {' '.join(text.split())}\n"
+
+    for comment in (block, line):
+        statement = f"{comment}SELECT id {comment}FROM s.t {comment}WHERE text = 'a' {comment}"
+        assert filled.sql(statement).to_arrow().to_pylist() == [{"id": 1}]
+        assert filled.sql(f"SHOW {comment}TABLES IN s {comment}").to_arrow().num_rows == 1
+        assert filled.sql(f"DELETE FROM s.t {comment}WHERE id = 2 {comment}").report.rows_deleted == 0
+    assert state(filled) == before
+
+
 @pytest.mark.parametrize("text", some(0))
 def test_data_of_the_call_is_data(filled, text):
     before = state(filled)

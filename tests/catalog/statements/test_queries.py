@@ -39,6 +39,10 @@ def test_what_is_pushed_changes_no_answer(catalog, query, monkeypatch):
     assert pushed.schema == unpushed.schema
 
 
+def test_there_are_as_many_queries_as_promised():
+    assert len(set(queries())) > 200
+
+
 # The query, then for each of its tables the columns that are read and the condition that the scan tests.
 PUSHED = [
     ("SELECT count(*) FROM s.orders", ["customer; none"]),
