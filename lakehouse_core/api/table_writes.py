@@ -32,7 +32,7 @@ from lakehouse_core.execution.commit.loop import commit_or_discard
 from lakehouse_core.execution.commit.outcome import CommitResult
 from lakehouse_core.execution.commit.staged_files import discard
 from lakehouse_core.execution.context import TableContext
-from lakehouse_core.execution.row_changes.change_base import ReadAt
+from lakehouse_core.execution.row_changes.change_base import ReadAt, check_read_whole
 from lakehouse_core.execution.write.compact_after_commit import compact_written
 from lakehouse_core.execution.write.stage import OpenStage, close_append_stage
 from lakehouse_core.execution.write.stage import open_stage as open_staged
@@ -228,6 +228,8 @@ def alter(table: TableContext, *changes: SchemaChange) -> SchemaReport:
 
 def _write(table: TableContext, rows: GivenRows, mode: WriteMode, call: CallOptions, watch: Watch) -> CommitReport:
     for attempt in _CLASHES.attempts():
+        if not isinstance(mode, Append) and (own := _read_at(table, rows)) is not None:
+            check_read_whole(table, own)
         try:
             staged = _stage(table, rows, table.clock.uuid(), BATCH_IDENTIFIER, call, watch=watch, mode=mode)
             reads = None

@@ -13,6 +13,7 @@ import numpy as np
 
 from lakehouse_core.errors import CommitConflict, CorruptTable, NotFound
 from lakehouse_core.execution.context import TableContext
+from lakehouse_core.execution.read.waiting import waiting_row_count_at
 from lakehouse_core.format.avro_columns import Flags
 from lakehouse_core.planning.read.read_point import Latest
 from lakehouse_core.planning.read.scope import ScanScope, merges_waiting
@@ -27,7 +28,7 @@ from lakehouse_core.planning.row_changes.methods import (
     update_method,
 )
 from lakehouse_core.planning.row_changes.statements import Delete, Replacement, SourceMerge, Statement, Update
-from lakehouse_core.table.bucketing import are_placed
+from lakehouse_core.table.bucketing import are_placed, may_wait
 from lakehouse_core.table.data_layout import DataLayout
 from lakehouse_core.table.manifest import EntryColumns, IndexManifestEntry, ManifestEntry, bucket_rows, live_rows
 from lakehouse_core.table.predicate import Predicate, without_columns
@@ -111,6 +112,17 @@ def fixed_at(table: TableContext, read_at: ReadAt | None, operation: str) -> Fix
             "applied: run it again, or expire less."
         )
     return FixedAt(snapshot)
+
+
+def check_read_whole(table: TableContext, read_at: ReadAt) -> None:
+    """Raise UnsupportedFeature if rows wait for their buckets in the snapshot from which rows were read that replace
+    whole partitions of the table: the read did not have them, and they would be lost.
+    """
+    schema = table.schemas.latest()
+    snapshot = table.snapshots.found(read_at.snapshot_id) if read_at.snapshot_id is not None else None
+    if snapshot is not None and may_wait(schema.bucketing):
+        count = waiting_row_count_at(table, snapshot)
+        check_waiting(Replacement(condition=None), Method.PARTITIONS, count, schema)
 
 
 def change_base(

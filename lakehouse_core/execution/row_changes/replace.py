@@ -16,7 +16,13 @@ from lakehouse_core.execution.row_changes.change import (
     discarded_on_failure,
     until_committed,
 )
-from lakehouse_core.execution.row_changes.change_base import ChangeBase, SourceRows, change_base, fixed_at
+from lakehouse_core.execution.row_changes.change_base import (
+    ChangeBase,
+    SourceRows,
+    change_base,
+    check_read_whole,
+    fixed_at,
+)
 from lakehouse_core.execution.row_changes.new_rows import new_rows, written_rows
 from lakehouse_core.planning.commit.hash_indexes import claims_of, live_indexes
 from lakehouse_core.planning.commit.read_scope import ReadScope
@@ -52,7 +58,10 @@ def replace_rows(
     def begin() -> ChangeBase:
         given[:] = [read()]
         fixed = fixed_at(table, given[0].read_at, "OVERWRITE")
-        return change_base(table, lambda schema: Replacement(condition=condition(schema)), fixed=fixed)
+        base = change_base(table, lambda schema: Replacement(condition=condition(schema)), fixed=fixed)
+        if given[0].read_at is not None and base.method is Method.PARTITIONS:
+            check_read_whole(table, given[0].read_at)
+        return base
 
     def run(base: ChangeBase) -> RowChangeResult:
         reads = _reads(base, given[0], isolation)

@@ -157,7 +157,7 @@ def check_waiting(statement: Statement, method: Method, row_count: int, schema: 
         return
     raise UnsupportedFeature(
         f"{statement.operation}: {waiting_rows(row_count)} in the partitions that it reads, {why}. Compact the table "
-        f"and run it again{else_}.{_without_reading(statement, schema)}"
+        f"and run it again{else_}.{'' if method is Method.PARTITIONS else _without_reading(statement, schema)}"
     )
 
 

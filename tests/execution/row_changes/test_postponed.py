@@ -439,3 +439,41 @@ def test_random_histories_leave_what_their_model_has(kind: str, sees: bool, seed
         assert sorted((*key, v) for key, v in copy.items() if key[0] == "b") == [
             row for row in seen(table) if row[0] == "b"
         ]
+
+
+REPLACED_BY_ITSELF = {
+    "the whole table": lambda catalog, table: catalog.sql("INSERT OVERWRITE db.t SELECT * FROM db.t"),
+    "its partitions": lambda catalog, table: catalog.sql(
+        "INSERT OVERWRITE db.t SELECT * FROM db.t", settings={"spark.sql.sources.partitionOverwriteMode": "dynamic"}
+    ),
+    "a partition": lambda catalog, table: catalog.sql(
+        "INSERT OVERWRITE db.t PARTITION (p = 1) SELECT k, v FROM db.t WHERE p = 1"
+    ),
+    "a condition on partitions": lambda catalog, table: catalog.sql(
+        "INSERT INTO db.t REPLACE WHERE p = 1 SELECT * FROM db.t WHERE p = 1"
+    ),
+    "the verb": lambda catalog, table: table.overwrite(table.scan()),
+    "the verb, all partitions": lambda catalog, table: table.overwrite(table.scan(), dynamic=False),
+}
+
+
+@pytest.mark.parametrize("replace", REPLACED_BY_ITSELF.values(), ids=REPLACED_BY_ITSELF)
+@pytest.mark.parametrize("is_read", [False, True], ids=["unseen", "merged on read"])
+def test_an_overwrite_by_the_table_itself_loses_no_row_that_waits(tmp_path, replace, is_read):
+    catalog = lc.connect(tmp_path)
+    catalog.create_database("db")
+    options = {"bucket": "-2", "postpone.merge-on-read": str(is_read).lower()}
+    columns = {"p": "INT", "k": "INT", "v": "INT"}
+    table = catalog.create_table("db.t", columns, partition_keys=["p"], primary_keys=["p", "k"], options=options)
+    table.write([{"p": 1, "k": 1, "v": 1}])
+    table.compact()
+    table.write([{"p": 1, "k": 2, "v": 2}])
+
+    if is_read:
+        replace(catalog, table)
+    else:
+        with pytest.raises(lc.UnsupportedFeature, match="1 row waits for its bucket in the partitions that it reads"):
+            replace(catalog, table)
+    table.compact()
+
+    assert sorted(row["k"] for row in table.scan().to_arrow().to_pylist()) == [1, 2]
