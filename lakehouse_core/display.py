@@ -73,7 +73,7 @@ def readable(name: str, value: Any) -> str:
 
 
 def plain_text(value: Any) -> str:
-    """Return a JSON value as text for people."""
+    """Return a JSON value as text for people, a null inside it as NULL."""
     if isinstance(value, Mapping):
         # Without a partition, the column is empty.
         return ", ".join(f"{key}={plain_text(item)}" for key, item in value.items() if item != {})
@@ -81,7 +81,7 @@ def plain_text(value: Any) -> str:
         return ", ".join(map(plain_text, value))
     if isinstance(value, bool):
         return "true" if value else "false"
-    return str(value)
+    return "NULL" if value is None else str(value)
 
 
 def count_text(number: int, what: str) -> str:

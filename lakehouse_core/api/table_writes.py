@@ -3,7 +3,7 @@
 Rule: a wrong argument is refused before the verb writes anything.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -25,6 +25,7 @@ from lakehouse_core.api.tagging import tagging
 from lakehouse_core.api.verb import names_table, reported
 from lakehouse_core.errors import CommitConflict, InvalidRequest, shown
 from lakehouse_core.execution.alter import alter as alter_schema
+from lakehouse_core.execution.alter import alter_by as alter_schema_by
 from lakehouse_core.execution.branches.former import former_branch
 from lakehouse_core.execution.commit.check import refusals
 from lakehouse_core.execution.commit.loop import commit as commit_staged
@@ -32,7 +33,7 @@ from lakehouse_core.execution.commit.loop import commit_or_discard
 from lakehouse_core.execution.commit.outcome import CommitResult
 from lakehouse_core.execution.commit.staged_files import discard
 from lakehouse_core.execution.context import TableContext
-from lakehouse_core.execution.row_changes.change_base import ReadAt, check_read_whole
+from lakehouse_core.execution.row_changes.change_base import ReadAt, check_whole_read
 from lakehouse_core.execution.write.compact_after_commit import compact_written
 from lakehouse_core.execution.write.stage import OpenStage, close_append_stage
 from lakehouse_core.execution.write.stage import open_stage as open_staged
@@ -56,6 +57,7 @@ from lakehouse_core.table.commit_message import (
     StaticOverwrite,
     WriteMode,
 )
+from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.staged_commit import StagedCommit
 from lakehouse_core.tasks.write.input import can_be_read_again
 
@@ -226,10 +228,18 @@ def alter(table: TableContext, *changes: SchemaChange) -> SchemaReport:
     return answers.schema_report(table.name, old, new, latest_id)
 
 
+@reported
+def alter_by(table: TableContext, make: Callable[[TableSchema], Sequence[SchemaChange]]) -> SchemaReport:
+    """Alter by the changes that `make` returns for the latest schema; none change nothing."""
+    latest_id = table.snapshots.latest_id()
+    old, new = alter_schema_by(table, make)
+    return answers.schema_report(table.name, old, new, latest_id)
+
+
 def _write(table: TableContext, rows: GivenRows, mode: WriteMode, call: CallOptions, watch: Watch) -> CommitReport:
     for attempt in _CLASHES.attempts():
         if not isinstance(mode, Append) and (own := _read_at(table, rows)) is not None:
-            check_read_whole(table, own)
+            check_whole_read(table, own)
         try:
             staged = _stage(table, rows, table.clock.uuid(), BATCH_IDENTIFIER, call, watch=watch, mode=mode)
             reads = None

@@ -5,7 +5,7 @@ wait, and then by a snapshot that changes nothing: every commit after it has see
 Source: docs/semantics/tables.md#postponed-buckets.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from typing import Final, get_args
@@ -43,8 +43,17 @@ def alter(table: TableContext, changes: Sequence[SchemaChange]) -> tuple[TableSc
     for change in changes:
         if not isinstance(change, get_args(SchemaChange)):
             raise InvalidRequest(f"alter: {shown(change)} is not a change, such as AddColumn('note', 'STRING').")
+    return alter_by(table, lambda schema: changes)
+
+
+def alter_by(
+    table: TableContext, make: Callable[[TableSchema], Sequence[SchemaChange]]
+) -> tuple[TableSchema, TableSchema]:
+    """As `alter`, by the changes that `make` returns for the latest schema, anew in each attempt. There may be none."""
     for _ in ALTER.attempts():
         old = table.schemas.latest()
+        if not (changes := make(old)):
+            return old, old
         has_snapshots = table.snapshots.latest_id() is not None
         new = apply_changes(old, changes, has_snapshots=has_snapshots, now_millis=table.clock.now_millis())
         if replace(new, id=old.id, version=old.version, time_millis=old.time_millis) == old:

@@ -8,7 +8,7 @@ import pyarrow as pa
 from lakehouse_core.api.answer import Answer, answer_of
 from lakehouse_core.api.table import Table
 from lakehouse_core.catalog.statements.inserts import PlannedInsert, planned_insert
-from lakehouse_core.catalog.statements.merged_schema import change_texts, schema_changes
+from lakehouse_core.catalog.statements.merged_schema import change_texts, schema_after, schema_changes
 from lakehouse_core.catalog.statements.names import StatementCall
 from lakehouse_core.catalog.statements.planned_changes import Change, EngineChange, planned_change
 from lakehouse_core.catalog.statements.prepared import is_in_utc
@@ -60,7 +60,7 @@ def _insert(call: StatementCall, planned: PlannedInsert) -> Iterator[str]:
     yield f"INSERT into {table.name}: schema {table.schema.id}"
     yield f"  rows: {planned.effect}"
     yield f"  columns: {', '.join(field.name for field in planned.targets)}"
-    yield from _schema_lines(planned.changes)
+    yield from _schema_lines(planned.changes(table.schema))
     if planned.fixed:
         yield f"  partition: {', '.join(f'{name} = {value}' for name, value in planned.fixed.items())}"
     yield from query_lines(planned.query, planned.found)
@@ -88,7 +88,9 @@ def _change(call: StatementCall, statement: DeleteRows | UpdateRows | MergeRows)
     if isinstance(change, EngineChange):
         yield f"  computed by: {'DuckDB' if session is None else 'Spark'}"
         if source is not None and change.request.takes_all:
-            yield from _schema_lines(schema_changes(call, table, lambda: fields))
+            changes = schema_changes(call, table, query.schema)
+            schema_after(table.schema, changes)
+            yield from _schema_lines(changes(table.schema))
     yield from others
     if source is not None:
         yield from query_lines(source, query)

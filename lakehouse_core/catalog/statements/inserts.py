@@ -5,7 +5,6 @@ Rule: columns are matched by position, as in Spark, or by name where the stateme
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import chain, count
 from typing import Any
 
@@ -16,7 +15,13 @@ from lakehouse_core.api.answer import Answer, answer_of
 from lakehouse_core.api.arguments import CallOptions, Condition, GivenRows, bound_condition
 from lakehouse_core.api.reports import CommitReport
 from lakehouse_core.api.table import Table
-from lakehouse_core.catalog.statements.merged_schema import altered, schema_after, schema_changes
+from lakehouse_core.catalog.statements.merged_schema import (
+    SchemaChanges,
+    altered,
+    no_changes,
+    schema_after,
+    schema_changes,
+)
 from lakehouse_core.catalog.statements.names import StatementCall
 from lakehouse_core.catalog.statements.planned_changes import condition_of
 from lakehouse_core.catalog.statements.queries import PlannedQuery, engine_query, plan_query, read_at
@@ -24,9 +29,8 @@ from lakehouse_core.catalog.statements.sources import session_of
 from lakehouse_core.display import count_text
 from lakehouse_core.errors import InvalidRequest, near_hint, shown
 from lakehouse_core.execution.row_changes.change_base import SourceRows
-from lakehouse_core.format.data_types import AtomicType, DataField, arrow_type, field_from_arrow, to_internal
+from lakehouse_core.format.data_types import AtomicType, DataField, arrow_type, to_internal
 from lakehouse_core.interchange.arrow_rows import ArrowRows
-from lakehouse_core.planning.alter.schema_change import SchemaChange
 from lakehouse_core.planning.partitions import partition_condition
 from lakehouse_core.planning.sql.defaults import check_defaults, default_places, with_defaults
 from lakehouse_core.planning.sql.expressions import without_case
@@ -57,7 +61,7 @@ class PlannedInsert:
     targets: Sequence[DataField]
     fixed: Mapping[str, Any]
     condition: Condition
-    changes: Sequence[SchemaChange] = ()
+    changes: SchemaChanges = no_changes
 
     @property
     def effect(self) -> str:
@@ -86,8 +90,8 @@ def planned_insert(call: StatementCall, statement: Insert) -> PlannedInsert:
     planned = plan_query(call, statement.query)
     found = engine_query(planned, call)
     given = found.schema
-    changes = schema_changes(call, table, partial(_typed, table, given)) if statement.by_name else ()
-    targets = _targets(call, statement, table, given.names, fixed=fixed, schema=schema_after(table, changes))
+    changes = schema_changes(call, table, given) if statement.by_name else no_changes
+    targets = _targets(call, statement, table, given.names, fixed=fixed, schema=schema_after(table.schema, changes))
     _check_types(call, statement, given, targets)
     condition = None if statement.replaced is None else _condition(call, statement, statement.replaced, table)
     return PlannedInsert(
@@ -106,7 +110,7 @@ def planned_insert(call: StatementCall, statement: Insert) -> PlannedInsert:
 def insert(call: StatementCall, statement: Insert) -> Answer:
     """Write the rows of the query. Raises the errors of `Table.write` and `Table.overwrite`."""
     found = planned_insert(call, statement)
-    with altered(found.table, found.changes) as reports:
+    with altered(call, found.table, found.changes) as reports:
         return answer_of(call.sql.text, pa.table({}), [_inserted(found), *reports])
 
 
@@ -243,12 +247,6 @@ def _targets(
             "columns that it has behind the table",
         )
     return [schema.field(name) for name in names]
-
-
-def _typed(table: Table, given: pa.Schema) -> list[DataField]:
-    """Return the columns of the query, but for NULL alone as the value of a column that the table has."""
-    known = {name.casefold() for name in table.schema.column_names}
-    return [field_from_arrow(one) for one in given if not (pa.types.is_null(one.type) and one.name.casefold() in known)]
 
 
 def _check_types(call: StatementCall, statement: Insert, given: pa.Schema, targets: Sequence[DataField]) -> None:

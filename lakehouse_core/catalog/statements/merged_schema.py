@@ -1,16 +1,20 @@
 """Rows with new columns: the table is altered before they are written, if the settings of the statement say so.
 
+Rule: what the rows need is decided anew for each schema that is altered, so no statement takes back another's change.
 Source: docs/sql.md#rows-with-new-columns.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Final
+from functools import partial
+from typing import Any, Final, TypeAlias
 
 from lakehouse_core.api.reports import SchemaReport
 from lakehouse_core.api.table import Table
+from lakehouse_core.api.table_writes import alter_by
 from lakehouse_core.catalog.statements.names import StatementCall
-from lakehouse_core.errors import LakehouseError
+from lakehouse_core.catalog.statements.sources import source_columns
+from lakehouse_core.errors import InvalidRequest, LakehouseError
 from lakehouse_core.format.data_types import DataField
 from lakehouse_core.planning.alter.alter import apply_changes
 from lakehouse_core.planning.alter.schema_change import AddColumn, SchemaChange, UpdateColumnType
@@ -19,23 +23,41 @@ from lakehouse_core.table.schema import TableSchema
 
 MERGES: Final = "write.merge-schema"
 WIDENS: Final = "write.merge-schema.type-widening"
+# Between the error of a statement and what it has changed before.
+STAYS: Final = " But the schema was changed before, and stays so: "
+SchemaChanges: TypeAlias = Callable[[TableSchema], Sequence[SchemaChange]]
 
 
-def schema_changes(
-    call: StatementCall, table: Table, given: Callable[[], Sequence[DataField]]
-) -> tuple[SchemaChange, ...]:
-    """Return what the table must be altered by to take rows of the columns that `given` returns; nothing where the
-    settings do not ask for it.
+def no_changes(schema: TableSchema) -> Sequence[SchemaChange]:
+    """Return that any schema takes the rows as it is."""
+    return ()
+
+
+def schema_changes(call: StatementCall, table: Table, rows: Any) -> SchemaChanges:
+    """Return what a schema must be altered by to take the rows of a query; nothing where the settings do not ask for
+    it. Raises InvalidRequest for a new column whose type no table has.
     """
     if call.settings.get(MERGES) != "true":
-        return ()
-    return tuple(wider_changes(table.schema.fields, given(), widens=call.settings.get(WIDENS) == "true"))
+        return no_changes
+    given = list(_typed(source_columns(rows), table.schema))
+    return partial(wider_changes, given=given, widens=call.settings.get(WIDENS) == "true")
 
 
-def schema_after(table: Table, changes: Sequence[SchemaChange]) -> TableSchema:
-    """Return the schema of the table as `altered` will make it. Raises as `Table.alter`."""
-    schema = table.schema
-    return apply_changes(schema, changes, has_snapshots=True, now_millis=schema.time_millis) if changes else schema
+def _typed(columns: Iterable[tuple[str, Callable[[], DataField]]], schema: TableSchema) -> Iterator[DataField]:
+    """Yield the columns, without those that the table has and whose types no table has, such as that of NULL alone."""
+    known = {name.casefold() for name in schema.column_names}
+    for name, typed in columns:
+        try:
+            yield typed()
+        except InvalidRequest:
+            if name.casefold() not in known:
+                raise
+
+
+def schema_after(schema: TableSchema, changes: SchemaChanges) -> TableSchema:
+    """Return the schema that `altered` will make of this one. Raises as `Table.alter`."""
+    found = changes(schema)
+    return apply_changes(schema, found, has_snapshots=True, now_millis=schema.time_millis) if found else schema
 
 
 def change_texts(changes: Sequence[SchemaChange]) -> list[str]:
@@ -51,15 +73,19 @@ def change_texts(changes: Sequence[SchemaChange]) -> list[str]:
 
 
 @contextmanager
-def altered(table: Table, changes: Sequence[SchemaChange]) -> Iterator[list[SchemaReport]]:
+def altered(call: StatementCall, table: Table, changes: SchemaChanges) -> Iterator[list[SchemaReport]]:
     """Alter the table, if there are changes, and yield the report. An error of the block says that they stay."""
-    if not changes:
+    planned = changes(table.schema)
+    if not planned:
         yield []
         return
-    report = table.alter(*changes)
+    report = alter_by(call.context(table.name), changes)
+    if report.noop_reason is not None:
+        # Others have made the same changes meanwhile.
+        yield []
+        return
     try:
         yield [report]
     except LakehouseError as error:
-        told = f"{error} The schema was changed before, and stays so: {', '.join(change_texts(changes))}."
-        error.args = (told, *error.args[1:])
+        error.args = (f"{error}{STAYS}{', '.join(change_texts(planned))}.", *error.args[1:])
         raise

@@ -16,7 +16,13 @@ from lakehouse_core.api.arguments import CallOptions
 from lakehouse_core.api.reports import Report, RowChangeReport
 from lakehouse_core.api.table import Table
 from lakehouse_core.catalog.names import is_system_name
-from lakehouse_core.catalog.statements.merged_schema import altered, schema_changes
+from lakehouse_core.catalog.statements.merged_schema import (
+    SchemaChanges,
+    altered,
+    no_changes,
+    schema_after,
+    schema_changes,
+)
 from lakehouse_core.catalog.statements.names import StatementCall
 from lakehouse_core.catalog.statements.planned_changes import (
     ONE_ROW,
@@ -25,15 +31,17 @@ from lakehouse_core.catalog.statements.planned_changes import (
     VerbChange,
     planned_change,
 )
+from lakehouse_core.catalog.statements.prepared import is_in_utc
 from lakehouse_core.catalog.statements.queries import (
     engine_query,
     plan_query,
     read_at,
     rows_at_once,
 )
-from lakehouse_core.catalog.statements.sources import Sources, source_fields
+from lakehouse_core.catalog.statements.sources import Sources, session_of, source_fields
 from lakehouse_core.catalog.statements.subqueries import queries_inside, with_queries
 from lakehouse_core.execution.row_changes.change_base import SourceRows
+from lakehouse_core.planning.row_changes.merge_plan import plan_merge
 from lakehouse_core.planning.sql.expressions import check_column
 from lakehouse_core.planning.sql.statement import (
     DeleteRows,
@@ -76,12 +84,21 @@ def _changed(call: StatementCall, change: Change, table: Table) -> list[Report]:
     # What is wrong in the text of a source is not an error about the table that changes.
     first = read()
     sources = chain([first], (read() for _ in count()))
-    changes = schema_changes(call, table, lambda: source_fields(first.rows)) if change.request.takes_all else ()
-    with altered(table, changes) as reports:
+    changes = _merge_changes(call, change, table, first.rows)
+    with altered(call, table, changes) as reports:
         report = table_row_changes.merge(
             call.context(table.name), lambda: next(sources), change.request, CallOptions(), isolation="snapshot"
         )
     return [report, *reports]
+
+
+def _merge_changes(call: StatementCall, change: EngineChange, table: Table, rows: Any) -> SchemaChanges:
+    """Return what the rows of the source change in the schema of the table. A MERGE that is wrong changes nothing."""
+    changes = schema_changes(call, table, rows) if change.request.takes_all else no_changes
+    if changes(table.schema):
+        in_utc = is_in_utc(session_of(call))
+        plan_merge(change.request, schema_after(table.schema, changes), source_fields(rows), in_utc=in_utc)
+    return changes
 
 
 def _source(call: StatementCall, change: EngineChange, source: SqlText, table: Table) -> SourceRows:

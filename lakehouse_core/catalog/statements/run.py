@@ -8,7 +8,7 @@ from lakehouse_core.api.arguments import mapping_of, texts_of
 from lakehouse_core.catalog.statements.definitions import define
 from lakehouse_core.catalog.statements.explain import explain
 from lakehouse_core.catalog.statements.inserts import insert
-from lakehouse_core.catalog.statements.merged_schema import MERGES, WIDENS
+from lakehouse_core.catalog.statements.merged_schema import MERGES, STAYS, WIDENS
 from lakehouse_core.catalog.statements.names import StatementCall, Verbs
 from lakehouse_core.catalog.statements.procedures import call_procedure
 from lakehouse_core.catalog.statements.queries import select
@@ -100,7 +100,12 @@ def _error_of_query(call: StatementCall, error: TaskFailed) -> LakehouseError:
         return error
     from lakehouse_core.execution.engines.spark.sql.query import query_error  # noqa: PLC0415
 
-    return query_error(error.__cause__) or error
+    found = query_error(error.__cause__)
+    if found is None:
+        return error
+    _, stays, changes = str(error).partition(STAYS)
+    found.args = (f"{found}{stays}{changes}", *found.args[1:])
+    return found
 
 
 def _run(call: StatementCall, statement: Statement) -> Answer:
@@ -161,7 +166,4 @@ def _settings(settings: Mapping[str, str] | None) -> dict[str, str]:
             raise InvalidRequest(f"settings: {shown(key)} is not a setting of sql(): expected {', '.join(_SETTINGS)}.")
         if value.lower() not in _SETTINGS[key]:
             raise InvalidRequest(f"settings: {key} = {shown(value)}: expected {' or '.join(_SETTINGS[key])}.")
-    told = {key: value.lower() for key, value in found.items()}
-    if told.get(WIDENS) == "true" and told.get(MERGES) != "true":
-        raise InvalidRequest(f"settings: {WIDENS} = true needs {MERGES} = true. Set both.")
-    return told
+    return {key: value.lower() for key, value in found.items()}

@@ -3,8 +3,9 @@
 Rule: however a statement spells a table, all its references to one point in time read one snapshot.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -134,8 +135,10 @@ def _foreign(key: str, data: Any, session: Any) -> QuerySource:
             return _foreign(key, RowsInMemory(data.toArrow()), session)
         from lakehouse_core.execution.engines.spark.types import fields_from_spark  # noqa: PLC0415
 
+        _check_twins(key, data.columns)
         return QuerySource(title=key, fields=fields_from_spark(data.schema), frame=data)
     rows = data if isinstance(data, ArrowRows) else RowsInMemory(_arrow_table(key, data))
+    _check_twins(key, rows.schema().names)
     for name in rows.schema().names:
         if "\0" in name:
             # DuckDB reads a name up to this character.
@@ -152,6 +155,28 @@ def source_fields(rows: Any) -> tuple[DataField, ...]:
     from lakehouse_core.execution.engines.spark.types import fields_from_spark  # noqa: PLC0415
 
     return fields_from_spark(rows.schema)
+
+
+def source_columns(rows: Any) -> list[tuple[str, Callable[[], DataField]]]:
+    """Return the columns of the rows of a query, by name; the function of each returns it with its type, and raises
+    InvalidRequest for a type that no table has.
+    """
+    if isinstance(rows, pa.Schema | ArrowRows):
+        schema = rows if isinstance(rows, pa.Schema) else rows.schema()
+        return [(each.name, partial(field_from_arrow, each)) for each in schema]
+    from lakehouse_core.execution.engines.spark.types import field_from_spark  # noqa: PLC0415
+
+    return [(each.name, partial(field_from_spark, each)) for each in rows.schema]
+
+
+def _check_twins(key: str, names: Sequence[str]) -> None:
+    """Raise InvalidRequest for names that SQL does not tell apart: a query would give the values of one for both."""
+    seen: dict[str, str] = {}
+    for name in names:
+        if (twin := seen.setdefault(name.casefold(), name)) != name:
+            raise InvalidRequest(
+                f"tables={{{key!r}: …}}: the columns {shown(twin)} and {shown(name)} differ by case alone. Rename one."
+            )
 
 
 def _arrow_table(key: str, data: Any) -> pa.Table:

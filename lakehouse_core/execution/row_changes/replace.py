@@ -20,7 +20,7 @@ from lakehouse_core.execution.row_changes.change_base import (
     ChangeBase,
     SourceRows,
     change_base,
-    check_read_whole,
+    check_all_read,
     fixed_at,
 )
 from lakehouse_core.execution.row_changes.new_rows import new_rows, written_rows
@@ -60,7 +60,7 @@ def replace_rows(
         fixed = fixed_at(table, given[0].read_at, "OVERWRITE")
         base = change_base(table, lambda schema: Replacement(condition=condition(schema)), fixed=fixed)
         if given[0].read_at is not None and base.method is Method.PARTITIONS:
-            check_read_whole(table, given[0].read_at)
+            check_all_read(base.schema, base.files)
         return base
 
     def run(base: ChangeBase) -> RowChangeResult:

@@ -32,8 +32,11 @@ def not_grouped_place(message: str, tree: Any) -> int | None:
 
 
 def _is_outside(column: Any) -> bool:
-    """Return whether a column stands where a query with groups has one value a group."""
+    """Return whether a column stands where a query with groups has one value a group, and it is not a group."""
     above = column.find_ancestor(exp.Query, exp.AggFunc, exp.From, exp.Join, exp.Where, exp.Group)
-    return isinstance(above, exp.Select) and (
-        above.args.get("group") is not None or above.find(exp.AggFunc) is not None
-    )
+    if not isinstance(above, exp.Select):
+        return False
+    group = above.args.get("group")
+    if group is None:
+        return above.find(exp.AggFunc) is not None
+    return str(column.name).casefold() not in {str(one.name).casefold() for one in group.expressions}

@@ -10,7 +10,9 @@ from sqlglot import parse_one
 import lakehouse_core as lc
 from lakehouse_core.planning.sql import allowed
 from lakehouse_core.planning.sql.duckdb import translate
-from lakehouse_core.planning.sql.tokens import DIALECT
+from lakehouse_core.planning.sql.query import parse_query
+from lakehouse_core.planning.sql.statement import QueryText
+from lakehouse_core.planning.sql.tokens import DIALECT, SqlText
 from tests.catalog.statements.query_tables import queries
 from tests.catalog.statements.samples import ANSWERS, TABLE, expressions, failures, files, make_samples, refused
 
@@ -105,7 +107,9 @@ def test_what_only_spark_computes_is_refused_by_name(samples, text):
 
 def test_every_allowed_function_is_compared_with_spark():
     texts = [f"SELECT {text}" for name in files() for text in [*expressions(name), *failures(), *refused()]]
-    named = {type(node).__name__ for text in [*texts, *queries()] for node in parse_one(text, dialect=DIALECT).walk()}
+    trees = [parse_one(text, dialect=DIALECT) for text in texts]
+    trees += [parse_query(QueryText(SqlText(text), 0, 0), {}).tree for text in queries()]
+    named = {type(node).__name__ for tree in trees for node in tree.walk()}
 
     assert set(allowed.FUNCTION_NODES) - named == set()
 

@@ -54,10 +54,6 @@ def test_another_object_than_text_is_refused(catalog, text):
         ({"database": 5}, "expected the name of a database"),
         ({"settings": {"x": "y"}}, "'x' is not a setting of sql"),
         ({"settings": {"spark.paimon.write.merge-schema": "yes"}}, "merge-schema = 'yes': expected true or false"),
-        (
-            {"settings": {"write.merge-schema.type-widening": "true"}},
-            "type-widening = true needs write.merge-schema = true. Set both",
-        ),
         ({"settings": {"write.merge-schema.explicit-cast": "true"}}, "never makes the type of a column narrower"),
         ({"settings": {"spark.sql.sources.partitionOverwriteMode": "x"}}, "expected static or dynamic"),
     ],

@@ -43,7 +43,7 @@ def _not_read(text: str, kind: str) -> str:
 
 def _more_digits(what: str, digits: str) -> str:
     side = "fewer digits behind the point" if digits == "38" else "more digits"
-    return f"a {what} of decimals needs more than {digits} digits. Cast a side to a DECIMAL of {side}"
+    return f"the {what} of decimals needs more than {digits} digits. Cast a side to a DECIMAL of {side}"
 
 
 def _too_large(value: str, kind: str) -> str:
@@ -67,7 +67,7 @@ _WORDS: Final[tuple[tuple[str, Callable[..., str]], ...]] = (
     ),
     (r"Overflow in (\w+) of DECIMAL\((\d+)\) .*", _more_digits),
     (
-        r"Unimplemented type for cast \((.*) -> (.*)\)",
+        r"Unimplemented type for cast \((.*?) -> (.*?)\)(?: when casting .*)?",
         lambda one, other: (
             f"a value of type {_type(one)} is not cast to {_type(other)}. Compare or use values of one type"
         ),

@@ -125,10 +125,11 @@ def _exchange_type(data_type: DataType) -> pa.DataType:
 
 def fields_from_spark(schema: st.StructType) -> tuple[DataField, ...]:
     """Return the columns of a new table, ids UNASSIGNED, comments kept. Raises InvalidRequest naming the column."""
-    return tuple(_field_from_spark(field) for field in schema.fields)
+    return tuple(field_from_spark(field) for field in schema.fields)
 
 
-def _field_from_spark(field: st.StructField) -> DataField:
+def field_from_spark(field: st.StructField) -> DataField:
+    """Return the column of a new table, id UNASSIGNED. Raises InvalidRequest naming it."""
     try:
         data_type = _type_from_spark(field.dataType)
     except InvalidRequest as error:
