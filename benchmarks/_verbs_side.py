@@ -115,9 +115,9 @@ def runs(lake: Lake, options: Mapping[str, str], *, rows: int = 500_000, count: 
     return table
 
 
-def history(lake: Lake, commits: int, options: Mapping[str, str] | None = None) -> lc.Table:
+def history(lake: Lake, commits: int) -> lc.Table:
     """Return a table with so many commits of one row."""
-    table = lake.table({"bucket": "1", **(options or {})})
+    table = lake.table({"bucket": "1"})
     for number in range(commits):
         table.write([{"k": number, "s": f"{number}", "x": 1.0, "t": None}])
     return table

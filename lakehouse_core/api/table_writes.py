@@ -230,7 +230,7 @@ def alter(table: TableContext, *changes: SchemaChange) -> SchemaReport:
 
 @reported
 def alter_by(table: TableContext, make: Callable[[TableSchema], Sequence[SchemaChange]]) -> SchemaReport:
-    """Alter by the changes that `make` returns for the latest schema; none change nothing."""
+    """As `alter`, by the changes that `make` returns for the latest schema. Without changes it does nothing."""
     latest_id = table.snapshots.latest_id()
     old, new = alter_schema_by(table, make)
     return answers.schema_report(table.name, old, new, latest_id)

@@ -49,7 +49,9 @@ def alter(table: TableContext, changes: Sequence[SchemaChange]) -> tuple[TableSc
 def alter_by(
     table: TableContext, make: Callable[[TableSchema], Sequence[SchemaChange]]
 ) -> tuple[TableSchema, TableSchema]:
-    """As `alter`, by the changes that `make` returns for the latest schema, anew in each attempt. There may be none."""
+    """As `alter`, by the changes that `make` returns for the latest schema of each attempt. Without changes it does
+    nothing.
+    """
     for _ in ALTER.attempts():
         old = table.schemas.latest()
         if not (changes := make(old)):

@@ -1,6 +1,6 @@
 """EXPLAIN of statements that write: what would be read and done, as lines. No row is read, and nothing is written."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, Final
 
 import pyarrow as pa
@@ -8,7 +8,12 @@ import pyarrow as pa
 from lakehouse_core.api.answer import Answer, answer_of
 from lakehouse_core.api.table import Table
 from lakehouse_core.catalog.statements.inserts import PlannedInsert, planned_insert
-from lakehouse_core.catalog.statements.merged_schema import change_texts, schema_after, schema_changes
+from lakehouse_core.catalog.statements.merged_schema import (
+    SchemaChanges,
+    change_texts,
+    schema_after,
+    schema_changes,
+)
 from lakehouse_core.catalog.statements.names import StatementCall
 from lakehouse_core.catalog.statements.planned_changes import Change, EngineChange, planned_change
 from lakehouse_core.catalog.statements.prepared import is_in_utc
@@ -25,7 +30,6 @@ from lakehouse_core.catalog.statements.subqueries import asked_first, queries_in
 from lakehouse_core.display import count_text
 from lakehouse_core.execution.row_changes.change_base import ChangeBase, change_base
 from lakehouse_core.format.data_types import DataField, field_from_arrow
-from lakehouse_core.planning.alter.schema_change import SchemaChange
 from lakehouse_core.planning.row_changes.merge_plan import plan_merge
 from lakehouse_core.planning.row_changes.methods import Method
 from lakehouse_core.planning.row_changes.statements import Delete, SourceMerge, Statement, Update
@@ -60,7 +64,7 @@ def _insert(call: StatementCall, planned: PlannedInsert) -> Iterator[str]:
     yield f"INSERT into {table.name}: schema {table.schema.id}"
     yield f"  rows: {planned.effect}"
     yield f"  columns: {', '.join(field.name for field in planned.targets)}"
-    yield from _schema_lines(planned.changes(table.schema))
+    yield from _schema_lines(table, planned.changes)
     if planned.fixed:
         yield f"  partition: {', '.join(f'{name} = {value}' for name, value in planned.fixed.items())}"
     yield from query_lines(planned.query, planned.found)
@@ -88,17 +92,17 @@ def _change(call: StatementCall, statement: DeleteRows | UpdateRows | MergeRows)
     if isinstance(change, EngineChange):
         yield f"  computed by: {'DuckDB' if session is None else 'Spark'}"
         if source is not None and change.request.takes_all:
-            changes = schema_changes(call, table, query.schema)
-            schema_after(table.schema, changes)
-            yield from _schema_lines(changes(table.schema))
+            yield from _schema_lines(table, schema_changes(call, table, query.schema))
     yield from others
     if source is not None:
         yield from query_lines(source, query)
 
 
-def _schema_lines(changes: Sequence[SchemaChange]) -> Iterator[str]:
-    if changes:
-        yield f"  schema: {', '.join(change_texts(changes))}"
+def _schema_lines(table: Table, changes: SchemaChanges) -> Iterator[str]:
+    """Yield how the schema is altered. Raises as the statement does for what cannot be."""
+    if changes is not None and (found := changes(schema := table.schema)):
+        schema_after(schema, changes)
+        yield f"  schema: {', '.join(change_texts(found))}"
 
 
 def _asked_lines(call: StatementCall, table: Table, change: EngineChange, sources: Sources) -> Iterator[str]:

@@ -18,7 +18,6 @@ from lakehouse_core.api.table import Table
 from lakehouse_core.catalog.statements.merged_schema import (
     SchemaChanges,
     altered,
-    no_changes,
     schema_after,
     schema_changes,
 )
@@ -61,7 +60,7 @@ class PlannedInsert:
     targets: Sequence[DataField]
     fixed: Mapping[str, Any]
     condition: Condition
-    changes: SchemaChanges = no_changes
+    changes: SchemaChanges = None
 
     @property
     def effect(self) -> str:
@@ -77,20 +76,18 @@ class PlannedInsert:
 
 def planned_insert(call: StatementCall, statement: Insert) -> PlannedInsert:
     """Resolve an INSERT. Raises NotFound, InvalidRequest, UnsupportedFeature with the place of what is wrong."""
-    with call.placed(statement.table):
-        full = call.table(statement.table)
-        table = call.catalog.table(full)
+    table = call.existing(statement.table)
     fixed = {_column(call, statement, table, name): value for name, value in statement.partition.items()}
     for name in [*statement.partition, *statement.dynamic]:
         if _column(call, statement, table, name) not in table.schema.partition_keys:
             raise call.sql.invalid(
-                statement.table.start, f"PARTITION names {name}, which is not a partition column of {full}"
+                statement.table.start, f"PARTITION names {name}, which is not a partition column of {table.name}"
             )
     call, statement = _with_defaults(call, statement, table, fixed)
     planned = plan_query(call, statement.query)
     found = engine_query(planned, call)
     given = found.schema
-    changes = schema_changes(call, table, given) if statement.by_name else no_changes
+    changes = schema_changes(call, table, given) if statement.by_name else None
     targets = _targets(call, statement, table, given.names, fixed=fixed, schema=schema_after(table.schema, changes))
     _check_types(call, statement, given, targets)
     condition = None if statement.replaced is None else _condition(call, statement, statement.replaced, table)

@@ -13,6 +13,7 @@ from lakehouse_core.api.reports import SchemaReport
 from lakehouse_core.api.table import Table
 from lakehouse_core.api.table_writes import alter_by
 from lakehouse_core.catalog.statements.names import StatementCall
+from lakehouse_core.catalog.statements.queries import error_of_query
 from lakehouse_core.catalog.statements.sources import source_columns
 from lakehouse_core.errors import InvalidRequest, LakehouseError
 from lakehouse_core.format.data_types import DataField
@@ -23,22 +24,16 @@ from lakehouse_core.table.schema import TableSchema
 
 MERGES: Final = "write.merge-schema"
 WIDENS: Final = "write.merge-schema.type-widening"
-# Between the error of a statement and what it has changed before.
-STAYS: Final = " But the schema was changed before, and stays so: "
-SchemaChanges: TypeAlias = Callable[[TableSchema], Sequence[SchemaChange]]
-
-
-def no_changes(schema: TableSchema) -> Sequence[SchemaChange]:
-    """Return that any schema takes the rows as it is."""
-    return ()
+# The changes by which a schema takes the rows of a statement; None where its settings ask for none.
+SchemaChanges: TypeAlias = Callable[[TableSchema], Sequence[SchemaChange]] | None
 
 
 def schema_changes(call: StatementCall, table: Table, rows: Any) -> SchemaChanges:
-    """Return what a schema must be altered by to take the rows of a query; nothing where the settings do not ask for
-    it. Raises InvalidRequest for a new column whose type no table has.
+    """Return how a schema must be altered to take the rows of a query. Raises InvalidRequest for a new column whose
+    type no table has.
     """
     if call.settings.get(MERGES) != "true":
-        return no_changes
+        return None
     given = list(_typed(source_columns(rows), table.schema))
     return partial(wider_changes, given=given, widens=call.settings.get(WIDENS) == "true")
 
@@ -56,7 +51,7 @@ def _typed(columns: Iterable[tuple[str, Callable[[], DataField]]], schema: Table
 
 def schema_after(schema: TableSchema, changes: SchemaChanges) -> TableSchema:
     """Return the schema that `altered` will make of this one. Raises as `Table.alter`."""
-    found = changes(schema)
+    found = () if changes is None else changes(schema)
     return apply_changes(schema, found, has_snapshots=True, now_millis=schema.time_millis) if found else schema
 
 
@@ -75,8 +70,7 @@ def change_texts(changes: Sequence[SchemaChange]) -> list[str]:
 @contextmanager
 def altered(call: StatementCall, table: Table, changes: SchemaChanges) -> Iterator[list[SchemaReport]]:
     """Alter the table, if there are changes, and yield the report. An error of the block says that they stay."""
-    planned = changes(table.schema)
-    if not planned:
+    if changes is None or not (planned := changes(table.schema)):
         yield []
         return
     report = alter_by(call.context(table.name), changes)
@@ -86,6 +80,8 @@ def altered(call: StatementCall, table: Table, changes: SchemaChanges) -> Iterat
         return
     try:
         yield [report]
-    except LakehouseError as error:
-        error.args = (f"{error}{STAYS}{', '.join(change_texts(planned))}.", *error.args[1:])
-        raise
+    except LakehouseError as failed:
+        error = error_of_query(call, failed)
+        stays = f"But the schema was changed before, and stays so: {', '.join(change_texts(planned))}."
+        error.args = (f"{error} {stays}", *error.args[1:])
+        raise error from failed.__cause__

@@ -88,6 +88,11 @@ class StatementCall:
             base = _fitting(base, self.catalog.tables(found)) or base
         return f"{found or database}.{base}{dollar}{system}"
 
+    def existing(self, name: Name) -> Table:
+        """Return the handle of an existing table. Raises NotFound and InvalidRequest with the place of the name."""
+        with self.placed(name):
+            return self.catalog.table(self.table(name))
+
     def database_name(self, name: Name | None) -> str:
         """Return the name of a database, the default one for None."""
         if name is None:

@@ -192,9 +192,7 @@ def _table(call: StatementCall, statement: CallProcedure, arguments: dict[str, A
             statement.procedure.start, "the argument table is missing: expected the name of a table in quotes"
         )
     start = next((one.start for one in statement.arguments if one.value == given), statement.procedure.start)
-    name = Name(tuple(given.replace("`", "").split(".")), start, start)
-    with call.placed(name):
-        return call.catalog.table(call.table(name))
+    return call.existing(Name(tuple(given.replace("`", "").split(".")), start, start))
 
 
 def _compact(call: StatementCall, table: Table, arguments: Mapping[str, Any]) -> Answer:

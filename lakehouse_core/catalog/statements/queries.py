@@ -10,7 +10,7 @@ from lakehouse_core.api.answer import Answer
 from lakehouse_core.catalog.statements.names import StatementCall
 from lakehouse_core.catalog.statements.prepared import PreparedQuery, PreparingQuery
 from lakehouse_core.catalog.statements.sources import Sources, session_of
-from lakehouse_core.errors import InvalidRequest
+from lakehouse_core.errors import InvalidRequest, LakehouseError, TaskFailed
 from lakehouse_core.execution.read.scan import ScanPlan
 from lakehouse_core.execution.row_changes.change_base import ReadAt
 from lakehouse_core.execution.sql.relation import DistinctRows, Relation
@@ -171,3 +171,12 @@ def condition_text(condition: Any) -> str:
         case Or(parts):
             return f"({' OR '.join(map(condition_text, parts))})"
     return str(condition)
+
+
+def error_of_query(call: StatementCall, error: LakehouseError) -> LakehouseError:
+    """Return what the query did wrong if that ended a job of Spark, which wrote or merged its rows; else the error."""
+    if not isinstance(error, TaskFailed) or session_of(call) is None:
+        return error
+    from lakehouse_core.execution.engines.spark.sql.query import query_error  # noqa: PLC0415
+
+    return query_error(error.__cause__) or error

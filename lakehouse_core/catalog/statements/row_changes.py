@@ -19,7 +19,6 @@ from lakehouse_core.catalog.names import is_system_name
 from lakehouse_core.catalog.statements.merged_schema import (
     SchemaChanges,
     altered,
-    no_changes,
     schema_after,
     schema_changes,
 )
@@ -81,7 +80,7 @@ def _changed(call: StatementCall, change: Change, table: Table) -> list[Report]:
         case EngineChange(source=source):
             assert source is not None
             read = partial(_source, call, change, source, table)
-    # What is wrong in the text of a source is not an error about the table that changes.
+    # Read before the verb runs, which would name the table that changes in an error about the source.
     first = read()
     sources = chain([first], (read() for _ in count()))
     changes = _merge_changes(call, change, table, first.rows)
@@ -94,10 +93,10 @@ def _changed(call: StatementCall, change: Change, table: Table) -> list[Report]:
 
 def _merge_changes(call: StatementCall, change: EngineChange, table: Table, rows: Any) -> SchemaChanges:
     """Return what the rows of the source change in the schema of the table. A MERGE that is wrong changes nothing."""
-    changes = schema_changes(call, table, rows) if change.request.takes_all else no_changes
-    if changes(table.schema):
+    changes = schema_changes(call, table, rows) if change.request.takes_all else None
+    if changes is not None and changes(schema := table.schema):
         in_utc = is_in_utc(session_of(call))
-        plan_merge(change.request, schema_after(table.schema, changes), source_fields(rows), in_utc=in_utc)
+        plan_merge(change.request, schema_after(schema, changes), source_fields(rows), in_utc=in_utc)
     return changes
 
 

@@ -8,14 +8,13 @@ from lakehouse_core.api.arguments import mapping_of, texts_of
 from lakehouse_core.catalog.statements.definitions import define
 from lakehouse_core.catalog.statements.explain import explain
 from lakehouse_core.catalog.statements.inserts import insert
-from lakehouse_core.catalog.statements.merged_schema import MERGES, STAYS, WIDENS
+from lakehouse_core.catalog.statements.merged_schema import MERGES, WIDENS
 from lakehouse_core.catalog.statements.names import StatementCall, Verbs
 from lakehouse_core.catalog.statements.procedures import call_procedure
-from lakehouse_core.catalog.statements.queries import select
+from lakehouse_core.catalog.statements.queries import error_of_query, select
 from lakehouse_core.catalog.statements.row_changes import change_rows
 from lakehouse_core.catalog.statements.shows import describe, show
-from lakehouse_core.catalog.statements.sources import session_of
-from lakehouse_core.errors import InvalidRequest, LakehouseError, TaskFailed, shown
+from lakehouse_core.errors import InvalidRequest, TaskFailed, shown
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.execution.engine import Engine
 from lakehouse_core.planning.sql.parse import parse_statement
@@ -91,21 +90,7 @@ def run_statement(
             error.args = (str(error.args[0]).replace(argument, words) if error.args else "",)
         raise
     except TaskFailed as error:
-        raise _error_of_query(call, error) from error.__cause__
-
-
-def _error_of_query(call: StatementCall, error: TaskFailed) -> LakehouseError:
-    """Return what the query did wrong if that ended a job of Spark, which wrote or merged its rows; else the error."""
-    if session_of(call) is None:
-        return error
-    from lakehouse_core.execution.engines.spark.sql.query import query_error  # noqa: PLC0415
-
-    found = query_error(error.__cause__)
-    if found is None:
-        return error
-    _, stays, changes = str(error).partition(STAYS)
-    found.args = (f"{found}{stays}{changes}", *found.args[1:])
-    return found
+        raise error_of_query(call, error) from error.__cause__
 
 
 def _run(call: StatementCall, statement: Statement) -> Answer:

@@ -13,7 +13,6 @@ from lakehouse_core.catalog.statements.names import StatementCall
 from lakehouse_core.errors import shown
 from lakehouse_core.options import NEXT_BUCKET_OPTION
 from lakehouse_core.planning.sql.statement import Describe, Show
-from lakehouse_core.planning.sql.tokens import Name
 from lakehouse_core.planning.sql.types import quoted, spark_text
 
 
@@ -30,7 +29,7 @@ def show(call: StatementCall, statement: Show) -> Answer:
                 call, {"namespace": [database] * len(names), "tableName": names, "isTemporary": [False] * len(names)}
             )
     assert statement.name is not None
-    table = _table(call, statement.name)
+    table = call.existing(statement.name)
     match statement.what:
         case "tblproperties":
             found = {**table.schema.options, **_keys(table)}
@@ -58,9 +57,9 @@ def describe(call: StatementCall, statement: Describe) -> Answer:
         case "database":
             return _database(call, statement)
         case "history":
-            found = call.catalog.system_table(f"{_table(call, statement.name).name}$snapshots").to_arrow()
+            found = call.catalog.system_table(f"{call.existing(statement.name).name}$snapshots").to_arrow()
             return answer_of(call.sql.text, found.take(list(reversed(range(found.num_rows)))))
-    table = _table(call, statement.name)
+    table = call.existing(statement.name)
     rows = list(_columns(table))
     if statement.column is not None:
         rows = [row for row in rows if row[0].casefold() == statement.column.casefold()]
@@ -148,11 +147,6 @@ def _details(table: Table) -> list[tuple[str, str, str | None]]:
         ("Provider", "paimon", ""),
         ("Table Properties", f"[{','.join(f'{key}={value}' for key, value in sorted(options.items()))}]", ""),
     ]
-
-
-def _table(call: StatementCall, name: Name) -> Table:
-    with call.placed(name):
-        return call.catalog.table(call.table(name))
 
 
 def _partition(values: Any) -> str:

@@ -8,7 +8,7 @@ docs/reliability/commit.md#why-the-boundary.
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
-from typing import Final, assert_never
+from typing import Final, NoReturn, assert_never
 
 from lakehouse_core.errors import (
     CommitConflict,
@@ -219,17 +219,17 @@ def _has_moved(claim: _Claim, look: Look) -> bool:
         # A damaged schema is not a drop; those who read it say so.
         return False
     except (NotFound, InvalidRequest) as error:
-        return _withdrawn(claim, error)
+        is_here = _snapshot_owner(claim) is SnapshotOwner.OURS
+        if is_here or claim.table.store.folders is None:
+            _withdraw(claim, error, is_here=is_here)
+        return True
     return False
 
 
-def _withdrawn(claim: _Claim, reason: LakehouseError) -> bool:
-    """Remove our snapshot and raise TableDropped; return True if it has moved with the folder of its table."""
+def _withdraw(claim: _Claim, reason: LakehouseError, *, is_here: bool) -> NoReturn:
+    """Remove our snapshot, if it is still here, and raise TableDropped."""
     table, key = claim.table, claim.table.layout.snapshot(claim.snapshot.id)
-    is_ours = _snapshot_owner(claim) is SnapshotOwner.OURS
-    if not is_ours and table.store.folders is not None:
-        return True
-    if is_ours and table.store.delete([key]):
+    if is_here and table.store.delete([key]):
         raise _unknown(claim, f"its table was dropped or renamed, and {table.store.uri(key)} was not removed")
     raise TableDropped(
         f"{table.name}: the table was dropped or renamed before the commit, and nothing was applied ({reason})."

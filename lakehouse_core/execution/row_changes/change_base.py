@@ -5,7 +5,7 @@ values of an older version of a row.
 Source: docs/semantics/row-changes.md#base.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -13,6 +13,7 @@ import numpy as np
 
 from lakehouse_core.errors import CommitConflict, CorruptTable, NotFound
 from lakehouse_core.execution.context import TableContext
+from lakehouse_core.execution.read.waiting import waiting_row_count_at
 from lakehouse_core.format.avro_columns import Flags
 from lakehouse_core.planning.read.read_point import Latest
 from lakehouse_core.planning.read.scope import ScanScope, merges_waiting
@@ -27,7 +28,7 @@ from lakehouse_core.planning.row_changes.methods import (
     update_method,
 )
 from lakehouse_core.planning.row_changes.statements import Delete, Replacement, SourceMerge, Statement, Update
-from lakehouse_core.table.bucketing import are_placed, is_placed, may_wait
+from lakehouse_core.table.bucketing import are_placed, may_wait
 from lakehouse_core.table.data_layout import DataLayout
 from lakehouse_core.table.manifest import EntryColumns, IndexManifestEntry, ManifestEntry, bucket_rows, live_rows
 from lakehouse_core.table.predicate import Predicate, without_columns
@@ -113,21 +114,18 @@ def fixed_at(table: TableContext, read_at: ReadAt | None, operation: str) -> Fix
     return FixedAt(snapshot)
 
 
-def check_all_read(schema: TableSchema, replaced: Iterable[ManifestEntry]) -> None:
-    """Raise UnsupportedFeature if rows wait for their buckets in the files that rows read from the table itself
-    replace: the read did not have them, and they would be lost.
+def check_all_read(schema: TableSchema, waiting: int) -> None:
+    """Raise UnsupportedFeature if so many rows wait for their buckets in what rows read from the table itself replace:
+    the read did not have them, and they would be lost.
     """
-    count = sum(entry.file.row_count for entry in replaced if not is_placed(entry.bucket))
-    check_waiting(Replacement(condition=None), Method.PARTITIONS, count, schema)
+    check_waiting(Replacement(condition=None), Method.PARTITIONS, waiting, schema)
 
 
 def check_whole_read(table: TableContext, read_at: ReadAt) -> None:
     """As `check_all_read`, for all files of the snapshot that the rows were read at."""
     schema = table.schemas.latest()
-    snapshot = table.snapshots.found(read_at.snapshot_id) if read_at.snapshot_id is not None else None
-    if snapshot is not None and may_wait(schema.bucketing):
-        waiting = table.manifests.live_entries(snapshot, keep=lambda partition, bucket, level: not is_placed(bucket))
-        check_all_read(schema, waiting)
+    if read_at.snapshot_id is not None and may_wait(schema.bucketing):
+        check_all_read(schema, waiting_row_count_at(table, table.snapshots.found(read_at.snapshot_id)))
 
 
 def change_base(

@@ -29,7 +29,7 @@ from lakehouse_core.planning.commit.read_scope import ReadScope
 from lakehouse_core.planning.row_changes.methods import Method
 from lakehouse_core.planning.row_changes.statements import Isolation, Replacement
 from lakehouse_core.progress import Watch
-from lakehouse_core.table.bucketing import has_hash_index
+from lakehouse_core.table.bucketing import has_hash_index, is_placed
 from lakehouse_core.table.commit_message import CommitMessage, Missing
 from lakehouse_core.table.predicate import Predicate
 from lakehouse_core.table.schema import TableSchema
@@ -60,7 +60,8 @@ def replace_rows(
         fixed = fixed_at(table, given[0].read_at, "OVERWRITE")
         base = change_base(table, lambda schema: Replacement(condition=condition(schema)), fixed=fixed)
         if given[0].read_at is not None and base.method is Method.PARTITIONS:
-            check_all_read(base.schema, base.files)
+            waiting = sum(entry.file.row_count for entry in base.files if not is_placed(entry.bucket))
+            check_all_read(base.schema, waiting)
         return base
 
     def run(base: ChangeBase) -> RowChangeResult:
