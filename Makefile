@@ -140,7 +140,7 @@ test-browser: setup ## The pages of `make ui` in a browser, with screenshots in 
 	@$(PYTEST) -m browser
 
 .PHONY: interop
-interop: setup ## With real Java Paimon and pypaimon, both ways (needs Maven and a JDK; PART=1/2: every second case)
+interop: setup ## With real Java Paimon, its Spark connector and pypaimon, both ways (needs Maven and a JDK; PART=1/2: every second case)
 	@$(BIN)/python -m tests.interop --part $(PART)
 
 .PHONY: differential

@@ -21,8 +21,9 @@ import pyarrow.parquet as pq
 import lakehouse_core as lc
 from benchmarks import _measure as measure
 from benchmarks._connector_peer import COLUMNS
-from benchmarks.spark_connector import ARTIFACT, ENVIRONMENT, Side, prepare
+from benchmarks.spark_connector import Side
 from lakehouse_dagster.resources.java_home import ensure_java
+from tests.interop import connector_client
 
 BASE: Final = "base"
 OPTIONS: Final = {
@@ -41,16 +42,16 @@ def main() -> None:
         "Upsert with lookup",
         data=f"{rows // 20:,} rows into a bucket of {rows:,} narrow rows, zstd 1",
         packages=("pyspark",),
-        notes=(f"{ARTIFACT} with PySpark 3.5.7, local[2], 4 GB heap; ours in this process",),
+        notes=(f"{connector_client.ARTIFACT} with PySpark 3.5.7, local[2], 4 GB heap; ours in this process",),
     )
-    jar = prepare()
+    python, jar = connector_client.python(), connector_client.jar()
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
         whole, new = (
             write_input(root / "whole.parquet", rows, rows),
             write_input(root / "new.parquet", rows, rows // 20),
         )
-        with Side("connector", ENVIRONMENT / "bin" / "python", root / "connector", jar) as connector:
+        with Side("connector", python, root / "connector", jar) as connector:
             connector.call("create", BASE, OPTIONS)
             connector.call("write", BASE, str(whole))
             alternatives = {

@@ -23,8 +23,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from benchmarks import _measure as measure
-from benchmarks.spark_connector import ARTIFACT, ENVIRONMENT, Side, prepare, times_faster
+from benchmarks.spark_connector import Side, times_faster
 from lakehouse_dagster.resources.java_home import ensure_java
+from tests.interop import connector_client
 
 SHAPES = {"one run": 1, "four runs": 4}
 ROWS = pa.schema([("k", pa.int64()), ("v", pa.int64()), ("s", pa.string())])
@@ -39,16 +40,16 @@ def main() -> None:
         "MERGE through Spark: ours and Paimon's connector",
         data=f"{rows // 20:,} rows into {rows:,}, half of them known, 2 buckets, zstd 1",
         packages=("pyspark",),
-        notes=(f"{ARTIFACT} with PySpark 3.5.7; both local[2], 4 GB heap",),
+        notes=(f"{connector_client.ARTIFACT} with PySpark 3.5.7; both local[2], 4 GB heap",),
     )
-    jar = prepare()
+    python, jar = connector_client.python(), connector_client.jar()
     bars = []
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
         changes = write_changes(root / "changes.parquet", rows)
         with (
             Side("ours", Path(sys.executable), root / "ours", jar) as ours,
-            Side("connector", ENVIRONMENT / "bin" / "python", root / "connector", jar) as connector,
+            Side("connector", python, root / "connector", jar) as connector,
         ):
             sides = {"ours": ours, "connector": connector}
             for shape, runs in SHAPES.items():

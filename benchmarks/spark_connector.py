@@ -24,11 +24,9 @@ import pyarrow.parquet as pq
 
 from benchmarks import _measure as measure
 from lakehouse_dagster.resources.java_home import ensure_java
+from tests.interop import connector_client
 
 HERE = Path(__file__).resolve().parent
-ENVIRONMENT = HERE.parent / "build" / "connector"
-ARTIFACT = "org.apache.paimon:paimon-spark-3.5:0.9.0"
-PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:2.8"
 RUNS = 4
 
 
@@ -84,15 +82,15 @@ def main() -> None:
         "Spark: ours and Paimon's connector",
         data=f"{RUNS} runs of {rows:,} rows, keys of {2 * rows:,}, 2 buckets, zstd 1; commits of 100 rows",
         packages=("pyspark",),
-        notes=(f"{ARTIFACT} with PySpark 3.5.7; both local[2], 4 GB heap",),
+        notes=(f"{connector_client.ARTIFACT} with PySpark 3.5.7; both local[2], 4 GB heap",),
     )
-    jar = prepare()
+    python, jar = connector_client.python(), connector_client.jar()
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
         files = [write_input(root / f"run-{run}.parquet", run, rows) for run in range(RUNS)]
         with (
             Side("ours", Path(sys.executable), root / "ours", jar) as ours,
-            Side("connector", ENVIRONMENT / "bin" / "python", root / "connector", jar) as connector,
+            Side("connector", python, root / "connector", jar) as connector,
         ):
             bars = compare({"ours": ours, "connector": connector}, files, arguments.rounds)
             peaks = [
@@ -167,26 +165,6 @@ def write_input(file: Path, run: int, rows: int) -> Path:
     # Row groups that two tasks can share.
     pq.write_table(table, file, compression="zstd", row_group_size=max(rows // 4, 1))
     return file
-
-
-def prepare() -> Path:
-    """Return the connector's jar; it and its PySpark are fetched into build/ when they are not there yet."""
-    python = ENVIRONMENT / "bin" / "python"
-    jar = ENVIRONMENT / "jars" / "{1}-{2}.jar".format(*ARTIFACT.split(":"))
-    done = ENVIRONMENT / ".complete"
-    if not done.exists():
-        if shutil.which("mvn") is None:
-            raise SystemExit("This benchmark fetches Paimon's connector with Maven: install Maven (mvn) and try again.")
-        subprocess.run([sys.executable, "-m", "venv", "--clear", str(ENVIRONMENT)], check=True)
-        pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--require-hashes"]
-        subprocess.run([*pip, "-r", str(HERE / "connector.lock")], check=True)
-        subprocess.run(["mvn", "-q", "-B", f"{PLUGIN}:get", "-Dtransitive=false", f"-Dartifact={ARTIFACT}"], check=True)
-        subprocess.run(
-            ["mvn", "-q", "-B", f"{PLUGIN}:copy", f"-Dartifact={ARTIFACT}", f"-DoutputDirectory={jar.parent}"],
-            check=True,
-        )
-        done.touch()
-    return jar
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""`make interop`: run every cell against real Java Paimon and pypaimon, then print the matrix.
+"""`make interop`: run every cell against real Java Paimon, its connector of Spark and pypaimon, then print the matrix.
 
 A cell that cannot run fails: without Maven and a JDK nothing was proven.
 """
@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from tests.environments import python_of
-from tests.interop import pypaimon_client
+from tests.interop import connector_client, pypaimon_client
 from tests.interop.judge import OLDEST, VERSIONS, prepare, s3_jar
 from tests.interop.test_tpcds import LOCK
 
@@ -46,6 +46,8 @@ def fetch() -> None:
         prepare(version)
     s3_jar()
     pypaimon_client.python()
+    connector_client.python()
+    connector_client.jar()
     python_of(LOCK)
 
 
