@@ -58,7 +58,7 @@ SPELLINGS = [
 
 @pytest.mark.parametrize(("text", "canonical"), SPELLINGS)
 def test_every_spelling_of_a_type_is_written_canonically(text: str, canonical: str) -> None:
-    assert type_to_sql(parse_type(text)) == canonical
+    assert type_to_sql(parse_type(text)) == canonical == str(parse_type(text))
 
 
 @pytest.mark.parametrize(

@@ -467,3 +467,14 @@ def test_a_bad_value_of_an_option_is_named_when_it_is_needed() -> None:
 def test_columns_that_differ_only_by_case_are_refused_for_new_tables() -> None:
     with pytest.raises(InvalidRequest, match="Column 'A' differs from column 'a' only by case"):
         new_schema({"a": "INT", "A": "INT"}, now_millis=0)
+
+
+def test_a_schema_prints_its_columns_keys_and_options() -> None:
+    columns = {"k": "INT NOT NULL", "tags": "ARRAY<STRING>"}
+
+    keyed = new_schema(columns, primary_keys=["k"], options={"bucket": "2"}, now_millis=0)
+
+    assert repr(keyed) == (
+        "TableSchema(0, columns='k INT NOT NULL, tags ARRAY<STRING>', primary_keys='k', options={'bucket': '2'})"
+    )
+    assert str(new_schema({"v": "INT"}, now_millis=0)) == "TableSchema(0, columns='v INT')"

@@ -15,10 +15,8 @@ from lakehouse_core.format.data_types.literals import parse_literal
 from lakehouse_core.format.data_types.text import (
     field_from_json,
     field_to_json,
-    in_backquotes,
     parse_type,
     type_to_json,
-    type_to_sql,
 )
 from lakehouse_core.format.data_types.types import (
     BINARY_ROOTS,
@@ -44,8 +42,10 @@ from lakehouse_core.format.data_types.types import (
     atomic_parts,
     field_ids,
     has_same_kind,
+    in_backquotes,
     nanosecond_columns,
     nested_fields,
+    type_to_sql,
     with_nullable,
 )
 from lakehouse_core.format.data_types.values import from_internal, to_internal

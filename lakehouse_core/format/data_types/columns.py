@@ -12,7 +12,6 @@ import pyarrow as pa
 
 from lakehouse_core.errors import InvalidRequest
 from lakehouse_core.format.data_types.arrow import arrow_type, timestamp_unit
-from lakehouse_core.format.data_types.text import type_to_sql
 from lakehouse_core.format.data_types.types import (
     TIMESTAMP_ROOTS,
     ArrayType,
@@ -22,6 +21,7 @@ from lakehouse_core.format.data_types.types import (
     MultisetType,
     RowType,
     TypeRoot,
+    type_to_sql,
 )
 
 _PER_MILLI: Final = {"s": 0, "ms": 1, "us": 1_000, "ns": 1_000_000}

@@ -7,8 +7,7 @@ from typing import Any, Final
 
 from lakehouse_core.errors import InvalidRequest, shown
 from lakehouse_core.format.data_types.days import Timestamp
-from lakehouse_core.format.data_types.text import type_to_sql
-from lakehouse_core.format.data_types.types import INTEGER_BITS, AtomicType, DataType, TypeRoot
+from lakehouse_core.format.data_types.types import INTEGER_BITS, AtomicType, DataType, TypeRoot, type_to_sql
 
 # Wide enough for any product of scaling: quantizing a DECIMAL(38) must never round by context.
 _EXACT: Final = Context(prec=100, Emin=-999999, Emax=999999, traps=[InvalidOperation])

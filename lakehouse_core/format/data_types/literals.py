@@ -16,7 +16,6 @@ from lakehouse_core.format.data_types.fitting import (
     fit_timestamp,
     misfit,
 )
-from lakehouse_core.format.data_types.text import type_to_sql
 from lakehouse_core.format.data_types.types import (
     BINARY_ROOTS,
     INTEGER_BITS,
@@ -24,6 +23,7 @@ from lakehouse_core.format.data_types.types import (
     AtomicType,
     DataType,
     TypeRoot,
+    type_to_sql,
 )
 from lakehouse_core.format.stored import is_broken
 

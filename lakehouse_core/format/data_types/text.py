@@ -22,7 +22,9 @@ from lakehouse_core.format.data_types.types import (
     MultisetType,
     RowType,
     TypeRoot,
+    type_to_sql,
     with_nullable,
+    word_of,
 )
 
 # Types of newer Paimon versions, for which nothing here has an encoding.
@@ -71,13 +73,13 @@ def type_to_json(data_type: DataType) -> str | dict[str, Any]:
         case AtomicType():
             return type_to_sql(data_type)
         case ArrayType(element):
-            return {"type": _word("ARRAY", data_type), "element": type_to_json(element)}
+            return {"type": word_of("ARRAY", data_type), "element": type_to_json(element)}
         case MultisetType(element):
-            return {"type": _word("MULTISET", data_type), "element": type_to_json(element)}
+            return {"type": word_of("MULTISET", data_type), "element": type_to_json(element)}
         case MapType(key, value):
-            return {"type": _word("MAP", data_type), "key": type_to_json(key), "value": type_to_json(value)}
+            return {"type": word_of("MAP", data_type), "key": type_to_json(key), "value": type_to_json(value)}
         case RowType(fields):
-            return {"type": _word("ROW", data_type), "fields": [field_to_json(field) for field in fields]}
+            return {"type": word_of("ROW", data_type), "fields": [field_to_json(field) for field in fields]}
 
 
 def field_to_json(field: DataField) -> dict[str, Any]:
@@ -88,59 +90,6 @@ def field_to_json(field: DataField) -> dict[str, Any]:
     if field.default_value is not None:
         result["defaultValue"] = field.default_value
     return result
-
-
-def type_to_sql(data_type: DataType) -> str:
-    """Return canonical SQL text, such as `DECIMAL(12, 2) NOT NULL` or `ARRAY<INT>`; `parse_type` reads it back."""
-    return _word(_bare_sql(data_type), data_type)
-
-
-def _word(word: str, data_type: DataType) -> str:
-    return word if data_type.nullable else f"{word} NOT NULL"
-
-
-def _bare_sql(data_type: DataType) -> str:
-    match data_type:
-        case AtomicType():
-            return _atomic_sql(data_type)
-        case ArrayType(element):
-            return f"ARRAY<{type_to_sql(element)}>"
-        case MultisetType(element):
-            return f"MULTISET<{type_to_sql(element)}>"
-        case MapType(key, value):
-            return f"MAP<{type_to_sql(key)}, {type_to_sql(value)}>"
-        case RowType(fields):
-            return f"ROW<{', '.join(_field_sql(field) for field in fields)}>"
-
-
-def in_backquotes(name: str) -> str:
-    """Return a name as SQL takes it, whatever its characters."""
-    return f"`{name.replace('`', '``')}`"
-
-
-def _field_sql(field: DataField) -> str:
-    text = f"{in_backquotes(field.name)} {type_to_sql(field.type)}"
-    if field.description is not None:
-        text += " '" + field.description.replace("'", "''") + "'"
-    return text
-
-
-def _atomic_sql(data_type: AtomicType) -> str:
-    match data_type.root:
-        case TypeRoot.VARCHAR if data_type.length == MAX_LENGTH:
-            return "STRING"
-        case TypeRoot.VARBINARY if data_type.length == MAX_LENGTH:
-            return "BYTES"
-        case TypeRoot.CHAR | TypeRoot.VARCHAR | TypeRoot.BINARY | TypeRoot.VARBINARY:
-            return f"{data_type.root}({data_type.length})"
-        case TypeRoot.DECIMAL:
-            return f"DECIMAL({data_type.precision}, {data_type.scale})"
-        case TypeRoot.TIME | TypeRoot.TIMESTAMP:
-            return f"{data_type.root}({data_type.precision})"
-        case TypeRoot.TIMESTAMP_LTZ:
-            return f"TIMESTAMP({data_type.precision}) WITH LOCAL TIME ZONE"
-        case _:
-            return data_type.root.value
 
 
 def _from_json(source: str | Mapping[str, Any], depth: int) -> DataType:

@@ -1,6 +1,7 @@
 """The data types of a table as values. Two types are equal when every parameter is.
 
-Texts are in `text`, Arrow types in `arrow`, values in `values`.
+Their SQL text is here; what reads it, and the JSON of schema files, is in `text`, Arrow types in `arrow`, values in
+`values`.
 Source: docs/format/schema.md#types.
 """
 
@@ -47,8 +48,18 @@ BINARY_ROOTS: Final = frozenset({TypeRoot.BINARY, TypeRoot.VARBINARY, TypeRoot.B
 TIMESTAMP_ROOTS: Final = frozenset({TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ})
 
 
+class _SqlText:
+    """What prints as the text of SQL."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        assert isinstance(self, DataType)
+        return type_to_sql(self)
+
+
 @dataclass(frozen=True, slots=True)
-class AtomicType:
+class AtomicType(_SqlText):
     """A type without parts. `length` belongs to character and binary types, `precision` to DECIMAL, TIME and
     timestamps, `scale` to DECIMAL; the others are None. STRING is VARCHAR(MAX_LENGTH), BYTES VARBINARY(MAX_LENGTH)."""
 
@@ -60,26 +71,26 @@ class AtomicType:
 
 
 @dataclass(frozen=True, slots=True)
-class ArrayType:
+class ArrayType(_SqlText):
     element: "DataType"
     nullable: bool = True
 
 
 @dataclass(frozen=True, slots=True)
-class MultisetType:
+class MultisetType(_SqlText):
     element: "DataType"
     nullable: bool = True
 
 
 @dataclass(frozen=True, slots=True)
-class MapType:
+class MapType(_SqlText):
     key: "DataType"
     value: "DataType"
     nullable: bool = True
 
 
 @dataclass(frozen=True, slots=True)
-class RowType:
+class RowType(_SqlText):
     fields: "tuple[DataField, ...]"
     nullable: bool = True
 
@@ -96,6 +107,60 @@ class DataField:
     type: DataType
     description: str | None = None
     default_value: str | None = None
+
+
+def type_to_sql(data_type: DataType) -> str:
+    """Return canonical SQL text, such as `DECIMAL(12, 2) NOT NULL` or `ARRAY<INT>`; `parse_type` reads it back."""
+    return word_of(_bare_sql(data_type), data_type)
+
+
+def word_of(word: str, data_type: DataType) -> str:
+    """Return the word of a type with its nullability."""
+    return word if data_type.nullable else f"{word} NOT NULL"
+
+
+def _bare_sql(data_type: DataType) -> str:
+    match data_type:
+        case AtomicType():
+            return _atomic_sql(data_type)
+        case ArrayType(element):
+            return f"ARRAY<{type_to_sql(element)}>"
+        case MultisetType(element):
+            return f"MULTISET<{type_to_sql(element)}>"
+        case MapType(key, value):
+            return f"MAP<{type_to_sql(key)}, {type_to_sql(value)}>"
+        case RowType(fields):
+            return f"ROW<{', '.join(_field_sql(field) for field in fields)}>"
+
+
+def in_backquotes(name: str) -> str:
+    """Return a name as SQL takes it, whatever its characters."""
+    return f"`{name.replace('`', '``')}`"
+
+
+def _field_sql(field: DataField) -> str:
+    text = f"{in_backquotes(field.name)} {type_to_sql(field.type)}"
+    if field.description is not None:
+        text += " '" + field.description.replace("'", "''") + "'"
+    return text
+
+
+def _atomic_sql(data_type: AtomicType) -> str:
+    match data_type.root:
+        case TypeRoot.VARCHAR if data_type.length == MAX_LENGTH:
+            return "STRING"
+        case TypeRoot.VARBINARY if data_type.length == MAX_LENGTH:
+            return "BYTES"
+        case TypeRoot.CHAR | TypeRoot.VARCHAR | TypeRoot.BINARY | TypeRoot.VARBINARY:
+            return f"{data_type.root}({data_type.length})"
+        case TypeRoot.DECIMAL:
+            return f"DECIMAL({data_type.precision}, {data_type.scale})"
+        case TypeRoot.TIME | TypeRoot.TIMESTAMP:
+            return f"{data_type.root}({data_type.precision})"
+        case TypeRoot.TIMESTAMP_LTZ:
+            return f"TIMESTAMP({data_type.precision}) WITH LOCAL TIME ZONE"
+        case _:
+            return data_type.root.value
 
 
 def with_nullable(data_type: DataType, nullable: bool) -> DataType:

@@ -42,7 +42,7 @@ T = TypeVar("T", bound=str | int)
 
 
 # No slots: the parsed options, the index of names and the columns of keys are kept in the instance.
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class TableSchema:
     """One version of a table's schema. Names of columns are in table order, key names in key order.
 
@@ -62,6 +62,15 @@ class TableSchema:
     extra: Mapping[str, Any] = field(default_factory=dict)
     # Unknown attributes of fields, which an alteration would lose.
     foreign_attributes: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        told = {
+            "columns": ", ".join(f"{field.name} {field.type}" for field in self.fields),
+            "primary_keys": ", ".join(self.primary_keys),
+            "partition_keys": ", ".join(self.partition_keys),
+            "options": dict(self.options),
+        }
+        return f"TableSchema({self.id}, {', '.join(f'{name}={value!r}' for name, value in told.items() if value)})"
 
     @cached_property
     def table_options(self) -> TableOptions:
