@@ -5,9 +5,10 @@ A failure is made small, written to `build/differential/` and printed with the c
 
 import argparse
 import json
+import re
 import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -15,6 +16,7 @@ from tempfile import TemporaryDirectory
 from zlib import crc32
 
 from lakehouse_core.errors import LakehouseError
+from tests.differential.changes import JAVAS, with_changes
 from tests.differential.compare import Check, against_model, against_reader, compacted_apart, failure, in_turns
 from tests.differential.executors import (
     InTurns,
@@ -27,6 +29,7 @@ from tests.differential.executors import (
 )
 from tests.differential.generate import (
     histories,
+    stored_otherwise,
     with_dynamic_buckets,
     with_expiry,
     with_odd_floats,
@@ -52,9 +55,8 @@ def main() -> int:
             return _replayed(checks, History.of(json.loads(arguments.replay.read_text())))
         failed = 0
         for name, check in checks.items():
-            change = next((one for word, one in _CHANGED.items() if word in name), _unchanged)
             seeds = histories(arguments.start, arguments.seeds)
-            failed += _ran(name, check, ((seed, change(seed, history)) for seed, history in seeds))
+            failed += _ran(name, check, ((seed, _changed(name, seed, history)) for seed, history in seeds))
         for version, judge in judges.items():
             name = f"Java {version} and we in turns, moving"
             if arguments.only in name:
@@ -62,18 +64,24 @@ def main() -> int:
     return int(failed > 0)
 
 
-def _unchanged(_: int, history: History) -> History:
-    return history
-
-
-# By a word in the name of a check: what its histories have beside those of the others.
-_CHANGED = {
-    "expired": with_expiry,
-    "expire": partial(with_expiry, expires_changelogs=False),
+# By a word in the name of a check: what its histories have beside those of the others, made in this order.
+_CHANGED: Mapping[str, Callable[[int, History], History]] = {
     "odd floats": with_odd_floats,
     "dynamic": with_dynamic_buckets,
     "postponed": with_postponed_buckets,
+    "changes": with_changes,
+    "overwrites": partial(with_changes, verbs=JAVAS),
+    "stored otherwise": stored_otherwise,
+    "expired": with_expiry,
+    "expire": partial(with_expiry, expires_changelogs=False),
 }
+
+
+def _changed(name: str, seed: int, history: History) -> History:
+    words = [word for word in _CHANGED if re.search(rf"\b{word}\b", name)]
+    for word in words:
+        history = _CHANGED[word](seed, history)
+    return history
 
 
 def _judge(stack: ExitStack, version: str) -> Judge:
@@ -94,6 +102,12 @@ def _checks(judges: Mapping[str, Judge]) -> dict[str, Check]:
         "ours staged ahead, dynamic": lambda history: against_model(OvertakingInMemory(_chance(history)), history),
         "ours, postponed": partial(against_model, OursInMemory()),
         "ours staged ahead, postponed": lambda history: against_model(OvertakingInMemory(_chance(history)), history),
+        "ours, changes": partial(against_model, OursInMemory()),
+        "ours staged ahead, changes": lambda history: against_model(OvertakingInMemory(_chance(history)), history),
+        "ours, changes, expired": partial(against_model, OursInMemory()),
+        "ours, changes, stored otherwise": partial(against_model, OursInMemory()),
+        "ours, changes, dynamic": partial(against_model, OursInMemory()),
+        "ours, changes, postponed": partial(against_model, OursInMemory()),
     }
     for version, judge in judges.items():
         java = Java(judge)

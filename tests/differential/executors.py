@@ -24,11 +24,13 @@ from lakehouse_core.table.bucketing import Postpone, has_hash_index
 from lakehouse_core.table.data_layout import DataLayout
 from lakehouse_core.table.layout import INDEX_FOLDER, MAIN
 from lakehouse_core.table.snapshot import serialize_consumer
+from tests.differential.statements import state
 from tests.interop.judge import Judge, JudgeError
 from tests.interop.values import arrow_rows, java_rows
 from tests.oracle.functions import KEEPS_BLANKS, NESTS_BLINDLY, WRAPS
 from tests.oracle.history import File, History, Json, Step, Trace, View
 from tests.oracle.roots import ROOT_VERBS, snapshot_behind
+from tests.oracle.statements import OURS_ALONE, STATEMENTS
 from tests.oracle.table import COMPARES_NUMBERS, FLUSHES_ASCENDING, Place
 
 # What a release does otherwise than the newest: the model is told so.
@@ -89,9 +91,7 @@ class Java:
 
     def operated(self, warehouse: str, operation: Json) -> list[int]:
         """Carry out one operation on rows or columns; return the ids of its snapshots."""
-        request = {name: value for name, value in operation.items() if name != "verb"}
-        # Where buckets are postponed a compaction moves rows, into so many buckets of a new partition.
-        verb = "compact-postpone" if "buckets" in operation else operation["verb"]
+        verb, request = _requested(operation)
         result = _caller(self._judge, warehouse)(verb, **request)
         return [snapshot["id"] for snapshot in result.get("snapshots", [])]
 
@@ -151,6 +151,25 @@ class Java:
             told = changes.get(snapshot_id, [])
             steps.append(Step(snapshot_id, kind, added, removed, rows, told, as_written=frozenset(written)))
         return _trace(steps, lc.connect(warehouse).table(TABLE))
+
+
+def _requested(operation: Json) -> tuple[str, Json]:
+    """Return an operation on rows or columns as a request to the judge."""
+    request = {name: value for name, value in operation.items() if name != "verb"}
+    match operation["verb"]:
+        case "compact" if "buckets" in operation:
+            # Where buckets are postponed a compaction moves rows, into so many buckets of a new partition.
+            return "compact-postpone", request
+        case "overwrite":
+            options = {"dynamic-partition-overwrite": str(request.pop("dynamic")).lower()}
+            partition = request.pop("partition") or {}
+            overwrite = {name: str(value) for name, value in partition.items()}
+            return "write", {**request, "overwrite": overwrite, "options": options}
+        case "drop":
+            partitions = [{name: str(value) for name, value in each.items()} for each in operation["partitions"]]
+            return "truncate", {"partitions": partitions}
+        case verb:
+            return verb, request
 
 
 def _caller(judge: Judge, warehouse: str) -> Callable[..., Any]:
@@ -264,6 +283,9 @@ class Ours:
             case "alter":
                 table.alter(*map(_schema_change, operation["changes"]))
                 return catalog.table(TABLE)
+            case verb if verb in STATEMENTS:
+                state(table, operation, self._given)
+                return catalog.table(TABLE)
             case other:
                 raise AssertionError(other)
         return table
@@ -320,6 +342,8 @@ class InTurns:
                 log.changed_roots(operation)
                 continue
             engine = self._chance.choice([self._java, self._ours])
+            if operation["verb"] in OURS_ALONE:
+                engine = self._ours
             try:
                 log.made.append(engine.operated(warehouse, operation))
             except (JudgeError, lc.InvalidRequest, lc.TaskFailed) as refusal:
@@ -448,7 +472,7 @@ class _Log:
             first = self._steps.get(step.snapshot_id, step)
             self._steps[step.snapshot_id] = replace(step, added=first.added, removed=first.removed)
         made = [[self._steps[snapshot_id] for snapshot_id in ids] for ids in self.made]
-        return Trace(made, refused, self._views, self._others, read.indexes, read.damage)
+        return Trace(made, refused, self._views, self._others, read.damage)
 
     def _look(self) -> None:
         self._views.append(self._engine.view(self._warehouse, len(self.made)))
@@ -477,17 +501,18 @@ def _trace(steps: Sequence[Step], table: lc.Table) -> Trace:
     has_indexes = has_hash_index(bucketing)
     if not steps or not (has_indexes or isinstance(bucketing, Postpone)):
         return Trace([steps])
-    findings = table.verify(data=True).findings
-    return Trace([steps], indexes=_indexes(table) if has_indexes else {}, damage=[str(each) for each in findings])
+    if has_indexes:
+        steps = [replace(step, indexes=_indexes(table, step.snapshot_id)) for step in steps]
+    return Trace([steps], damage=[str(each) for each in table.verify(data=True).findings])
 
 
-def _indexes(table: lc.Table) -> dict[Place, Sequence[int]]:
+def _indexes(table: lc.Table, snapshot_id: int) -> dict[Place, Sequence[int]]:
     context = table._context
-    schema, latest = context.schemas.latest(), context.snapshots.latest()
-    assert latest is not None
+    schema, snapshot = context.schemas.latest(), table.snapshot(snapshot_id)
+    assert snapshot is not None
     folders = DataLayout(schema)
     found: dict[Place, Sequence[int]] = {}
-    for (partition, bucket), file in live_indexes(context.manifests.index_entries(latest)).items():
+    for (partition, bucket), file in live_indexes(context.manifests.index_entries(snapshot)).items():
         values = deserialize_row(partition, [field.type for field in schema.partition_fields])
         folder = folders.index_folder(partition, bucket) or INDEX_FOLDER
         place = tuple(map(str, values)), bucket

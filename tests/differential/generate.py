@@ -412,6 +412,11 @@ def _key(random: Random, type_: str) -> Any:
     return _value(random, bare, False)
 
 
+def random_value(random: Random, type_: str) -> Any:
+    """Return a value of a type, mostly one that others have too."""
+    return _value(random, type_, False)
+
+
 def _value(random: Random, type_: str, rare: bool) -> Any:
     small = random.choice([-2, -1, 1, 1, 2, 2, 3, 4, 7])
     match type_:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
@@ -38,7 +39,8 @@ def smaller_ones(history: History) -> Iterator[History]:
             lesser.append({name: value for name, value in operation.items() if name != "compact"})
         for less in lesser:
             yield replace(history, operations=[*operations[:at], less, *operations[at + 1 :]])
-    for option in [each for each in history.options if each not in _BUCKETS]:
+    waits = history.options.get("bucket") == "-2"
+    for option in [each for each in history.options if each not in _BUCKETS and not (waits and each == "bucket")]:
         yield replace(history, options={name: value for name, value in history.options.items() if name != option})
     for each in history.fields:
         yield from _without_column(history, each["name"])
@@ -56,10 +58,16 @@ def smaller_ones(history: History) -> Iterator[History]:
 def _without_column(history: History, name: str) -> Iterator[History]:
     """Yield the history without a column, where nothing else names it."""
     changes = [change for operation in history.operations for change in operation.get("changes", [])]
+    stated = json.dumps([[each.get("where"), each.get("set")] for each in history.operations])
     named = {
         part for option in history.options.items() for text in option for part in text.replace(".", ",").split(",")
     }
-    if name in history.primary_keys or name in named or any(change["column"] == name for change in changes):
+    if (
+        f'"{name}"' in stated
+        or name in history.primary_keys
+        or name in named
+        or any(change["column"] == name for change in changes)
+    ):
         return
     yield replace(
         history,

@@ -11,9 +11,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from tests.differential.changes import with_changes
 from tests.differential.compare import against_model, compacted_apart, failure
 from tests.differential.executors import OursInMemory, OvertakingInMemory, TogetherInMemory
 from tests.differential.generate import (
+    ENGINES,
     generate,
     histories,
     stored_otherwise,
@@ -24,6 +26,7 @@ from tests.differential.generate import (
 )
 from tests.differential.shrink import shrunk
 from tests.oracle.history import History, Replay, Trace
+from tests.oracle.statements import STATEMENTS
 
 HISTORIES, SHARE = 1000, 12
 # One share of each kind is enough for each run of `make test`; `make test-long` takes the others.
@@ -152,6 +155,25 @@ def test_rows_that_wait_for_their_buckets_are_merged_as_one_write_by_the_next_co
             assert found is None, found
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("share", shares(180))
+def test_statements_leave_what_the_model_says_whatever_was_before_and_comes_after(share: int) -> None:
+    """Overwrites, removals, rescales and row changes: rows, changes, and which files come and go."""
+    for seed, plain in of_share(130_000_000, share, SHARE // 12):
+        changed = with_changes(seed, plain)
+        for name, history, ours in (
+            ("ours, changes", changed, OursInMemory()),
+            ("ours staged ahead, changes", changed, OvertakingInMemory(seed)),
+            ("ours, changes, expired", with_expiry(seed, changed), OursInMemory()),
+            ("ours, changes, stored otherwise", stored_otherwise(seed, changed), OursInMemory()),
+            ("ours, changes, dynamic", with_changes(seed, with_dynamic_buckets(seed, plain)), OursInMemory()),
+            ("ours, changes, postponed", with_changes(seed, with_postponed_buckets(seed, plain)), OursInMemory()),
+        ):
+            found = failure(name, lambda other, ours=ours: against_model(ours, other), seed, history)
+
+            assert found is None, found
+
+
 @pytest.mark.parametrize("case", sorted(CASES.glob("*.json")), ids=lambda case: case.stem)
 def test_a_history_that_once_failed_fails_no_more(case: Path) -> None:
     assert against_model(OursInMemory(), History.of(json.loads(case.read_text()))) == []
@@ -169,6 +191,20 @@ def test_histories_have_every_engine_producer_and_function() -> None:
 
     wanted = re.findall(r"\S+", WANTED)
     assert {name: seen[name] for name in wanted if seen[name] < 5} == {}
+
+
+def test_histories_with_statements_have_every_verb_in_tables_of_every_engine() -> None:
+    seen = Counter(
+        (history.options.get("merge-engine", "deduplicate"), operation["verb"])
+        for seed, plain in histories(0, 1000)
+        for history in [with_changes(seed, plain)]
+        for operation in history.operations
+    )
+    legal = {(engine, verb) for engine in ENGINES for verb in STATEMENTS}
+    # Such tables take no updates, and replace whole partitions only.
+    legal -= {("aggregation", "update"), ("first-row", "update")}
+
+    assert {pair: seen[pair] for pair in legal if seen[pair] < 5} == {}
 
 
 def test_a_history_is_plain_data() -> None:
@@ -227,17 +263,21 @@ def test_a_key_in_two_dynamic_buckets_and_one_that_moved_are_told() -> None:
     for seed, plain in histories(110_000_000, 20):
         history = with_dynamic_buckets(seed, plain)
         trace = OursInMemory().run(history, "")
-        filled = [place for place, hashes in trace.indexes.items() if hashes]
+        *_, last = [step for steps in trace.operations for step in steps]
+        indexes = last.indexes or {}
+        filled = [place for place, hashes in indexes.items() if hashes]
         if trace.refused is None and len(filled) > 1 and filled[0][0] == filled[1][0]:
             break
     assert Replay(history).differences(trace) == []
     first, second = filled[:2]
-    doubled = {**trace.indexes, second: [*trace.indexes[second], trace.indexes[first][0]]}
-    swapped = {**trace.indexes, first: trace.indexes[second], second: trace.indexes[first]}
+    doubled = {**indexes, second: [*indexes[second], indexes[first][0]]}
+    swapped = {**indexes, first: indexes[second], second: indexes[first]}
 
-    assert "is in the indexes of buckets" in Replay(history).differences(replace(trace, indexes=doubled))[0]
-    with pytest.raises(AssertionError, match="flushed, in the model"):
-        Replay(history).differences(replace(trace, indexes=swapped))
+    for spoiled, what in ((doubled, "is in the indexes of buckets"), (swapped, "came from bucket")):
+        operations = [
+            [replace(step, indexes=spoiled) if step is last else step for step in steps] for steps in trace.operations
+        ]
+        assert what in Replay(history).differences(replace(trace, operations=operations))[0]
 
 
 def test_a_row_that_waits_and_is_lost_or_told_twice_is_told() -> None:
@@ -273,6 +313,22 @@ def test_what_an_expiry_took_too_much_or_left_is_told(what: str) -> None:
         assert any("to be read" in text for text in told)
         return
     raise AssertionError(f"no history has {what} at its end")
+
+
+def test_a_file_that_a_statement_leaves_or_takes_too_much_is_told() -> None:
+    for seed, plain in histories(130_000_000, 40):
+        history = with_changes(seed, plain, verbs=("drop", "delete", "overwrite"))
+        trace = OursInMemory().run(history, "")
+        steps = [step for steps in trace.operations for step in steps]
+        last = next((step for step in reversed(steps) if step.kind == "OVERWRITE" and step.removed), None)
+        if last is not None and trace.refused is None:
+            break
+    assert last is not None
+    assert Replay(history).differences(trace) == []
+
+    operations = [[replace(step, removed={}) if step is last else step for step in steps] for steps in trace.operations]
+    with pytest.raises(AssertionError, match="in the model"):
+        Replay(history).differences(replace(trace, operations=operations))
 
 
 def test_a_refusal_without_a_reason_is_told() -> None:

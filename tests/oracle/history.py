@@ -2,12 +2,14 @@
 
 The form is that of the judge: fields, keys, options, then operations `write` (rows with `_kind`; `compact`: none, minor
 or full, of the buckets touched), `compact` (`strategy`: minor or full) and `alter` (`changes`); `create-tag` and
-`consumer` (`behind`: how many snapshots before the latest), `delete-tag`, `expire` (`retainMax`).
+`consumer` (`behind`: how many snapshots before the latest), `delete-tag`, `expire` (`retainMax`); and the statements of
+`tests/oracle/statements.py`.
 """
 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -19,6 +21,7 @@ from tests.interop.values import java_value, python_value
 from tests.oracle.engines import Field, Schema
 from tests.oracle.functions import Refused
 from tests.oracle.roots import ROOT_VERBS, Roots
+from tests.oracle.statements import STATEMENTS, Made, carried_out
 from tests.oracle.table import Pick, Place, Row, Snapshot, Table
 
 Json = dict[str, Any]
@@ -59,7 +62,8 @@ class Step:
     """One snapshot: the files that came (with their level) and went, what a read of it shows, and its changelog.
 
     Rows are in the judge's JSON; `rows` is None where the read was refused. `has_expired`: neither rows nor changes
-    could be read at the end. `as_written`: those of the files that came which no compaction made.
+    could be read at the end. `as_written`: those of the files that came which no compaction made. `indexes`: the hashes
+    in the index of each bucket; None where buckets are fixed.
     """
 
     snapshot_id: int
@@ -70,6 +74,7 @@ class Step:
     changes: Sequence[Json] = ()
     has_expired: bool = False
     as_written: frozenset[File] = frozenset()
+    indexes: Mapping[Place, Sequence[int]] | None = None
 
 
 @dataclass(frozen=True)
@@ -91,15 +96,13 @@ class Trace:
     """What an engine made of a history: the steps of each operation, and why it refused the last one, if it did.
 
     `views`: before and after each expiry, and at the end; `others` are those of the engine that took turns with it.
-    `indexes`: at the end, the hashes in the index of each bucket; none where buckets are fixed. `damage`: what is wrong
-    then with keys and indexes, in words.
+    `damage`: what is wrong with keys and indexes at the end, in words.
     """
 
     operations: Sequence[Sequence[Step]]
     refused: str | None = None
     views: Sequence[View] = ()
     others: Sequence[View] = ()
-    indexes: Mapping[Place, Sequence[int]] = field(default_factory=dict)
     damage: Sequence[str] = ()
 
 
@@ -110,7 +113,7 @@ class Replay:
     history: History
     quirks: frozenset[str] = frozenset()
     _runs: dict[File, int] = field(default_factory=dict)
-    _buckets: dict[tuple[Place, int], int] = field(default_factory=dict)
+    _buckets: dict[tuple[Any, int], int] = field(default_factory=dict)
     _next_field: int = 0
 
     def differences(self, trace: Trace) -> list[str]:
@@ -118,10 +121,12 @@ class Replay:
         self.table = Table(self._created(), self._place, self.quirks)
         self.roots = Roots(self.history.options)
         done: list[Step] = []
-        found = [*trace.damage, *self._learned(trace.indexes)]
+        found = [*trace.damage]
         reason = None
         for number, (operation, steps) in enumerate(zip(self.history.operations, trace.operations, strict=False)):
             found += self._viewed(trace, number)
+            for step in steps:
+                found += self._learned(step)
             try:
                 self._operated(operation, steps)
             except Refused as refusal:
@@ -138,14 +143,23 @@ class Replay:
             found += self._compared(step, snapshot)
         return found
 
-    def _learned(self, indexes: Mapping[Place, Sequence[int]]) -> list[str]:
-        """Take over which hash is in which dynamic bucket, for that is the engine's choice; return those in two."""
-        found = []
-        for (partition, bucket), hashes in indexes.items():
+    def _learned(self, step: Step) -> list[str]:
+        """Take over which hash is in which dynamic bucket, for that is the engine's choice; return those in two, and
+        those that a snapshot moved or lost which replaces no files.
+        """
+        if step.indexes is None:
+            return []
+        found, learned = [], dict[tuple[Any, int], int]()
+        for (partition, bucket), hashes in step.indexes.items():
             for hashed in hashes:
-                other = self._buckets.setdefault((partition, hashed), bucket)
+                other = learned.setdefault((partition, hashed), bucket)
                 if other != bucket:
                     found.append(f"hash {hashed} is in the indexes of buckets {other} and {bucket} of {partition}")
+        if step.kind != "OVERWRITE":
+            for place, bucket in self._buckets.items():
+                if learned.get(place) != bucket:
+                    found.append(f"hash {place} came from bucket {bucket} to {learned.get(place)}: {step}")
+        self._buckets = learned
         return found
 
     def _operated(self, operation: Json, steps: Sequence[Step]) -> None:
@@ -154,6 +168,9 @@ class Replay:
             return
         if operation["verb"] == "alter":
             self.table.alter(self._altered(self.table.schema, operation["changes"]))
+            return
+        if operation["verb"] in STATEMENTS:
+            self._stated(operation, steps)
             return
         if operation["verb"] == "write":
             made = self._written(operation)
@@ -167,6 +184,53 @@ class Replay:
                 self.table.snapshots.pop()
         for step in (step for step in steps if step.kind == "COMPACT"):
             self._compacted(step)
+
+    def _stated(self, operation: Json, steps: Sequence[Step]) -> None:
+        """Carry out a statement: in one snapshot, between compactions."""
+        at = next((number for number, step in enumerate(steps) if step.kind != "COMPACT"), len(steps))
+        for step in steps[:at]:
+            self._compacted(step)
+        before = self._run_names()
+        made = self._statement(operation)
+        if at == len(steps):
+            assert made.kind is None, f"{operation['verb']} made no snapshot, in the model {made}"
+            self.table.snapshots.pop()
+            return
+        step = steps[at]
+        # Java also makes a snapshot where there is nothing to remove.
+        assert step.kind == (made.kind or "OVERWRITE"), f"in the model {made}: {step}"
+        places = [place for place, _ in step.added]
+        wanted = [*made.deletes, *made.flushed, *made.rewritten, *((partition, WAITING) for partition in made.waits)]
+        assert Counter(places) == Counter(wanted), f"in the model {made}: {step}"
+        gone = {self._runs[file] for file in step.removed if file[0][1] != WAITING}
+        assert gone == before - self._run_names(), f"in the model {before - self._run_names()} go: {step}"
+        unwaits = {partition for (partition, bucket), _ in step.removed if bucket == WAITING}
+        assert unwaits == set(made.unwaits), f"rows wait no longer, in the model {made}: {step}"
+        # Files are told in the order of their commit: deletes before new rows.
+        deletes = dict(made.deletes)
+        for file, level in step.added.items():
+            place = file[0]
+            if place[1] == WAITING:
+                continue
+            if level == 0 and place in deletes:
+                self._runs[file] = deletes.pop(place)
+            elif level == self.table.max_level and place in made.rewritten:
+                self._runs[file] = made.rewritten[place]
+            else:
+                assert level == 0 or made.rises, f"in the model {made}: {step}"
+                self._runs[file] = made.flushed[place]
+            if level > 0 and place not in made.rewritten:
+                assert level == self.table.max_level, step
+                self.table.rise(place, self._runs[file])
+        for later in steps[at + 1 :]:
+            self._compacted(later)
+
+    def _statement(self, operation: Json) -> Made:
+        rows = [row for _, row in self._rows(operation.get("rows", []))]
+        return carried_out(self.table, operation, rows, waits=self._postpones)
+
+    def _run_names(self) -> set[int]:
+        return {run.name for runs in self.table.buckets.values() for run in runs}
 
     @property
     def _postpones(self) -> bool:
@@ -224,6 +288,8 @@ class Replay:
         try:
             if operation["verb"] == "write":
                 self._written(operation)
+            elif operation["verb"] in STATEMENTS:
+                self._statement(operation)
             self.table.move(self.table.waiting_partitions)
             state = self.table.buckets
             for place, runs in state.items():

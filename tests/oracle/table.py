@@ -9,7 +9,7 @@ docs/semantics/deletion-vectors.md#key-tables.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cmp_to_key
 from itertools import groupby
@@ -23,7 +23,8 @@ from tests.oracle.functions import Refused
 from tests.oracle.merge import compare_keys, compare_values
 
 Row = dict[str, Any]
-Place = Hashable
+# Partition and bucket.
+Place = tuple[Any, int]
 # What an older release does otherwise: rows of one write are ordered ascending whatever the table says.
 FLUSHES_ASCENDING = "a flush ignores sort-order"
 COMPARES_NUMBERS = "row-deduplicate compares floats as numbers: NaN is not NaN, -0.0 is 0.0"
@@ -86,6 +87,22 @@ class Table:
     def alter(self, schema: Schema) -> None:
         self.schema = schema
 
+    def place(self, row: Row) -> Any:
+        return self._place(row)
+
+    def row(self, record: Record) -> Row:
+        return dict(zip(self.schema.names, record.values, strict=True))
+
+    def current(self) -> list[tuple[Place, Record]]:
+        """Return the rows that a statement reads, those of level 0 too, with the columns of today."""
+        found = []
+        for place, runs in self._buckets.items():
+            for versions in self._keys(self.schema, runs):
+                record = self._reduced(self.schema, versions)
+                if record is not None and record.adds:
+                    found.append((place, record))
+        return found
+
     def restore(self, buckets: Mapping[Place, tuple[Run, ...]]) -> None:
         """Go on from another state."""
         self._buckets = dict(buckets)
@@ -113,13 +130,60 @@ class Table:
 
     # -- what happens
 
-    def append(self, rows: Iterable[tuple[str, Row]]) -> dict[Place, int]:
-        """Write rows: one flush per bucket. Return the names of the new runs."""
+    def append(
+        self, rows: Iterable[tuple[str, Row]], *, states_kinds: bool = False, beside: bool = False, tells: bool = True
+    ) -> dict[Place, int]:
+        """Write rows: one flush per bucket. Return the names of the new runs.
+
+        `states_kinds`: the kinds of the rows count, whatever their columns say. `beside`: in the latest snapshot.
+        """
+        arrived: dict[Place, list[Record]] = {}
+        for place, record in self._arrived(rows, states_kinds=states_kinds):
+            arrived.setdefault(place, []).append(record)
+        made, changes = self._flushed(arrived)
+        told = [*(self.snapshots.pop().changes if beside else ()), *(changes if tells else ())]
+        self.snapshots.append(Snapshot(self.schema, dict(self._buckets), tuple(told)))
+        return made
+
+    def overwrite(
+        self, covers: Callable[[Any], bool], rows: Iterable[tuple[str, Row]], *, waits: bool
+    ) -> dict[Place, int]:
+        """Write rows in the place of all rows of the partitions that are covered; no reader of changes is told.
+
+        Return the names of the new runs; `waits`: of none, for the rows wait for their buckets.
+        """
+        self._buckets = {place: runs for place, runs in self._buckets.items() if not covers(place[0])}
+        self._waiting = {place: rows for place, rows in self._waiting.items() if not covers(place[0])}
         arrived: dict[Place, list[Record]] = {}
         for place, record in self._arrived(rows):
             arrived.setdefault(place, []).append(record)
-        made, changes = self._flushed(arrived)
-        self.snapshots.append(Snapshot(self.schema, dict(self._buckets), tuple(changes)))
+        if waits:
+            for place, records in arrived.items():
+                self._waiting.setdefault(place, []).extend((self.schema, record) for record in records)
+            made = dict.fromkeys(arrived, 0)
+        else:
+            made, _ = self._flushed(arrived)
+        self.snapshots.append(Snapshot(self.schema, dict(self._buckets), ()))
+        return made
+
+    def rise(self, place: Place, name: int) -> None:
+        """Bring a run of rows that were written to the top level: no reader of changes is told."""
+        runs = self._buckets[place]
+        assert [run.name for run in runs] == [name], f"beside others: {runs}"
+        assert all(record.adds for record in runs[0].records), runs
+        self._buckets[place] = (replace(runs[0], level=self.max_level),)
+        self.snapshots[-1] = replace(self.snapshots[-1], buckets=dict(self._buckets))
+
+    def rewrite(self, gone: Iterable[Place], records: Mapping[Place, Sequence[Record]]) -> dict[Place, int]:
+        """Put runs of the top level in the place of whole buckets; no reader of changes is told. Return their names."""
+        self._buckets = {place: runs for place, runs in self._buckets.items() if place not in set(gone)}
+        made = {}
+        for place, kept in records.items():
+            assert not self._buckets.get(place), f"{place} has rows already"
+            made[place] = self._named()
+            ordered = tuple(sorted(kept, key=_KEY))
+            self._buckets[place] = (Run(made[place], self.max_level, self.schema, ordered),)
+        self.snapshots.append(Snapshot(self.schema, dict(self._buckets), ()))
         return made
 
     def wait(self, rows: Iterable[tuple[str, Row]]) -> set[Any]:
@@ -150,11 +214,11 @@ class Table:
         self._moved = changes if self._producer == "input" else []
         return made
 
-    def _arrived(self, rows: Iterable[tuple[str, Row]]) -> Iterator[tuple[Any, Record]]:
+    def _arrived(self, rows: Iterable[tuple[str, Row]], *, states_kinds: bool = False) -> Iterator[tuple[Any, Record]]:
         """Yield the rows that are taken, in their order, each with its place."""
         for kind, row in rows:
             self._number += 1
-            if (record := self._accepted(kind, row)) is not None:
+            if (record := self._accepted(kind, row, states_kinds=states_kinds)) is not None:
                 yield self._place(row), record
 
     def _flushed(self, arrived: Mapping[Place, list[Record]]) -> tuple[dict[Place, int], list[Changes]]:
@@ -225,14 +289,14 @@ class Table:
         trigger = int(options.get("num-sorted-run.compaction-trigger", 5))
         return int(options.get("num-levels", trigger + 1)) - 1
 
-    def _accepted(self, kind: str, row: Row) -> Record | None:
+    def _accepted(self, kind: str, row: Row, *, states_kinds: bool = False) -> Record | None:
         """Return the record of a row in the order of the write path, or None when an option drops it."""
         schema = self.schema
         for field in schema.fields:
             if row.get(field.name) is None and not field.type.nullable:
                 raise Refused(f"null in {field.name}")
         row = {f.name: f.default if row.get(f.name) is None else row[f.name] for f in schema.fields}
-        if "rowkind.field" in schema.options:
+        if "rowkind.field" in schema.options and not states_kinds:
             kind = row[schema.options["rowkind.field"]]
             if kind not in ("+I", "-U", "+U", "-D"):
                 raise Refused(f"row kind {kind}")
