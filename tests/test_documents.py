@@ -7,7 +7,7 @@ import shlex
 import subprocess
 import sys
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -28,6 +28,7 @@ PRINTED = re.compile(r"# → (.*)$", re.MULTILINE)
 PAGES = (
     "catalogs.md",
     "changelogs.md",
+    "conditions.md",
     "fleet.md",
     "interchange.md",
     "lineage.md",
@@ -195,6 +196,37 @@ def test_the_page_of_the_shell_shows_every_verb():
 
     missing = {*cli.list_commands(click.Context(cli))} - said - {"completion"}
     assert missing == set(), "Add a line `lakehouse VERB …`, which runs, to a block of docs/shell.md for each."
+
+
+def test_the_page_of_the_shell_lists_the_verbs_that_take_a_pattern():
+    listed = re.search(r"are a pattern, in (.*?)\.", " ".join((DOCS / "shell.md").read_text().split()))
+    assert listed is not None
+    takes = [verb for verb, command in commands(cli) if any(takes_a_pattern(each) for each in command.params)]
+
+    assert re.findall(r"`([\w -]+)`", listed[1]) == sorted(takes)
+    assert len(takes) > 15
+
+
+def commands(group: click.Group, before: str = "") -> Iterator[tuple[str, click.Command]]:
+    """Yield the verbs of the shell, such as `tag create`, with their commands."""
+    for name in group.list_commands(click.Context(group)):
+        command = group.get_command(click.Context(group), name)
+        assert command is not None
+        # The steps of an alteration are commands behind its table.
+        if isinstance(command, click.Group) and not command.params:
+            yield from commands(command, f"{before}{name} ")
+        else:
+            yield f"{before}{name}", command
+
+
+def takes_a_pattern(parameter: click.Parameter) -> bool:
+    """Return whether it is an argument of tables, and `*` is not refused."""
+    if not isinstance(parameter, click.Argument) or parameter.name not in ("table", "tables", "pattern"):
+        return False
+    try:
+        return bool(parameter.type.convert("s.*", parameter, None) == "s.*")
+    except lc.InvalidRequest:
+        return False
 
 
 @pytest.mark.parametrize("what", BANNED)

@@ -26,7 +26,7 @@ class Invariant(StrEnum):
     """The invariants of a table, by number. Stored in reports. Never renumber."""
 
     DENSE_IDS = "I1"  # no id between the boundary and the latest is missing
-    READABLE_ROOTS = "I2"  # a snapshot, tag or changelog has one content for all time
+    READABLE_ROOTS = "I2"  # a snapshot or changelog has one content for all time, a tag until it is replaced
     COMMITTED_ONCE = "I4"  # a user's identifier is committed at most once per kind
     CONSISTENT_DELTAS = "I7"  # replaying the deltas gives each snapshot's files
     TRUE_COUNTS = "I8"  # counts equal what the manifests say; time and watermark never go down

@@ -275,3 +275,12 @@ def test_every_option_that_is_carried_out_is_documented_with_its_default() -> No
     carried_out = {key.name: key.default or "" for key in KNOWN.values() if key.treatment is Treatment.HONOURED}
 
     assert documented == carried_out
+
+
+def test_every_option_that_is_refused_is_on_the_page_of_what_is_not_supported() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "semantics" / "differences.md").read_text()
+    listed = set(re.findall(r"`([\w.-]+)`", page.partition("## Not supported")[2].partition("\n## ")[0]))
+    refused = {key.name for key in KNOWN.values() if key.treatment in (Treatment.REFUSED, Treatment.MAINTENANCE_ONLY)}
+
+    assert refused - listed == set(), "Add each to a row of the page."
+    assert len(refused) > 20
