@@ -184,7 +184,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A user's folder: a script, and the code location of docs/dagster.md and docs/dagster-running.md."""
     folder = tmp_path_factory.mktemp("project")
     page = (ROOT / "docs" / "dagster.md").read_text()
-    (specification,) = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
+    specification, *_ = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
     location, runs, report, test = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     running = (ROOT / "docs" / "dagster-running.md").read_text()
     fleet, maintained = re.findall(r"```python\n(.*?)```", running, re.DOTALL)
