@@ -582,7 +582,7 @@ class Table:
         properties: Mapping[str, str] | None = None,
         progress: Listener | None = None,
     ) -> reports.FileIndexReport:
-        """Give the data files that are there the indexes that the options `file-index.…` ask for now, and no others.
+        """Give the existing data files the indexes that the options `file-index.…` ask for now, and no others.
 
         Reads the indexed columns of every file, and rewrites no data file. `partition` limits the call, by some or all
         of its columns. A file that another commit changes meanwhile is looked at again. Raises InvalidRequest,
@@ -635,13 +635,13 @@ class Table:
         dry_run: bool = False,
         progress: Listener | None = None,
     ) -> reports.ExpiryReport:
-        """Expire old snapshots and delete the files that only they need. Table options replace arguments that are not
-        given.
+        """Expire old snapshots and delete the files that only they need.
 
-        `retain_max` and `retain_min` count snapshots, 1 <= min <= max; a maximum alone also lowers the table's minimum.
-        `older_than` is an age, or the time before which a snapshot is old (UTC unless it has a zone). A dry run reports
-        the files that the run would delete at once, and those that wait for their readers. Raises InvalidRequest,
-        StorageUnavailable, and CorruptTable before anything is deleted.
+        An argument that is not given has the value of its table option. `retain_max` and `retain_min` count snapshots,
+        1 <= min <= max; a maximum alone also lowers the table's minimum. `older_than` is an age, or the time before
+        which a snapshot is old (UTC unless it has a zone). A dry run reports the files that the run would delete at
+        once, and those that wait for their readers. Raises InvalidRequest, StorageUnavailable, and CorruptTable before
+        anything is deleted.
         """
         call = CallOptions(progress=progress, dry_run=dry_run)
         return table_maintenance.expire_snapshots(

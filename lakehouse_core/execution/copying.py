@@ -190,7 +190,7 @@ def _contents(source: TableContext, choice: CopyChoice) -> _Contents:
     files = reachable(named_files, roots, delta_is_changelog=DeltasAreChangelogs(source, latest))
     layouts = [TableLayout(name) for name in branches if choice.branches is None or name in choice.branches]
     beside = [layout.schema(id) for layout in layouts for id in SchemaLog(store, layout).ids()]
-    # Branches that Java made have no such record.
+    # Branches that Java made have no such mark.
     beside += store.infos(layout.branch_base for layout in layouts)
     keys = [root.key for root in roots] + beside
     objects = dict(zip(keys, store.read_all(keys), strict=True))

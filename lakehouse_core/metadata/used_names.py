@@ -1,4 +1,4 @@
-"""Used names: every name that a branch of the table has had here; the record is made first and never removed.
+"""Used names: every name that a branch of the table has had here; the mark is made first and never removed.
 
 Rule: a name is used once. A verb that still works on a former branch writes and deletes objects by their keys, and no
 store compares one object while it deletes another; so nothing could keep that verb from a later branch of the name.
@@ -18,7 +18,7 @@ _ENDING: Final = Retry()
 
 
 def used_name(store: StoreReader, layout: TableLayout) -> UsedName | None:
-    """Return the record of the name of a branch, None if it has none, as a branch that Java made. Raises
+    """Return the mark of the name of a branch, None if it has none, as a branch that Java made. Raises
     CorruptTable.
     """
     found = store.read_found([layout.used_name]).get(layout.used_name)
@@ -31,7 +31,7 @@ def use_name(store: ObjectStore, layout: TableLayout, token: str) -> bool:
 
 
 def end_name(store: ObjectStore, layout: TableLayout, token: str) -> None:
-    """Record that the branch has ended. `token`: for a branch whose name has no record yet.
+    """Record that the branch has ended. `token`: for a branch whose name has no mark yet.
 
     REQUIRES: all objects of the branch but its boundary are deleted, or the branch cannot be opened any more.
     """

@@ -1,6 +1,6 @@
 """Branch base: the snapshot that a branch continues, in an object of the branch that only this package reads.
 
-A branch may expire its first snapshots; by this record it is still known which snapshot of another line it has all of.
+A branch may expire its first snapshots. This mark still says which snapshot of another history the branch continues.
 Its text follows its CRC-32: `crc32:0a1b2c3d 12 manifest-list-9f…`.
 """
 
@@ -33,7 +33,7 @@ def serialize_base(base: SnapshotIdentity) -> bytes:
 
 
 def parse_base(data: bytes, where: str) -> SnapshotIdentity:
-    """Return the record in `data`; `where` names the object in errors. Raises CorruptTable."""
+    """Return the mark in `data`; `where` names the object in errors. Raises CorruptTable."""
     text = checked_text(data)
     found = None if text is None else _TEXT.fullmatch(text)
     if found is None:

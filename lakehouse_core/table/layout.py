@@ -52,7 +52,7 @@ TABLE_FOLDERS: Final = frozenset(
 )
 
 BRANCH_PREFIX: Final = "branch-"
-# Java's name of the table's own line.
+# Java's name of the table's own history.
 MAIN_BRANCH: Final = "main"
 # In the name of a table, before that of its branch, as in Java: "sales.orders$branch_trial".
 BRANCH_MARK: Final = "$branch_"

@@ -200,7 +200,7 @@ def test_a_name_is_used_once(table: lc.Table) -> None:
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (lambda table: table.create_branch("main"), lc.InvalidRequest, "the name of the table's own line"),
+        (lambda table: table.create_branch("main"), lc.InvalidRequest, "the name of the table's own history"),
         (lambda table: table.create_branch("12"), lc.InvalidRequest, "it has digits only"),
         (lambda table: table.create_branch(" "), lc.InvalidRequest, "it is blank"),
         (lambda table: table.create_branch("a/b"), lc.InvalidRequest, "slash"),

@@ -1,6 +1,6 @@
 """Closing a branch: record in its boundary what a verb does to the whole branch, by compare-and-set.
 
-Rule: while the record stands, no expiry unlinks a snapshot of the branch, and, unless it is fast-forwarded, no commit
+Rule: while the mark stands, no expiry unlinks a snapshot of the branch, and, unless it is fast-forwarded, no commit
 to it is acknowledged. So the files that the verb has listed then are all there are.
 Source: docs/reliability/deletion.md#branches.
 """
@@ -28,7 +28,7 @@ def check_branch_name(name: object) -> None:
     check_name_for_file("Branch", name)
     fault = None
     if name == MAIN_BRANCH:
-        fault = "it is the name of the table's own line"
+        fault = "it is the name of the table's own history"
     elif str(name).isdigit():
         fault = "it has digits only, as the id of a snapshot"
     elif name in (".", ".."):
@@ -136,8 +136,8 @@ def close(
     joins: bool = True,
     token: str | None = None,
 ) -> BoundaryMark:
-    """Record that `work` begins, in place of one of `over`, and return the record; with `joins` one of the same work is
-    kept. `token`: that of the record, None for a fresh one.
+    """Record that `work` begins, in place of one of `over`, and return the mark; with `joins` one of the same work is
+    kept. `token`: that of the mark, None for a fresh one.
 
     Raises CommitConflict if another verb works on the branch.
     """

@@ -19,7 +19,7 @@ from lakehouse_core.table.snapshot import FORWARDED_FROM, Snapshot
 
 
 def branch_base(branch: TableContext) -> SnapshotIdentity | None:
-    """Return the snapshot that the branch continues by its record, None without one. Raises CorruptTable."""
+    """Return the snapshot that the branch continues by its mark, None without one. Raises CorruptTable."""
     key = branch.layout.branch_base
     data = branch.store.read_found([key]).get(key)
     return None if data is None else parse_base(data, branch.store.uri(key))

@@ -1,6 +1,6 @@
-"""Fast-forward: bring the newest state of a branch to the main line, as one new snapshot.
+"""Fast-forward: bring the newest state of a branch to main, as one new snapshot.
 
-Rule: nothing is removed, and a main line that has commits of its own is refused. Order: `forwarding` begins, main is
+Rule: nothing is removed, and a main that has commits of its own is refused. Order: `forwarding` begins, main is
 compared with the branch, the schemas of the branch, the snapshot, the new base of the branch, `forwarding` ends.
 Source: docs/semantics/maintenance.md#branches, docs/reliability/deletion.md#branches.
 """
@@ -92,7 +92,7 @@ def fast_forward(
     if dry_run:
         return _planned(table, branch, properties or {})
     if branch.snapshots.boundary.mark().work is None:
-        # What can be refused is refused before anything is written. A record of an earlier call is ended below.
+        # What can be refused is refused before anything is written. A mark of an earlier call is ended below.
         _checked(table, branch)
     for attempt in _RACES.attempts():
         with begun(_AGAIN):
@@ -190,7 +190,7 @@ def _why_nothing(branch: TableContext, source: Snapshot) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Attempt:
-    """One attempt to bring `branch` to `table`, by a record of its own."""
+    """One attempt to bring `branch` to `table`, by a mark of its own."""
 
     table: TableContext
     branch: TableContext

@@ -1,7 +1,7 @@
-"""Forwarding: the record in the boundary of a branch that keeps its newest snapshot while a call brings it to main.
+"""Forwarding: the mark in the boundary of a branch that keeps its newest snapshot while a call brings it to main.
 
 While it stands, no expiry unlinks a snapshot of the branch, and the branch is not deleted or renamed.
-Rule: the record is removed only when no call that wrote it can publish any more: `Forwarding`. Then a verb that
+Rule: the mark is removed only when no call that wrote it can publish any more: `Forwarding`. Then a verb that
 deletes or renames the branch removes it, too.
 Source: docs/reliability/deletion.md#branches.
 """
@@ -22,12 +22,12 @@ _TAKING: Final = Retry()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forwarding:
-    """The record of a call. `base_id`: the snapshot of main after which alone the call publishes, 0 for none.
+    """The mark of a call. `base_id`: the snapshot of main after which alone the call publishes, 0 for none.
     `is_alone`: no earlier call can publish.
 
-    A call may be killed, or go on after another one has taken the record over; it must not publish when the record is
+    A call may be killed, or go on after another one has taken the mark over; it must not publish when the mark is
     gone. So each call publishes under one id only: that after its base, which was main's newest snapshot when it wrote
-    the record. No call can publish any more if there is no earlier one, or if main has a later snapshot than the base.
+    the mark. No call can publish any more if there is no earlier one, or if main has a later snapshot than the base.
     """
 
     mark: BoundaryMark
@@ -36,7 +36,7 @@ class Forwarding:
 
 
 def begin_forwarding(table: TableContext, branch: TableContext) -> Forwarding:
-    """Record that `branch` is brought to `table`, also in place of the record of an earlier call.
+    """Record that `branch` is brought to `table`, also in place of the mark of an earlier call.
 
     Raises CommitConflict while another verb works on the branch, NotFound if it was deleted, WriteOutcomeUnknown.
     """
@@ -47,7 +47,7 @@ def begin_forwarding(table: TableContext, branch: TableContext) -> Forwarding:
         found, version = boundary.read_versioned()
         if found.is_closed:
             raise busy(branch, found)
-        # Read after the record that is replaced: its base is not later than this one.
+        # Read after the mark that is replaced: its base is not later than this one.
         base_id = table.snapshots.latest_id() or 0
         is_alone = found.work is None or forwarding_base(found) < base_id
         mark = replace(found, work=BranchWork.FORWARDING, token=f"{base_id}-{table.clock.uuid()}")
@@ -64,7 +64,7 @@ def begin_forwarding(table: TableContext, branch: TableContext) -> Forwarding:
 
 
 def end_forwarding(table: TableContext, branch: TableContext, forwarding: Forwarding) -> bool:
-    """Remove the record, if no call can publish by it any more and it is still that of this call. Return False if an
+    """Remove the mark, if no call can publish by it any more and it is still that of this call. Return False if an
     earlier call still can.
 
     REQUIRES: the call of `forwarding` has published, or certainly has not and will not.
@@ -76,7 +76,7 @@ def end_forwarding(table: TableContext, branch: TableContext, forwarding: Forwar
 
 
 def end_overtaken(branch: TableContext, *, dry_run: bool = False) -> BoundaryMark:
-    """Remove the record of calls that cannot publish any more, for main has left their base, and return what the
+    """Remove the mark of calls that cannot publish any more, for main has left their base, and return what the
     boundary of `branch` says, or would say after a dry run.
 
     Raises CommitConflict, with what to do, while a call may publish.
@@ -95,12 +95,12 @@ def end_overtaken(branch: TableContext, *, dry_run: bool = False) -> BoundaryMar
         )
     if dry_run:
         return BoundaryMark(first_kept_id=found.first_kept_id)
-    # Another fast_forward may have replaced the record meanwhile: the caller finds that here.
+    # Another fast_forward may have replaced the mark meanwhile: the caller finds that here.
     reopen(branch, found)
     return branch.snapshots.boundary.mark()
 
 
 def forwarding_base(mark: BoundaryMark) -> int:
-    """Return the snapshot of main after which the call of a record publishes."""
+    """Return the snapshot of main after which the call of a mark publishes."""
     text = mark.token.partition("-")[0]
     return int(text) if text.isdigit() else 0

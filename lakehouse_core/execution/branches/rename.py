@@ -103,7 +103,7 @@ def _give_up(target: TableContext, before: BoundaryMark) -> None:
             f"Another call gave the branch the name {shown(target.layout.branch)}. Call that again, which removes the "
             "old name."
         )
-    # A call that claims its target looks at the record again after that.
+    # A call that claims its target looks at the mark again after that.
     end_name(target.store, target.layout, before.token)
     _withdraw(target, _claim(before))
 

@@ -76,7 +76,7 @@ class _Verification:
     """One pass over the roots of a table: the main branch first, then the others."""
 
     def __init__(self, table: TableContext, *, reads_data: bool, watch: Watch) -> None:
-        # What a branch and the main line need is checked together, because they share files.
+        # What a branch and main need is checked together, because they share files.
         self._table = table if table.layout.branch is None else table.on_branch(None)
         self._store = table.store
         self._watch = watch
@@ -197,7 +197,7 @@ class _Verification:
         """Return the roots of the branch of `table`."""
         store, seen, layout = self._store, self._seen, table.layout
         self._see(layout)
-        # The list of all plans is as old as that of the main line.
+        # The list of all plans is as old as that of main.
         plans = seen if layout.branch is None else store
         boundary, unlinking = self._boundary(seen, layout), self._plans(plans, layout.prefix)
         self._consumers(layout)

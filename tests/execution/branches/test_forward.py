@@ -1,5 +1,5 @@
 """fast_forward: main gets the newest state of a branch in one snapshot, whoever else is at work and wherever it ends;
-a main line with commits of its own is refused, and no file that a line needs is deleted.
+a main with commits of its own is refused, and no file that a branch or main needs is deleted.
 """
 
 from collections.abc import Callable
