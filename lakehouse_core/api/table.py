@@ -513,22 +513,22 @@ class Table:
         return table_writes.commit_together(self._context, staged, commit_user, commit_identifier, call)
 
     def keep_pending(self, staged: StagedCommit) -> None:
-        """Store a staged commit inside the table until it is committed, so that a killed pipeline can continue."""
+        """Keep a staged commit inside the table until it is committed, so that a killed pipeline can continue."""
         table_writes.keep_pending(self._context, staged)
 
     def pending(self, commit_user: str, commit_identifier: int) -> StagedCommit | None:
-        """Return the stored staged commit of this user and identifier, None when there is none."""
+        """Return the kept commit of this user and identifier, None when there is none."""
         return table_writes.pending(self._context, commit_user, commit_identifier)
 
     def all_pending(self, commit_user: str, *, only_readable: bool = False) -> list[StagedCommit]:
-        """Return all stored staged commits of this user, by their identifiers.
+        """Return all kept commits of this user, by their identifiers.
 
         Raises CorruptTable for one that is damaged; `only_readable` leaves it out.
         """
         return table_writes.all_pending(self._context, commit_user, only_readable=only_readable)
 
     def pending_commits(self) -> records.Records[records.PendingRecord]:
-        """Return the stored staged commits of all users, by user and identifier, each with the reason why it cannot be
+        """Return the kept commits of all users, by user and identifier, each with the reason why it cannot be
         committed, if there is one: it is damaged, files are missing, or its partitions have another bucket count now.
         """
         return table_records.pending_commits(self._context)
@@ -541,9 +541,7 @@ class Table:
         return table_writes.why_not_committed(self._context, staged)
 
     def forget_pending(self, *staged: StagedCommit | records.PendingRecord) -> None:
-        """Remove stored staged commits after their commits, or such that cannot be committed, whose rows are lost
-        then.
-        """
+        """Remove kept commits after their commits, or such that cannot be committed, whose rows are lost then."""
         table_writes.forget_pending(self._context, staged)
 
     def alter(self, *changes: SchemaChange) -> reports.SchemaReport:
