@@ -192,6 +192,19 @@ def test_the_picture_of_the_architecture_names_every_layer():
     assert len(layers) > 50
 
 
+def test_the_architecture_names_every_module_of_the_core_that_starts_threads():
+    page = (ROOT / "ARCHITECTURE.md").read_text().partition("## Threads")[2].partition("\n## ")[0]
+    listed = re.findall(r"^\| `([\w/]+)` \|", page, re.MULTILINE)
+    starts = {
+        path.removeprefix("lakehouse_core/").removesuffix(".py")
+        for path, _, line in code()
+        if path.startswith("lakehouse_core/")
+        and re.search(r"\b(?:(?:Thread|Process)PoolExecutor|Thread|Timer)\(", line)
+    }
+
+    assert sorted(listed) == sorted(starts)
+
+
 def test_the_page_of_the_shell_shows_every_verb():
     lines = map(str.split, (DOCS / "shell.md").read_text().splitlines())
     said = {words[1] for words in lines if words[:1] == ["lakehouse"]}
