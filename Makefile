@@ -51,7 +51,7 @@ export PYTEST_DEBUG_TEMPROOT ?= $(shell df --output=avail,target /dev/shm 2> /de
 
 .PHONY: help
 help: ## Print this
-	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: run
 run: setup ## Set up, run the main job on real data, print what it made and where to look

@@ -119,7 +119,9 @@ def check_run(run_id: str) -> None:
     """Raise InvalidRequest for a text that is too short for the beginning of a run."""
     check_text("run_id", run_id)
     if len(run_id) < SHORTEST_RUN:
-        raise InvalidRequest(f"{shown(run_id)}: expected a run, or at least its first {SHORTEST_RUN} characters.")
+        raise InvalidRequest(
+            f"{shown(run_id)}: expected the id of a run, or at least its first {SHORTEST_RUN} characters."
+        )
 
 
 @names_table

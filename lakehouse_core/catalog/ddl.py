@@ -9,6 +9,7 @@ from lakehouse_core.api.verb import named
 from lakehouse_core.catalog.context import CatalogContext
 from lakehouse_core.catalog.metastore import TableName
 from lakehouse_core.catalog.names import SYSTEM_DATABASE, check_new_name, check_no_twin, split_name
+from lakehouse_core.display import count_text
 from lakehouse_core.errors import InvalidRequest, shown
 from lakehouse_core.progress import log_outcome
 from lakehouse_core.storage.outcomes import begun
@@ -50,7 +51,7 @@ def drop_database(catalog: CatalogContext, name: str, *, cascade: bool, missing_
     tables = catalog.tables(name)
     if tables and not cascade:
         raise InvalidRequest(
-            f"Database {shown(name)} has {len(tables)} tables ({', '.join(tables[:5])}). "
+            f"Database {shown(name)} has {count_text(len(tables), 'table')} ({', '.join(tables[:5])}). "
             "Drop them first, or pass cascade=True."
         )
     with begun(f"Database {shown(name)}: some of its tables may be dropped. Drop the database again."):

@@ -38,9 +38,16 @@ _EXIT_CODES: Final[tuple[tuple[type[LakehouseError], int], ...]] = (
 )
 # Of many tables' codes: evidence of damage first, then what another run may cure, then what it will not.
 _WORST_FIRST: Final = (5, 4, 3, 6, 2, 1, 0)
-# Messages name the arguments of the Python front door; its flags are options here.
-_PYTHON_FLAG: Final = re.compile(r"\b([a-z_]+)=True\b")
-_MISSING: Final = re.compile(r"\bmissing='([a-z]+)'")
+# Messages name the arguments of the Python front door; here they are options.
+_AS_OPTIONS: Final = (
+    (re.compile(r"\b([a-z_]+)=True\b"), lambda match: _option(match[1])),
+    (re.compile(r"\bmissing='([a-z]+)'"), lambda match: f"--missing {match[1]}"),
+    (
+        re.compile(r"\b(older_than|retain_max|retain_min)=(\S+?)(?=[:,. ])"),
+        lambda match: f"{_option(match[1])} {match[2]}",
+    ),
+    (re.compile(r"\bscan\(where=…\)"), lambda _: "lakehouse read --where"),
+)
 
 
 def exit_code(error: LakehouseError) -> int:
@@ -54,8 +61,14 @@ def worst(codes: Iterable[int]) -> int:
 
 def error_text(error: LakehouseError) -> str:
     """Return the message on one line, with the shell's names for flags."""
-    text = _PYTHON_FLAG.sub(lambda flag: f"--{flag[1].replace('_', '-')}", str(error))
-    return " ".join(_MISSING.sub(r"--missing \1", text).split())
+    text = str(error)
+    for pattern, written in _AS_OPTIONS:
+        text = pattern.sub(written, text)
+    return " ".join(text.split())
+
+
+def _option(argument: str) -> str:
+    return f"--{argument.replace('_', '-')}"
 
 
 def print_failure(text: str) -> None:

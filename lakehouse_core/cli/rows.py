@@ -246,8 +246,10 @@ def lookup(
     row.
     """
     opened = open_table(context, table)
+    names = opened.schema.primary_keys
     found = opened.lookup(
-        [_key(text, opened.schema.primary_keys) for text in keys],
+        # A table without a key is refused by the verb.
+        [_key(text, names) if names else {} for text in keys],
         columns=None if columns is None else [name.strip() for name in columns.split(",")],
         at=read_point(snapshot, tag, as_of),
         cache=cache,

@@ -123,8 +123,8 @@ def _rescalable(schema: TableSchema, count: int | None = None) -> Fixed | Dynami
         case Dynamic() as found:
             if count is not None:
                 raise InvalidRequest(
-                    f"rescale: buckets is {count}, and the option bucket is {total_buckets(found)}: as many buckets "
-                    "are opened as dynamic-bucket.target-row-num asks for. Set that option, and leave buckets out."
+                    f"rescale: buckets is {count}, but the table has dynamic buckets (bucket={total_buckets(found)}): "
+                    "their number follows dynamic-bucket.target-row-num. Set that option, and leave buckets out."
                 )
             return found
         case Unaware():
@@ -195,7 +195,7 @@ def _until_committed(
         try:
             if any(has_untold(one, result.schema) for one in planned):
                 raise CommitConflict(
-                    "Others wrote rows, of which no changelog tells, while the rescale began. Run it again."
+                    "Another commit added rows that no changelog has yet while the rescale began. Run it again."
                 )
             made = _committed(table, result, snapshot, planned, identifier=identifier, properties=properties)
             return (made,), attempt.number

@@ -194,7 +194,7 @@ class SnapshotLog:
         if snapshot_id < earliest:
             raise SnapshotExpired(f"Snapshot {snapshot_id} is expired. The earliest available is {earliest}.")
         if snapshot_id > latest:
-            raise NotFound(f"Snapshot {snapshot_id} is not there yet. The latest is {latest}.")
+            raise NotFound(f"Snapshot {snapshot_id} does not exist yet: the latest is {latest}.")
         found = self._load(snapshot_id)
         if found is not None:
             return found

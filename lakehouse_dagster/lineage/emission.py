@@ -118,7 +118,7 @@ def _check_receiver(receiver: str) -> None:
     if not is_file and any(sign in receiver for sign in "@?#"):
         raise lc.InvalidRequest(
             "lineage: found a user or a query in the address, expected an address without them. Give a key as "
-            "lineage_api_key, which is sent with each event. Write ./ before the name of a file."
+            "lineage_api_key, which is sent with each event. If it is a file, write ./ before its name."
         )
     if mark and scheme not in ("http", "https", "file"):
         raise lc.InvalidRequest(

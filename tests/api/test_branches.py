@@ -207,7 +207,7 @@ def test_a_name_is_used_once(table: lc.Table) -> None:
         (lambda table: table.create_branch(".."), lc.InvalidRequest, r"Branch '\.\.': it is the name of a folder"),
         (lambda table: table.create_branch("a$b"), lc.InvalidRequest, r"contains '\$'"),
         (lambda table: table.create_branch(5), lc.InvalidRequest, "expected a text"),
-        (lambda table: table.create_branch("b", at=9), lc.NotFound, "not there yet"),
+        (lambda table: table.create_branch("b", at=9), lc.NotFound, "does not exist yet"),
         (lambda table: table.create_branch("b", at=lc.AtTag("none")), lc.NotFound, "The tags are: eod"),
         (lambda table: table.create_branch("there"), lc.InvalidRequest, "exists already"),
         (lambda table: table.rename_branch("there", "there"), lc.InvalidRequest, "exists already"),

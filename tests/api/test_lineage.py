@@ -76,7 +76,9 @@ def test_a_run_leads_to_its_snapshots_by_its_first_characters_too(table):
     assert [snapshot.id for snapshot in table.trace_run(run(3)[:8])] == [3]
     assert list(table.trace_run("some other run")) == []
     assert table.snapshots().to_dicts()[2]["run_id"] == run(3)
-    with pytest.raises(lc.InvalidRequest, match="'0000000': expected a run, or at least its first 8 characters"):
+    with pytest.raises(
+        lc.InvalidRequest, match="'0000000': expected the id of a run, or at least its first 8 characters"
+    ):
         table.trace_run("0000000")
 
 
@@ -85,7 +87,7 @@ def test_a_snapshot_leads_to_the_files_it_made_and_to_what_they_were_made_of(tab
 
     table.overwrite([], dynamic=False)
     assert list(table.trace_snapshot(6)) == []
-    with pytest.raises(lc.NotFound, match="Snapshot 60 is not there yet"):
+    with pytest.raises(lc.NotFound, match="Snapshot 60 does not exist yet"):
         table.trace_snapshot(60)
 
 

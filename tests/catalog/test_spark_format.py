@@ -319,7 +319,7 @@ def test_a_commit_begins_only_when_all_tasks_have_told_their_files(table: lc.Tab
     opened = spark_format.open_batch(options, FRAME, False)
     texts = [written(opened, rows(1)), None]
 
-    with pytest.raises(lc.TaskFailed, match="1 of 2 tasks did not tell what they wrote"):
+    with pytest.raises(lc.TaskFailed, match="1 of 2 tasks of Spark did not return what they wrote"):
         spark_format.batch_commit(options, opened, texts)
     spark_format.aborted(options, texts)
 
@@ -451,7 +451,7 @@ def test_tasks_that_all_told_nothing_replace_no_rows(table: lc.Table, options: d
     table.write(pa.Table.from_batches([rows(1)]))
     opened = spark_format.open_batch(options, FRAME, True)
 
-    with pytest.raises(lc.TaskFailed, match="2 of 2 tasks did not tell what they wrote"):
+    with pytest.raises(lc.TaskFailed, match="2 of 2 tasks of Spark did not return what they wrote"):
         spark_format.batch_commit(options, opened, [None, None])
 
     assert ids(table) == [1]

@@ -103,7 +103,11 @@ def test_the_help_of_every_verb_ends_with_an_example_that_parses(shell, words):
         (["verify", "a.b", "c"], 2, "unexpected extra argument (c)"),
         (["read", "sales.orders", "--nope"], 2, "No such option '--nope'"),
         (["read", "sales.orders", "--snapshot", "x"], 2, "'x' is not a valid integer"),
-        (["read", "sales.orders", "--snapshot", "9"], 2, "sales.orders: Snapshot 9 is not there yet. The latest is 1."),
+        (
+            ["read", "sales.orders", "--snapshot", "9"],
+            2,
+            "sales.orders: Snapshot 9 does not exist yet: the latest is 1.",
+        ),
         (["read", "sales.orders", "--as-of", "yesterday"], 2, "Time 'yesterday': expected ISO 8601"),
         (
             ["read", "sales.orders", "--snapshot", "1", "--tag", "x"],

@@ -350,9 +350,9 @@ def test_a_file_a_snapshot_and_a_run_are_traced(shell, orders, home):
             2,
             "'0123abcd': no known snapshot of 1 table was made by this run. It made none, or they expired.",
         ),
-        ("0123abc", 2, "expected a run, or at least its first 8 characters"),
+        ("0123abc", 2, "expected the id of a run, or at least its first 8 characters"),
         ("12", 2, "'12': expected a snapshot with its table, as in sales.orders@12."),
-        ("sales.orders@9", 2, "sales.orders: Snapshot 9 is not there yet. The latest is 1."),
+        ("sales.orders@9", 2, "sales.orders: Snapshot 9 does not exist yet: the latest is 1."),
         ("sales.nothing@9", 2, "sales.nothing"),
         ("0123abcd --table sales.none", 2, "sales.none"),
     ],
@@ -600,7 +600,7 @@ def test_orphans_are_planned_and_deleted_when_told_to(shell, orders, home):
     assert not left.exists()
     wrong = shell("orphans", orders, "--older-than", "10min", "--apply")
     assert wrong.code == 2
-    assert "older_than=0:10:00: expected an age of at least 1 hour" in wrong.err
+    assert "--older-than 0:10:00: expected an age of at least 1 hour" in wrong.err
 
 
 def test_branches_are_created_listed_renamed_and_deleted(shell, orders):
@@ -645,3 +645,15 @@ def test_tags_are_replaced_renamed_and_expired_and_a_table_is_rolled_back_to_one
     # The rollback keeps the files that came back by a tag of its own.
     _, of_rollback, noon = shell("tags", orders).lines
     assert (of_rollback.startswith("lakehouse-holds-for-rollback-"), noon.split()[0]) == (True, "noon")
+
+
+def test_a_table_without_a_key_has_no_row_to_look_up(shell, orders, home):
+    (home / "visits.yaml").write_text("columns:\n  page: STRING\n")
+    shell("create", "sales.visits", "--schema", "visits.yaml")
+
+    answer = shell("lookup", "sales.visits", "1")
+
+    assert answer.code == 2
+    assert "sales.visits: the table has no primary key, so rows cannot be looked up. Read it with lakehouse read" in (
+        answer.err
+    )

@@ -144,7 +144,7 @@ def test_a_table_that_has_the_state_already_gets_no_snapshot() -> None:
 @pytest.mark.parametrize(
     ("point", "error", "message"),
     [
-        (99, lc.NotFound, "Snapshot 99 is not there yet"),
+        (99, lc.NotFound, "Snapshot 99 does not exist yet"),
         (1, lc.SnapshotExpired, "Snapshot 1 is expired"),
         (0, lc.InvalidRequest, "ids start at 1"),
         (lc.AtTag("nix"), lc.NotFound, "Tag 'nix' does not exist"),

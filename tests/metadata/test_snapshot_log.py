@@ -198,7 +198,7 @@ class TestSnapshots:
         ("ids", "asked", "error", "message"),
         [
             ((3, 4), 2, SnapshotExpired, r"Snapshot 2 is expired\. The earliest available is 3"),
-            ((3, 4), 5, NotFound, r"Snapshot 5 is not there yet\. The latest is 4"),
+            ((3, 4), 5, NotFound, r"Snapshot 5 does not exist yet: the latest is 4"),
             ((), 1, NotFound, "the table has no snapshot yet"),
             ((3, 5), 4, CorruptTable, r"snapshot-4: it is missing between snapshots 3 and 5"),
         ],

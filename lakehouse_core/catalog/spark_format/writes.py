@@ -141,8 +141,8 @@ def _all_answers(table: Table, texts: Sequence[str | None]) -> list[Written]:
     answers = _answers(texts)
     if len(answers) < len(texts) and len(texts) > 1:
         raise TaskFailed(
-            f"{table.name}: {len(texts) - len(answers)} of {len(texts)} tasks did not tell what they wrote. Nothing is "
-            "applied: write again."
+            f"{table.name}: {len(texts) - len(answers)} of {len(texts)} tasks of Spark did not return what they "
+            "wrote. Nothing is applied: write again."
         )
     return answers
 

@@ -116,8 +116,8 @@ class SqlLock:
                 raise StorageUnavailable(f"{error} Nothing was published.") from None
             attempt.wait()
         raise StorageUnavailable(
-            f"{self.database}: {self._holder()}. It was not free within {timeout_millis // 1000} s, and nothing was "
-            "published. Call again later; if that writer is dead, its row is removed when it has expired."
+            f"{self.database}: {self._holder()}. The lock was not free within {timeout_millis // 1000} s, and nothing "
+            "was published. Call again later; if that writer is dead, its row is removed when it has expired."
         )
 
     def _insert(self) -> str:

@@ -240,8 +240,8 @@ def _targets(
     if len(names) != len(given):
         raise call.sql.invalid(
             statement.query.start,
-            f"the query has {count_text(len(given), 'column')}, expected {len(names)}: {', '.join(names)}. Name the "
-            "columns that it has behind the table",
+            f"the query has {count_text(len(given), 'column')}, the table {len(names)} ({', '.join(names)}). List "
+            "the columns that the query has behind the name of the table",
         )
     return [schema.field(name) for name in names]
 

@@ -112,7 +112,10 @@ def check_free(branch: TableContext) -> None:
         return
     mark = branch.snapshots.boundary.mark()
     if not mark.is_closed:
-        raise InvalidRequest(f"Branch {shown(name)} exists already: delete it first, or use another name.")
+        raise InvalidRequest(
+            f"Branch {shown(name)} exists already. Use another name: a name is used once, also after its branch is "
+            "deleted."
+        )
     raise InvalidRequest(
         f"Branch {shown(name)}: a verb is {mark.work} it, or was interrupted. Wait until the verb has ended. If it was "
         f"interrupted, {mark.advice}."

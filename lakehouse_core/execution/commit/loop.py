@@ -162,8 +162,8 @@ def _compact_after_rows(table: TableContext, step: CommitStep, schema: TableSche
     except LakehouseError as error:
         if run.may_be_applied:
             raise CommitOutcomeUnknown(
-                f"{step.name}: the rows are applied; whether their compaction is applied too cannot be read "
-                f"({error}). Commit the same again, which finds out; never abort."
+                f"{step.name}: the rows are applied, but whether their compaction is applied too could not be read "
+                f"({error}). Commit the same again, which finds out; never abort it."
             ) from error
         return CommitResult(
             attempts=run.attempts,

@@ -76,9 +76,9 @@ def applied_snapshot_ids(
     if any(snapshot.commit_kind is kind for snapshot in found):
         return tuple(sorted(snapshot.id for snapshot in found))
     raise StaleCommit(
-        f"{staged.commit_user} has committed {entry.identifier} already, which is later than "
-        f"{staged.commit_identifier}, and no snapshot left shows {staged.commit_identifier}. "
-        "Stage the data again under a fresh commit user if it is surely not in the table."
+        f"Commit user {staged.commit_user} has committed {entry.identifier} already, which is later than "
+        f"{staged.commit_identifier}, and no snapshot left shows whether {staged.commit_identifier} was applied. "
+        "If its rows are not in the table, stage them again under a new commit user."
     )
 
 

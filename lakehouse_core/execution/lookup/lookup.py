@@ -108,7 +108,9 @@ class TableLookup:
 
     def _use(self, plan: ScanPlan) -> None:
         if plan.schema.is_append:
-            raise InvalidRequest("the table has no primary key, so that no row has a name: read it with scan(where=…).")
+            raise InvalidRequest(
+                "the table has no primary key, so no row can be looked up. Read it with scan(where=…)."
+            )
         if plan.is_increment:
             raise InvalidRequest(
                 f"at={shown(self._request.point)} means changes, not a state. Give a read point of one state, "

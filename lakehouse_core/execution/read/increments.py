@@ -84,7 +84,7 @@ def range_of(
     latest = snapshots.latest_id() or 0
     for asked in (after, until):
         if asked > latest:
-            raise NotFound(f"Snapshot {asked} is not there yet. The latest is {latest}.")
+            raise NotFound(f"Snapshot {asked} does not exist yet: the latest is {latest}.")
     has_producer = schema.table_options.changelog_producer is not ChangelogProducer.NONE
     from_changelog = has_producer if mode is IncrementalMode.AUTO else mode is IncrementalMode.CHANGELOG
     return SnapshotRange(after=after, until=until, from_changelog=from_changelog)

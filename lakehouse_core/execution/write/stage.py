@@ -99,8 +99,8 @@ def stage(
         if base is None or not places_keys(opened.task.schema.bucketing) or not table.snapshots.has_expired(base):
             raise
         raise CommitConflict(
-            f"{error} The file tells where known keys are, and other commits replaced it meanwhile. Nothing was "
-            "applied: stage the data again."
+            f"{error} This write needs the file to find known keys, and other commits replaced it meanwhile. Nothing "
+            "was applied: stage the data again."
         ) from error
 
 

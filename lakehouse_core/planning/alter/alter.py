@@ -297,8 +297,8 @@ def _update_nullability(schema: TableSchema, path: tuple[str, ...], nullable: bo
 def _check_not_null(schema: TableSchema, path: Sequence[str], source: DataType) -> None:
     if source.nullable and schema.table_options.null_to_not_null_disabled:
         raise InvalidRequest(
-            f"Column {_named(path)} may hold nulls already: set alter-column-null-to-not-null.disabled to false "
-            "if you are sure that it holds none."
+            f"Column {_named(path)} may hold nulls, so it stays nullable. If it holds none, set the option "
+            "alter-column-null-to-not-null.disabled to false, and alter it again."
         )
 
 

@@ -71,7 +71,10 @@ def check_schema(staged: StagedCommit, latest: TableSchema) -> None:
 def check_commit(commit_user: object, commit_identifier: object) -> None:
     """Raise InvalidRequest unless user and identifier can name a commit."""
     if not isinstance(commit_user, str) or not commit_user:
-        raise InvalidRequest("A commit needs a commit user, by which a repeated commit is recognised.")
+        raise InvalidRequest(
+            f"commit_user is {shown(commit_user)}: expected a name. By it and its identifier a repeated commit is "
+            "recognised."
+        )
     check_text("The commit user", commit_user, longest=_LONGEST_USER_BYTES)
     if not is_int64(commit_identifier) or not 0 <= commit_identifier <= BATCH_IDENTIFIER:
         raise InvalidRequest(

@@ -41,8 +41,8 @@ def check_restored(snapshot_id: int, wanted: Iterable[ManifestEntry], schema: Ta
     if waiting and (count is not None or not may_wait(schema.bucketing)):
         bucket = f"{schema.bucket_setting} now" if count is None else f"about to become {count}"
         raise InvalidRequest(
-            f"rollback_to: {waiting_rows(waiting)} in snapshot {snapshot_id}, and the table's option bucket is "
-            f"{bucket}, with which no compaction moves rows. Set bucket to {POSTPONE_BUCKET}, roll back, compact the "
+            f"rollback_to: {waiting_rows(waiting)} in snapshot {snapshot_id}. The table's option bucket is {bucket}, "
+            f"so no compaction would move them. Set bucket to {POSTPONE_BUCKET}, roll back, compact the "
             "table, and set bucket again."
         )
 

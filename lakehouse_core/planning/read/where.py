@@ -35,6 +35,10 @@ _ALLOWED: Final = (
 )
 
 
+class _NotUnderstood(Exception):
+    """Names the part of a condition that no predicate expresses."""
+
+
 class ConditionDialect(Dialect):  # type: ignore[misc]
     """The dialect: names in double quotes or backticks, binary literals as X'CAFE'."""
 
@@ -51,6 +55,8 @@ def parse_where(text: str) -> Predicate:
         raise InvalidRequest(f"The condition has {len(text)} characters: at most {MAX_TEXT_LENGTH} are read.")
     try:
         return _condition(parse_one(text, dialect=ConditionDialect))
+    except _NotUnderstood as error:
+        raise InvalidRequest(f"Condition {shown(text)}: {error} is not understood. {_ALLOWED}") from None
     except ParseError as error:
         first = error.errors[0] if error.errors else {}
         place = f" at character {first['col']}" if first.get("col") else ""
@@ -63,7 +69,10 @@ def parse_where(text: str) -> Predicate:
 
 def literal_value(node: Any) -> Any:
     """Return the Python value of a literal in a parsed text; None for NULL. Raises InvalidRequest for another node."""
-    return _literal(node)
+    try:
+        return _literal(node)
+    except _NotUnderstood as error:
+        raise InvalidRequest(f"{error} is not understood.") from None
 
 
 # The comparison of each node of a parsed text.
@@ -86,10 +95,10 @@ def _condition(node: Any) -> Predicate:
         return _comparison(node, COMPARISONS[type(node)])
     if type(node) in _SHAPES:
         allowed, shape = _SHAPES[type(node)]
-        if set_args := {name for name, value in node.args.items() if value} - allowed:
-            raise _refused(node, f"{sorted(set_args)[0]} in {type(node).__name__.upper()}")
+        if any(value and name not in allowed for name, value in node.args.items()):
+            raise _NotUnderstood(shown(node.sql()))
         return shape(node)
-    raise _refused(node, type(node).__name__.upper())
+    raise _NotUnderstood(shown(node.sql()))
 
 
 def _comparison(node: Any, comparison: Comparison) -> Predicate:
@@ -98,7 +107,7 @@ def _comparison(node: Any, comparison: Comparison) -> Predicate:
         return Compare(_column(left), comparison, _literal(right))
     if _is_column(right):
         return Compare(_column(right), comparison.mirrored, _literal(left))
-    raise _refused(node, "a comparison without a column on one side")
+    raise _NotUnderstood(f"the comparison {shown(node.sql())}, in which neither side is a column by itself,")
 
 
 def _and(node: Any) -> Predicate:
@@ -115,7 +124,7 @@ def _not(node: Any) -> Predicate:
 
 def _in(node: Any) -> Predicate:
     if not node.expressions:
-        raise _refused(node, "IN without values")
+        raise _NotUnderstood("IN without values")
     return In(_column(node.this), tuple(_literal(value) for value in node.expressions))
 
 
@@ -131,17 +140,17 @@ def _between(node: Any) -> Predicate:
 
 def _is(node: Any) -> Predicate:
     if not isinstance(node.expression, exp.Null):
-        raise _refused(node, "IS with anything but NULL")
+        raise _NotUnderstood("IS with anything but NULL")
     return IsNull(_column(node.this))
 
 
 def _like(node: Any) -> Predicate:
     column, pattern = _column(node.this), _literal(node.expression)
     if not isinstance(pattern, str):
-        raise _refused(node, "LIKE with anything but a text")
+        raise _NotUnderstood("LIKE with anything but a text")
     prefix = pattern.removesuffix("%")
     if any(wildcard in prefix for wildcard in "%_\\"):
-        raise _refused(node, f"the pattern {shown(pattern)} (only a trailing % is)")
+        raise _NotUnderstood(f"the pattern {shown(pattern)} (only a trailing % is)")
     found: Predicate = Compare(column, Comparison.EQUAL, pattern) if prefix == pattern else StartsWith(column, prefix)
     return Not(found) if node.args.get("negate") else found
 
@@ -164,11 +173,11 @@ def _is_column(node: Any) -> bool:
 def _column(node: Any) -> str:
     column = node.unnest() if isinstance(node, exp.Paren) else node
     if not isinstance(column, exp.Column):
-        raise _refused(node, type(column).__name__.upper())
+        raise _NotUnderstood(f"{shown(column.sql())} where a column is expected")
     if column.args.get("table"):
-        raise _refused(node, "a nested or qualified column (quote a name that has a dot)")
+        raise _NotUnderstood("a nested or qualified column (quote a name that has a dot)")
     if not isinstance(column.this, exp.Identifier):
-        raise _refused(node, type(column.this).__name__.upper())
+        raise _NotUnderstood(shown(column.sql()))
     return str(column.this.this)
 
 
@@ -204,8 +213,10 @@ def _literal(node: Any) -> Any:
         case exp.Cast() if isinstance(node.this, exp.Literal) and node.this.is_string and not node.to.expressions:
             return _typed(node)
     if isinstance(node, exp.Column):
-        raise _refused(node, "a column where a literal is expected (a text is in single quotes: 'paid')")
-    raise _refused(node, f"{type(node).__name__.upper()} where a literal is expected")
+        raise _NotUnderstood(
+            f"the column {shown(node.sql())} where a literal is expected (a text is in single quotes: 'paid')"
+        )
+    raise _NotUnderstood(f"{shown(node.sql())} where a literal is expected")
 
 
 def _number(node: Any, text: str) -> int | Decimal:
@@ -214,7 +225,7 @@ def _number(node: Any, text: str) -> int | Decimal:
     try:
         return Decimal(text)
     except ArithmeticError as error:
-        raise _refused(node, f"the number {shown(text[:50])}") from error
+        raise _NotUnderstood(f"the number {shown(text[:50])}") from error
 
 
 def _bytes(node: Any) -> bytes:
@@ -222,21 +233,17 @@ def _bytes(node: Any) -> bytes:
     try:
         return bytes.fromhex(str(node.this))
     except ValueError as error:
-        raise _refused(node, "an odd number of hexadecimal digits") from error
+        raise _NotUnderstood("an odd number of hexadecimal digits") from error
 
 
 def _typed(node: Any) -> Any:
     name, text = node.to.this.name, str(node.this.this)
     kind = _TYPED.get("TIMESTAMPLTZ" if name == "TIMESTAMP" and _ZONE.search(text) else name)
     if kind is None:
-        raise _refused(node, f"a literal of type {name}")
+        raise _NotUnderstood(f"a literal of type {name}")
     parsed = parse_literal(text, kind)
     try:
         return from_internal(parsed, kind)
     except InvalidRequest:
         # Python has no such time; the text is parsed again by the column's type.
         return text
-
-
-def _refused(node: Any, piece: str) -> InvalidRequest:
-    return InvalidRequest(f"Condition {shown(node.sql())}: {piece} is not understood. {_ALLOWED}")

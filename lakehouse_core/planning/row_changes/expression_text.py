@@ -49,7 +49,7 @@ def expression_of(node: Any) -> Expression:
         case exp.Column():
             if isinstance(node.this, exp.Identifier) and len(node.parts) == 1:
                 return ColumnValue(str(node.this.this))
-            raise _refused(node, "a column with a table's name")
+            raise _refused(node)
         case exp.Coalesce():
             return FunctionCall(Function.COALESCE, tuple(map(expression_of, (node.this, *node.expressions))))
         case exp.Neg() if not isinstance(node.this, exp.Literal):
@@ -61,8 +61,8 @@ def expression_of(node: Any) -> Expression:
     try:
         return Literal(literal_value(node))
     except InvalidRequest as error:
-        raise _refused(node, type(node).__name__.upper()) from error
+        raise _refused(node) from error
 
 
-def _refused(node: Any, piece: str) -> InvalidRequest:
-    return InvalidRequest(f"{shown(node.sql())}: {piece} is not understood.")
+def _refused(node: Any) -> InvalidRequest:
+    return InvalidRequest(f"{shown(node.sql())} is not understood.")

@@ -53,7 +53,7 @@ def _check_keys(schema: TableSchema) -> None:
             if not schema.has_field(name):
                 raise InvalidRequest(
                     f"The {what} key names column {shown(name)}, which the table does not have: "
-                    f"take some of {', '.join(schema.column_names)}."
+                    f"choose among {', '.join(schema.column_names)}."
                 )
             field = schema.field(name)
             if count > 1:

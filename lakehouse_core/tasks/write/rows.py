@@ -98,8 +98,8 @@ def satisfying(rows: Iterable[InputRows], condition: Predicate, schema: TableSch
             wrong = each.values.slice(int(others[0]), 1).to_pylist()[0]
             told = ", ".join(f"{name} = {shown(wrong[name])}" for name in sorted(columns_of(condition)))
             raise InvalidRequest(
-                f"The condition of the overwrite is not true for a given row, which has {told}: it would be added to "
-                "rows that are not replaced. Leave such rows out, or give a condition that includes them."
+                f"A given row ({told}) does not satisfy the condition of the overwrite: it would be added beside rows "
+                "that stay. Leave such rows out, or give a condition that includes them."
             )
         yield each
 

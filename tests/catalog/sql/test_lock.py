@@ -120,7 +120,7 @@ def test_a_lock_that_is_not_free_in_time_is_told_and_nothing_is_published(
     assert 10 <= names.clock.monotonic_seconds() - before < 12
     said = str(told.value)
     assert "the lock jdbc.db.t was taken by another writer at 2" in said
-    assert "expires 480 s later. It was not free within 10 s, and nothing was published. Call again later" in said
+    assert "expires 480 s later. The lock was not free within 10 s, and nothing was published. Call again later" in said
     assert [record.message.partition(" was taken")[0] for record in caplog.records] == ["waiting: the lock jdbc.db.t"]
     names.sql("DELETE FROM paimon_distributed_locks")
     assert rows(names, store) == [1]

@@ -126,7 +126,7 @@ REFUSED: list[tuple[str, str]] = [
     ("INSERT INTO s.t SELECT t.*, DEFAULT AS x FROM s.t", r"column 29: DEFAULT stands behind .\*."),
     ("INSERT INTO s.t BY NAME SELECT DEFAULT AS id", "DEFAULT and BY NAME are both given"),
     ("INSERT INTO s.t (id, a) VALUES (1, `DEFAULT`)", "(?i)default"),
-    ("INSERT INTO s.t (id, a) VALUES (1, 2, DEFAULT)", "has 3 columns, expected 2"),
+    ("INSERT INTO s.t (id, a) VALUES (1, 2, DEFAULT)", "has 3 columns, the table 2"),
     ("INSERT INTO s.t (id, a) VALUES (DEFAULT, 1)", "holds null"),
     ("INSERT INTO s.t (id, a) SELECT 1, DEFAULT UNION ALL SELECT 2, 3", r"column 35: DEFAULT is taken in VALUES"),
     ("INSERT INTO s.t (id, a) SELECT 1, 2 UNION ALL SELECT 2, DEFAULT", r"column 57: DEFAULT is taken in VALUES"),

@@ -77,7 +77,7 @@ def test_a_statement_that_names_its_columns_adds_none(empty, table, statement):
 
 
 def test_an_insert_by_position_is_refused_as_without_the_setting(empty, table):
-    with pytest.raises(lc.InvalidRequest, match="the query has 3 columns, expected 2"):
+    with pytest.raises(lc.InvalidRequest, match="the query has 3 columns, the table 2"):
         empty.sql("INSERT INTO s.t SELECT * FROM r", tables=rows(note=["a", "b"]), settings=MERGES)
 
     assert table.schema.id == 0

@@ -507,7 +507,7 @@ class TestRefusing:
         assert table.context.snapshots.latest_id() is None
 
     def test_a_commit_without_a_user(self, table: CommitTable) -> None:
-        with pytest.raises(InvalidRequest, match="needs a commit user"):
+        with pytest.raises(InvalidRequest, match="expected a name"):
             table.commit(table.append("a", user=""))
 
 

@@ -191,7 +191,7 @@ def test_refusals_name_what_is_there():
         table.tag("t")
     with pytest.raises(SnapshotExpired, match=r"Snapshot 1 is expired\. The earliest available is 3"):
         table.tag("u", at=1)
-    with pytest.raises(NotFound, match="Snapshot 9 is not there yet"):
+    with pytest.raises(NotFound, match="Snapshot 9 does not exist yet"):
         table.tag("u", at=9)
     with pytest.raises(NotFound, match="The tags are: t"):
         table.delete_tag("u")

@@ -148,7 +148,7 @@ REFUSED: list[tuple[Callable[[lc.Table], lc.Scan], type[lc.LakehouseError], str]
         "keys and values of options are text",
     ),
     (lambda table: table.scan(options={"incremental-between": "4,3"}), lc.InvalidRequest, "ends before it begins"),
-    (lambda table: table.scan(options={"incremental-between": "1,9"}), lc.NotFound, "Snapshot 9 is not there yet"),
+    (lambda table: table.scan(options={"incremental-between": "1,9"}), lc.NotFound, "Snapshot 9 does not exist yet"),
     (
         lambda table: table.scan(options={"incremental-between": "a,2"}),
         lc.InvalidRequest,

@@ -286,7 +286,7 @@ def test_an_overwrite_of_a_partition_refuses_a_key_of_one_that_stays(tmp_path: P
     table.write([row(1, "x"), row(2, "y")])
 
     for more in ({"partition": {"p": "y"}}, {"dynamic": True}):
-        with pytest.raises(InvalidRequest, match="a row of the key k = 1, which is in partition p=x"):
+        with pytest.raises(InvalidRequest, match="Key k = 1 is in partition p=x"):
             table.overwrite([row(1, "y")], **more)
     assert short(table) == [(1, "x", 0), (2, "y", 0)]
     table.overwrite([row(2, "x"), row(1, "y")], dynamic=True)

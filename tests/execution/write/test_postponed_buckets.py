@@ -316,7 +316,7 @@ def test_a_state_in_which_rows_wait_is_brought_back_only_where_a_compaction_move
         for dry_run in (True, False):
             with pytest.raises(
                 lc.InvalidRequest,
-                match=r"db.t: rollback_to: 2 rows wait for their buckets in snapshot 3, and the table's option bucket "
+                match=r"db.t: rollback_to: 2 rows wait for their buckets in snapshot 3\. The table's option bucket "
                 r"is 1 now, .* Set bucket to -2, roll back, compact",
             ):
                 table.rollback_to(at, dry_run=dry_run)

@@ -15,7 +15,7 @@ from tests.planning.change_vocabulary import WORKED, data_file, message, staged
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
-        ({"commit_user": ""}, "needs a commit user"),
+        ({"commit_user": ""}, "commit_user is '': expected a name"),
         ({"commit_identifier": -1}, "identifier -1 of u: expected 0 to"),
         ({"commit_identifier": 2**63}, "expected 0 to 9223372036854775807"),
         ({"properties": {"lakehouse.ledger": "{}"}}, r"'lakehouse\.ledger' is reserved"),

@@ -273,8 +273,8 @@ class _Placer:
             partition, key = next(iter(stays.items()))
             name = partition_name(self._places.bytes_of(partition), self._schema)
             raise InvalidRequest(
-                f"The overwrite has a row of the key {key}, which is in partition {name}, and does not replace that "
-                "partition: the key would be there twice. Write the row instead, or overwrite by a condition."
+                f"Key {key} is in partition {name}, which this overwrite does not replace: the table would have the "
+                "key twice. Write the row instead, or overwrite by a condition."
             )
 
     def _shown(self, values: pa.RecordBatch, row: int) -> str:
