@@ -123,7 +123,14 @@ def _checks(judges: Mapping[str, Judge]) -> dict[str, Check]:
         checks[f"Java {version} against the model, postponed"] = partial(against_model, java)
         checks[f"Java {version} writes, we read, postponed"] = partial(against_reader, java, Ours())
         checks[f"we write, Java {version} reads, postponed"] = partial(against_reader, Ours(), java)
+        for kind in ("", ", dynamic", ", postponed"):
+            checks[f"Java {version} writes, we read, overwrites{kind}"] = partial(against_reader, java, Ours())
+            checks[f"we write, Java {version} reads, changes{kind}"] = partial(against_reader, Ours(), java)
+        checks[f"Java {version} writes, we and it expire, overwrites"] = partial(in_turns, java, Ours())
+        checks[f"we write, Java {version} and we expire, changes"] = partial(in_turns, Ours(), java)
         if version == VERSIONS[-1]:
+            for kind in ("", ", dynamic", ", postponed"):
+                checks[f"Java {version} and we in turns, changes{kind}"] = partial(_in_turns, java)
             # What an older one writes otherwise depends on who wrote.
             checks[f"Java {version} and we in turns"] = partial(_in_turns, java)
             checks[f"Java {version} and we in turns, dynamic"] = partial(_in_turns, java)

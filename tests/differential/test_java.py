@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.differential.changes import JAVAS, with_changes
 from tests.differential.compare import against_model, against_reader, failure, in_turns
 from tests.differential.executors import InTurns, Java, Ours
 from tests.differential.generate import (
@@ -15,6 +16,7 @@ from tests.differential.generate import (
 )
 from tests.interop.judge import VERSIONS, Judge
 from tests.oracle.history import History
+from tests.oracle.statements import STATEMENTS
 
 pytestmark = pytest.mark.interop
 
@@ -103,6 +105,59 @@ def test_java_and_we_read_the_dynamic_buckets_of_the_other(java: Java, share: in
 def test_java_and_we_move_the_waiting_rows_of_the_other(java: Java, share: int) -> None:
     for seed, plain in histories(500 + share * 100_000, SHARE // 4):
         check_both_ways(java, seed, with_postponed_buckets(seed, plain), kind=", postponed")
+
+
+@pytest.mark.parametrize("share", range(SHARES))
+def test_java_and_we_read_what_the_other_put_in_the_place_of_rows(java: Java, share: int) -> None:
+    """Both overwrite, drop partitions and truncate; we also rescale, delete, update and merge."""
+    ours = Ours()
+    for seed, plain in histories(600 + share * 100_000, SHARE // 10):
+        for kind, history in kinds(seed, plain):
+            for name, writer, reader, verbs in (
+                (f"Java {java.version} writes, we read, overwrites{kind}", java, ours, JAVAS),
+                (f"we write, Java {java.version} reads, changes{kind}", ours, java, STATEMENTS),
+            ):
+                changed = with_changes(seed, history, verbs=verbs)
+                found = failure(
+                    name, lambda told, writer=writer, reader=reader: against_reader(writer, reader, told), seed, changed
+                )
+
+                assert found is None, found
+
+
+@pytest.mark.parametrize("share", range(SHARES))
+def test_java_goes_on_with_tables_whose_rows_and_buckets_we_changed(newest: Java, share: int) -> None:
+    ours = Ours()
+    for seed, plain in histories(700 + share * 100_000, SHARE // 5):
+        for kind, history in kinds(seed, plain):
+            found = failure(
+                f"Java {newest.version} and we in turns, changes{kind}",
+                lambda told, seed=seed: against_reader(InTurns(newest, ours, seed), ours, told),
+                seed,
+                with_changes(seed, history),
+            )
+
+            assert found is None, found
+
+
+@pytest.mark.parametrize("share", range(SHARES))
+def test_java_and_we_expire_what_statements_left(java: Java, share: int) -> None:
+    ours = Ours()
+    for seed, plain in histories(800 + share * 100_000, SHARE // 10):
+        for name, writer, other, verbs in (
+            (f"Java {java.version} writes, we and it expire, overwrites", java, ours, JAVAS),
+            (f"we write, Java {java.version} and we expire, changes", ours, java, STATEMENTS),
+        ):
+            history = with_expiry(seed, with_changes(seed, plain, verbs=verbs), expires_changelogs=False)
+            found = failure(name, lambda told, writer=writer, other=other: in_turns(writer, other, told), seed, history)
+
+            assert found is None, found
+
+
+def kinds(seed: int, plain: History) -> list[tuple[str, History]]:
+    """Return the history in a table with fixed, dynamic and postponed buckets."""
+    dynamic, postponed = with_dynamic_buckets(seed, plain), with_postponed_buckets(seed, plain)
+    return [("", plain), (", dynamic", dynamic), (", postponed", postponed)]
 
 
 @pytest.mark.parametrize("share", range(SHARES))
