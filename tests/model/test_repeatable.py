@@ -8,7 +8,7 @@ from __future__ import annotations
 import io
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import cache
@@ -49,10 +49,17 @@ TABLES: dict[str, dict[str, str]] = {
         "target-file-size": "64 kb",
     },
     "appended": {**HISTORY, "bucket": "-1", "compaction.min.file-num": "3"},
+    "dynamic": {**HISTORY, "bucket": "-1", "dynamic-bucket.target-row-num": "500"},
+    "postponed": {**HISTORY, "bucket": "-2", "changelog-producer": "lookup"},
+    "moving": {**HISTORY, "bucket": "-1", "tag.automatic-creation": "process-time"},
 }
+PRIMARY_KEYS = {"appended": [], "moving": ["k"]}
 UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 # What counts or seals bytes that hold a UUID.
 SEALS = re.compile(r"size|checksum|crc", re.IGNORECASE)
+
+# What the records of branches begin with.
+CHECKSUM = re.compile(r"^crc32:[0-9a-f]{8} ")
 
 # Eight bytes that depend on the name of the data file.
 INDEX_SEAL = re.compile(rb"(?<=lh-indx1).{8}", re.DOTALL)
@@ -90,7 +97,7 @@ def live(name: str, seed: int) -> Life:
     store = MemoryStore(clock=clock)
     catalog = Catalog(store, clock=clock)
     catalog.create_database("db")
-    keys = [] if name == "appended" else ["p", "k"]
+    keys = PRIMARY_KEYS.get(name, ["p", "k"])
     table = catalog.create_table(
         "db.t",
         {"p": "INT NOT NULL", "k": "INT NOT NULL", "v": "STRING"},
@@ -113,12 +120,14 @@ def live(name: str, seed: int) -> Life:
     tell(table.commit(staged))
     if keys:
         tell(table.write([{"p": 0, "k": 4, "v": None, "op": "-D"}], rowkind_column="op"))
-        tell(table.lookup([(0, 0), (1, 1), (0, 4), (0, 9999)], aligned=True).to_pylist())
+        sought = [(0, 0), (1, 1), (0, 4), (0, 9999)] if len(keys) == 2 else [0, 1, 4, 9999]
+        tell(table.lookup(sought, aligned=True).to_pylist())
     tell(table.compact())
     tell(table.compact(full=True))
     tell(table.create_tag("second"))
     tell(table.alter(lc.AddColumn("w", "INT")))
     tell(table.overwrite([{"p": 1, "k": 1, "v": "z", "w": 7}]))
+    change_rows(table, tell)
     tell(table.compact_manifests())
     tell(table.changes(after=0).to_arrow().to_pylist())
     tell(table.diff("first", "second").to_arrow().to_pylist())
@@ -130,6 +139,27 @@ def live(name: str, seed: int) -> Life:
     tell(sorted(table.scan().to_arrow().to_pylist(), key=lambda row: (row["p"], row["k"])))
     tell(table.verify(data=True).findings)
     return Life({**before, **content(store)}, told, clock.numbers)
+
+
+def change_rows(table: lc.Table, tell: Callable[..., None]) -> None:
+    """Change single rows, buckets, indexes and branches of the table."""
+    # Rows that wait for their buckets are not seen, and may not be changed.
+    tell(table.compact(full=True))
+    tell(table.update({"v": "v || '!'"}, where="p = 1 AND k = 1"))
+    tell(table.delete(where="p = 1 AND k > 4000"))
+    source = [{"p": 1, "k": 1, "v": "merged"}, {"p": 0, "k": 2, "v": "inserted"}]
+    matched, other = lc.WhenMatched(update={"v": "s.v"}), lc.WhenNotMatched(insert={"p": "s.p", "k": "s.k", "v": "s.v"})
+    tell(table.merge(source, "t.p = s.p AND t.k = s.k", matched, other))
+    tell(table.compact(full=True))
+    tell(table.rollback_to(lc.AtTag("second")))
+    # A partition of postponed buckets keeps the number that its first compaction gave it.
+    if (bucket := table.schema.options["bucket"]) != "-2" and table.schema.primary_keys:
+        tell(table.rescale(3 if bucket == "2" else None))
+    tell(table.rewrite_file_index())
+    tell(table.create_branch("side", at=table.snapshot().id))
+    tell(table.branch("side").write([{"p": 0, "k": 8, "v": "beside", "w": 1}]))
+    tell(table.branch("side").compact(full=True))
+    tell(table.fast_forward("side"))
 
 
 def content(store: MemoryStore) -> dict[str, bytes]:
@@ -150,8 +180,9 @@ def test_the_same_seed_writes_the_same_bytes_and_tells_the_same(name):
     assert first.objects == second.objects
 
 
+# Where keys move, files are written in the order of partitions in which older files, sorted by name, have the keys.
 @pytest.mark.slow
-@pytest.mark.parametrize("name", in_turn(3, TABLES))
+@pytest.mark.parametrize("name", in_turn(3, [name for name in TABLES if name != "moving"]))
 def test_another_seed_changes_uuids_alone(name):
     first, second = (dict(without_uuids(life)) for life in (first_life(name), live(name, 1)))
 
@@ -193,4 +224,4 @@ def meaning(key: str, data: bytes) -> object:
         return pq.read_table(io.BytesIO(data)).to_pylist()
     if data[:3] == b"ORC":
         return orc.read_table(io.BytesIO(data)).to_pylist()
-    return data
+    return CHECKSUM.sub("", data.decode()) if data.isascii() else data
