@@ -127,3 +127,5 @@ LISTING: Final = Retry()
 ALTER: Final = Retry(10)
 # A read point that moves on, such as the latest snapshot, is resolved again when its state expires during planning.
 PLAN: Final = Retry(3)
+# Work of a verb that others overtook, begun again from a new plan: the first run, and three more.
+REPLAN: Final = Retry(4, min_wait_millis=20, max_wait_millis=2_000)

@@ -22,7 +22,7 @@ from lakehouse_core.planning.commit.partial import without_conflicts
 from lakehouse_core.planning.file_indexes import NewIndex, indexed_entries, with_index
 from lakehouse_core.planning.read.packing import pack
 from lakehouse_core.progress import Watch
-from lakehouse_core.retry import Retry
+from lakehouse_core.retry import REPLAN
 from lakehouse_core.storage.outcomes import named_by_nobody
 from lakehouse_core.table.commit_message import CommitMessage
 from lakehouse_core.table.data_layout import DataLayout
@@ -32,8 +32,6 @@ from lakehouse_core.table.schema import TableSchema, read_supported, write_suppo
 from lakehouse_core.table.snapshot import Snapshot
 from lakehouse_core.tasks.file_indexes import FileIndexTask, indexes_from, run_file_indexes
 
-# The files of a commit are tried, and those that others changed three times more.
-_RUNS: Final = Retry(4, min_wait_millis=20, max_wait_millis=2_000)
 # A task takes files of about so many bytes, or so many files.
 _TASK_BYTES: Final = 256 << 20
 _MOST_FILES: Final = 64
@@ -92,7 +90,7 @@ def rewrite_file_indexes(
         return replace(result, changed=tuple(_run(table, schema, plan, dry_run=True, watch=watch)))
     result = replace(result, commit_user=f"file-index-{table.clock.uuid()}")
     conflict: CommitConflict | None
-    for attempt in _RUNS.attempts(table.clock):
+    for attempt in REPLAN.attempts(table.clock):
         result = replace(result, runs=attempt.number)
         try:
             changed = _run(table, schema, plan, dry_run=False, watch=watch)

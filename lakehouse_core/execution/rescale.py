@@ -30,7 +30,7 @@ from lakehouse_core.planning.partitions import condition_of_values
 from lakehouse_core.planning.readable import deletion_files
 from lakehouse_core.planning.rescale import PartitionRescale, commits_of, has_untold, plan_rescale
 from lakehouse_core.progress import Watch
-from lakehouse_core.retry import Retry
+from lakehouse_core.retry import REPLAN
 from lakehouse_core.storage.outcomes import begun, named_by_nobody
 from lakehouse_core.table.bucketing import Dynamic, Fixed, Postpone, Unaware, total_buckets
 from lakehouse_core.table.commit_json import messages_from_json
@@ -43,8 +43,6 @@ from lakehouse_core.table.schema import TableSchema, read_supported, write_suppo
 from lakehouse_core.table.snapshot import RESCALED_TO, Snapshot
 from lakehouse_core.tasks.rescale import RescaleTask, run_rescale
 
-# Each commit is tried, and three times more if others change its partitions.
-_RUNS: Final = Retry(4, min_wait_millis=20, max_wait_millis=2_000)
 _LEFT: Final = "The rescale may be done in part: call it again to finish it."
 
 
@@ -176,7 +174,7 @@ def _until_committed(
 ) -> tuple[tuple[CommitResult, ...], int]:
     """Rewrite the partitions in one commit, anew if others change them; return the commit, and how often it began."""
     only = frozenset(one.partition for one in group)
-    for attempt in _RUNS.attempts(table.clock):
+    for attempt in REPLAN.attempts(table.clock):
         snapshot, planned = _planned(table, result.schema, None, only)
         if any(has_untold(one, result.schema) for one in planned):
             # What the rescale would hide from the changelog is told first.

@@ -28,6 +28,42 @@ MAKERS = {
 }
 
 
+# Modules of Python that reach around the seams: time and chance, threads, and files that no store has.
+AROUND = {
+    "time": ["clock"],
+    "random": ["clock"],
+    "concurrent.futures": [
+        "execution/engines/spark/sql/merge",
+        "metadata/read_ahead",
+        "storage/overlap",
+        "storage/remote/files",
+        "storage/remote/requests",
+        "tasks/small_files",
+    ],
+    # One thread asks Hadoop's connector; the others have locks.
+    "threading": [
+        "execution/engines/duckdb/box",
+        "execution/engines/spark/scan/connector",
+        "metadata/added_files",
+        "metadata/lru",
+        "storage/memory",
+        "storage/overlap",
+        "storage/remote/conditions",
+        "storage/remote/room",
+        "tasks/keys/compared",
+    ],
+    # Spills of tasks; lookups and DuckDB, which are of one process; rows from an address, which a parser wants as file.
+    "tempfile": [
+        "execution/engines/duckdb/box",
+        "execution/lookup/process_directory",
+        "row_files/row_input",
+        "tasks/write/scratch",
+    ],
+    "mmap": ["tasks/waiting/scratch_files", "tasks/write/keys/map"],
+    "shutil": ["execution/lookup/process_directory", "row_files/row_input", "tasks/copy"],
+}
+
+
 # What reads names no store that can write.
 READERS = [
     "data_files/avro/reader",
@@ -45,6 +81,20 @@ READERS = [
     "metadata/manifest_reader",
     "metadata/roots",
 ]
+
+
+@cache
+def imported_modules() -> Mapping[str, set[str]]:
+    """Return the modules that each module of the core imports, by the name of the module."""
+    found: dict[str, set[str]] = {}
+    for path in CORE.rglob("*.py"):
+        names = found.setdefault(str(path.relative_to(CORE).with_suffix("")), set())
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import):
+                names |= {alias.name for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.module is not None:
+                names.add(node.module)
+    return found
 
 
 @cache
@@ -69,6 +119,11 @@ def importers(name: str) -> list[str]:
 @pytest.mark.parametrize("name", MAKERS)
 def test_clocks_and_stores_are_made_in_few_places(name):
     assert importers(name) == MAKERS[name]
+
+
+@pytest.mark.parametrize("name", AROUND)
+def test_what_reaches_around_the_seams_is_imported_in_few_places(name):
+    assert sorted(module for module, names in imported_modules().items() if name in names) == AROUND[name]
 
 
 @pytest.mark.parametrize("module", READERS)

@@ -19,6 +19,7 @@ from lakehouse_core.catalog.sql.database import SqlDatabase
 from lakehouse_core.catalog.sql.tables import COMMITS
 from lakehouse_core.clock import Clock
 from lakehouse_core.errors import InvalidRequest, NotFound, StorageUnavailable
+from lakehouse_core.retry import Retry
 from lakehouse_core.storage import Children, ObjectInfo, ObjectStore, StoreSpec
 from lakehouse_core.storage.decider_marks import MARKS_FOLDER
 from lakehouse_core.storage.keys import joined, key_parts
@@ -29,7 +30,8 @@ _BULK_FOLDERS: Final = ("manifest", "index", "statistics")
 _BULK_PREFIX: Final = "bucket-"
 _HINTS: Final = ("LATEST", "EARLIEST")
 _LONGEST_KEY: Final = 1024
-_MOST_OVERTAKEN: Final = 20
+# Each further attempt means that another process changed the object meanwhile.
+_OVERTAKEN: Final = Retry(20)
 
 
 def decided_store(metastore: str, options: Mapping[str, str], inner: ObjectStore, clock: Clock) -> "DecidedStore":
@@ -166,7 +168,7 @@ class DecidedStore:
     def write(self, key: str, data: bytes, *, durable: bool = True) -> None:
         key_parts(key)
         self._claim.check()
-        for _ in range(_MOST_OVERTAKEN):
+        for _ in _OVERTAKEN.attempts():
             row = self._row(key)
             if row is None:
                 self._inner.write(key, data, durable=durable)
@@ -230,7 +232,7 @@ class DecidedStore:
 
     def _settle(self, key: str, row: CommitRow) -> None:
         """Make the file say what the row says. Another one may have changed the row meanwhile: then what that says."""
-        for _ in range(_MOST_OVERTAKEN):
+        for _ in _OVERTAKEN.attempts():
             if row.is_written:
                 return
             self._claim.check()
@@ -284,4 +286,6 @@ class DecidedStore:
             )
 
     def _restless(self, key: str) -> StorageUnavailable:
-        return StorageUnavailable(f"{self.uri(key)}: it was changed in each of {_MOST_OVERTAKEN} attempts. Try again.")
+        return StorageUnavailable(
+            f"{self.uri(key)}: it was changed in each of {_OVERTAKEN.max_attempts} attempts. Try again."
+        )

@@ -9,7 +9,6 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Final
 
 import numpy as np
 
@@ -30,7 +29,7 @@ from lakehouse_core.planning.read.packing import waiting_parts
 from lakehouse_core.planning.row_changes.methods import Method
 from lakehouse_core.planning.row_changes.statements import Isolation, Statement, Update
 from lakehouse_core.progress import Watch
-from lakehouse_core.retry import Retry
+from lakehouse_core.retry import REPLAN
 from lakehouse_core.storage.outcomes import named_by_nobody
 from lakehouse_core.table.bucketing import has_buckets, has_hash_index
 from lakehouse_core.table.commit_message import CommitMessage
@@ -42,9 +41,6 @@ from lakehouse_core.table.split import Split
 from lakehouse_core.table.staged_commit import StagedCommit
 from lakehouse_core.tasks.change_rows.task import run_change
 from lakehouse_core.tasks.change_rows.values import Changed, ChangeTask, changed_from_text
-
-# The first run, and three more if others change what it reads.
-_RUNS: Final = Retry(4, min_wait_millis=20, max_wait_millis=2_000)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +97,7 @@ def until_committed(
     table: TableContext, begin: Callable[[], ChangeBase], run: Callable[[ChangeBase], RowChangeResult]
 ) -> RowChangeResult:
     """Run a statement until no other commit changes what it has read, a few times. Raises as `change_rows` does."""
-    for attempt in _RUNS.attempts(table.clock):
+    for attempt in REPLAN.attempts(table.clock):
         base: ChangeBase | None = None
         try:
             base = begin()
