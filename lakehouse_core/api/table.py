@@ -123,15 +123,15 @@ class Table:
         return table_records.snapshot(self._context, snapshot_id)
 
     def changelogs(self) -> records.Records[Snapshot]:
-        """Return the expired snapshots whose changes are still readable, oldest first."""
+        """Return the expired snapshots whose changes are still readable, oldest first. Raises CorruptTable."""
         return table_records.changelogs(self._context)
 
     def tags(self) -> records.Records[records.TagRecord]:
-        """Return the tags, sorted by name."""
+        """Return the tags, sorted by name. Raises CorruptTable."""
         return table_records.tags(self._context)
 
     def schemas(self) -> records.Records[TableSchema]:
-        """Return all versions of the schema, oldest first."""
+        """Return all versions of the schema, oldest first. Raises CorruptTable."""
         return table_records.schemas(self._context)
 
     def files(
@@ -176,20 +176,21 @@ class Table:
         return table_records.partitions(self._context, at=at)
 
     def buckets(self, *, at: ReadPoint = LATEST) -> records.Records[records.BucketRecord]:
-        """Return the buckets that hold files, each with the figures that compaction uses."""
+        """Return the buckets that hold files, each with the figures that compaction uses. Raises as `files` does."""
         return table_records.buckets(self._context, at=at)
 
     def committers(self) -> records.Records[records.CommitterRecord]:
         """Return the last commit of each user, the latest committer last.
 
-        Users whose snapshots are expired are included.
+        Users whose snapshots are expired are included. Raises CorruptTable.
         """
         return table_records.committers(self._context)
 
     def content_snapshot_id(self) -> int | None:
         """Return the newest snapshot that changed rows, expired or not.
 
-        A compaction does not change rows, unless it moves rows into their buckets that no read had before.
+        A compaction does not change rows, unless it moves rows into their buckets that no read had before. Raises
+        CorruptTable.
         """
         return table_records.content_snapshot_id(self._context)
 
@@ -489,8 +490,9 @@ class Table:
 
         A table that is not `write-only` is then compacted when its options ask for it; the compaction makes its own
         snapshot. The report names a failure of that compaction, because the rows are committed; the next compaction
-        covers the same files. Raises CommitConflict, CommitTimeout, CommitOutcomeUnknown (then commit the same again),
-        StaleCommit.
+        covers the same files. Raises CommitConflict (stage the data again), CommitTimeout and StorageUnavailable
+        (nothing is applied: commit the same again), CommitOutcomeUnknown (commit the same again, which finds out),
+        StaleCommit, InvalidRequest, UnsupportedFeature, CorruptTable, TaskFailed; NotFound if the table was dropped.
         """
         return table_writes.commit(self._context, staged, CallOptions(progress=progress))
 
@@ -513,11 +515,15 @@ class Table:
         return table_writes.commit_together(self._context, staged, commit_user, commit_identifier, call)
 
     def keep_pending(self, staged: StagedCommit) -> None:
-        """Keep a staged commit inside the table until it is committed, so that a killed pipeline can continue."""
+        """Keep a staged commit inside the table until it is committed, so that a killed pipeline can continue. Raises
+        InvalidRequest for another object, NotFound if its branch was deleted meanwhile.
+        """
         table_writes.keep_pending(self._context, staged)
 
     def pending(self, commit_user: str, commit_identifier: int) -> StagedCommit | None:
-        """Return the kept commit of this user and identifier, None when there is none."""
+        """Return the kept commit of this user and identifier, None when there is none. Raises InvalidRequest,
+        CorruptTable.
+        """
         return table_writes.pending(self._context, commit_user, commit_identifier)
 
     def all_pending(self, commit_user: str, *, only_readable: bool = False) -> list[StagedCommit]:
@@ -536,12 +542,15 @@ class Table:
     def why_not_committed(self, staged: Sequence[StagedCommit]) -> list[str | None]:
         """Return for each staged commit why it cannot be committed any more, None if nothing is known against it.
 
-        None does not promise a commit: a conflict with another commit shows only when it is tried.
+        None does not promise a commit: a conflict with another commit shows only when it is tried. Raises
+        InvalidRequest for another object.
         """
         return table_writes.why_not_committed(self._context, staged)
 
     def forget_pending(self, *staged: StagedCommit | records.PendingRecord) -> None:
-        """Remove kept commits after their commits, or such that cannot be committed, whose rows are lost then."""
+        """Remove kept commits after their commits, or such that cannot be committed, whose rows are lost then. Raises
+        InvalidRequest for another object, StorageUnavailable if one stays.
+        """
         table_writes.forget_pending(self._context, staged)
 
     def alter(self, *changes: SchemaChange) -> reports.SchemaReport:
@@ -692,7 +701,8 @@ class Table:
         self, *, older_than: timedelta | datetime | None = None, dry_run: bool = False
     ) -> reports.ExpiryReport:
         """Delete the tags whose retention is over, which an expiry of snapshots does too, and those that were made
-        before `older_than`, an age or a time; with them go the files that only they keep.
+        before `older_than`, an age or a time; with them go the files that only they keep. Raises InvalidRequest,
+        CorruptTable.
         """
         return table_maintenance.expire_tags(self._context, older_than=older_than, dry_run=dry_run)
 
