@@ -2,7 +2,8 @@
 
 LakehouseError
 ├── NotFound                 no such table, snapshot or object: check the name
-│   └── SnapshotExpired      it was there: start again from the earliest id, which the message names
+│   ├── SnapshotExpired      it was there: start again from the earliest id, which the message names
+│   └── TableDropped         it was there when the handle was opened: open it again under its present name
 ├── InvalidRequest           the call or an option is wrong: fix it, then call again
 │   ├── StaleCommit          this user has committed a later identifier: go on with a fresh user
 │   └── PlanTooLarge         the plan does not fit its bound: add the filter that the message names
@@ -111,6 +112,10 @@ class NotFound(LakehouseError):
 
 class SnapshotExpired(NotFound):
     """The snapshot is expired. The message names the earliest existing one."""
+
+
+class TableDropped(NotFound):
+    """The table was dropped or renamed after its handle was opened, and before the verb had an effect on it."""
 
 
 class InvalidRequest(LakehouseError):

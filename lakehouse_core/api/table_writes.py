@@ -31,8 +31,9 @@ from lakehouse_core.execution.commit.check import refusals
 from lakehouse_core.execution.commit.loop import commit as commit_staged
 from lakehouse_core.execution.commit.loop import commit_or_discard
 from lakehouse_core.execution.commit.outcome import CommitResult
-from lakehouse_core.execution.commit.staged_files import discard
+from lakehouse_core.execution.commit.staged_files import discard, discards_of_dropped
 from lakehouse_core.execution.context import TableContext
+from lakehouse_core.execution.presence import check_kept
 from lakehouse_core.execution.row_changes.change_base import ReadAt, check_whole_read
 from lakehouse_core.execution.write.compact_after_commit import compact_written
 from lakehouse_core.execution.write.stage import OpenStage, close_append_stage
@@ -180,10 +181,11 @@ def commit_together(
 
 
 @names_table
+@discards_of_dropped
 def keep_pending(table: TableContext, staged: StagedCommit) -> None:
     check_staged_commit("keep_pending", staged)
     write_pending(table.store, table.layout, staged)
-    table.snapshots.boundary.check_kept([table.layout.staged_commit(staged.commit_user, staged.commit_identifier)])
+    check_kept(table, [table.layout.staged_commit(staged.commit_user, staged.commit_identifier)])
 
 
 @names_table

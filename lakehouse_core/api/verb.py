@@ -6,14 +6,26 @@ Rule: layers below the catalog know folders only, so names are added here.
 
 import logging
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import wraps
-from typing import Concatenate, ParamSpec, Protocol, TypeVar
+from typing import Concatenate, Final, ParamSpec, Protocol, TypeVar
 
 from lakehouse_core.api.reports import Report, outcome
 from lakehouse_core.clock import Clock
-from lakehouse_core.errors import LakehouseError
+from lakehouse_core.errors import (
+    CommitConflict,
+    CommitOutcomeUnknown,
+    CorruptTable,
+    InvalidRequest,
+    LakehouseError,
+    NotFound,
+    StorageUnavailable,
+    TaskFailed,
+    WriteOutcomeUnknown,
+)
+from lakehouse_core.execution.context import TableContext
+from lakehouse_core.execution.presence import check_here
 from lakehouse_core.progress import LOGGER
 
 
@@ -34,6 +46,28 @@ R = TypeVar("R")
 A = TypeVar("A", bound=Report)
 
 
+# What may come from a drop or a rename of the table.
+_OF_A_DROP: Final = (NotFound, InvalidRequest, CorruptTable, CommitConflict, StorageUnavailable, TaskFailed)
+
+
+@contextmanager
+def overtaken(table: _Named) -> Iterator[None]:
+    """Raise TableDropped for an error inside if the table is dropped or renamed, but for an unknown outcome. Add the
+    table's name to errors that lack it.
+    """
+    with named(table.name):
+        try:
+            yield
+        except (CommitOutcomeUnknown, WriteOutcomeUnknown):
+            raise
+        except _OF_A_DROP as error:
+            # Else nothing was read, and an argument is wrong.
+            if isinstance(table, TableContext) and table.schemas.known_id() is not None:
+                with suppress(StorageUnavailable):
+                    check_here(table, error)
+            raise
+
+
 @contextmanager
 def named(table: str) -> Iterator[None]:
     """Add the table's name to errors that lack it."""
@@ -50,7 +84,7 @@ def names_table(verb: Callable[Concatenate[N, P], R]) -> Callable[Concatenate[N,
 
     @wraps(verb)
     def call(self: N, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        with named(self.name):
+        with overtaken(self):
             return verb(self, *args, **kwargs)
 
     return call
@@ -66,8 +100,11 @@ def reported(verb: Callable[Concatenate[C, P], A]) -> Callable[Concatenate[C, P]
     def call(table: C, /, *args: P.args, **kwargs: P.kwargs) -> A:
         started = table.clock.monotonic_seconds()
         try:
-            with named(table.name):
+            with overtaken(table):
                 report = verb(table, *args, **kwargs)
+                if report.noop_reason is not None and isinstance(table, TableContext):
+                    # A table that is gone has nothing to do.
+                    check_here(table)
         except BaseException as error:
             # The message may quote a row, so it is not logged; the caller gets the whole error.
             seconds = table.clock.monotonic_seconds() - started

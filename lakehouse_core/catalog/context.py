@@ -96,7 +96,10 @@ class CatalogContext:
 
     def table_at(self, name: str, place: TablePlace, schemas: SchemaLog) -> Table:
         """Return a table that is known to exist."""
-        return Table(name, place.store, schemas=schemas, engine=self.engine, clock=self.clock, arbiter=place.arbiter)
+        store = place.of_table()
+        return Table(
+            name, store, schemas=schemas.over(store), engine=self.engine, clock=self.clock, arbiter=place.arbiter
+        )
 
     def table_context(self, name: str) -> TableContext:
         """Return `database.table` as the verbs of tables work on it. Raises as `find` does."""
@@ -120,8 +123,8 @@ class CatalogContext:
         return known
 
     def _opened(self, name: str, found: FoundTable) -> TableContext:
-        place = found.place
-        return table_context(name, place.store, self.clock, self.engine, found.schemas, arbiter=place.arbiter)
+        place, store = found.place, found.place.of_table()
+        return table_context(name, store, self.clock, self.engine, found.schemas.over(store), arbiter=place.arbiter)
 
     def no_table(self, name: TableName) -> NotFound:
         """Return the error for a table that does not exist: what is missing, and near names."""

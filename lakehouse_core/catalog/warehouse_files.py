@@ -15,7 +15,7 @@ from lakehouse_core.metadata.read_ahead import in_order
 from lakehouse_core.metadata.schema_log import SchemaLog
 from lakehouse_core.storage import FolderStore, ObjectStore, is_hidden, is_temp
 from lakehouse_core.storage.outcomes import begun, created, moved
-from lakehouse_core.table.layout import COPY_MARK, DROP_MARK, MAIN
+from lakehouse_core.table.layout import COPY_MARK, DROP_MARK, MAIN, is_late
 from lakehouse_core.table.schema import TableSchema
 
 # The mark of an empty database, because object stores have no empty folders. The name is hidden, so that it is not
@@ -125,15 +125,14 @@ class WarehouseFiles:
                 f"{store.uri('')}: an unfinished copy of another table is in the folder of table {name}. Copy that "
                 "table again to finish it, drop this one, or choose another name."
             )
-        # A commit that was overtaken by a drop writes its hint last.
-        hints = keys & set(MAIN.hints)
-        if any(not is_hidden(key.rpartition("/")[2]) for key in keys - hints) and not self.has_schema(name):
+        late = set(filter(is_late, keys))
+        if any(not is_hidden(key.rpartition("/")[2]) for key in keys - late) and not self.has_schema(name):
             raise InvalidRequest(
                 f"{store.uri('')}: the folder of table {name} holds files but no schema. Check the files, then "
                 "remove the folder or choose another name."
             )
-        if hints and not self.has_schema(name):
-            _check_deleted(store.delete(sorted(hints)))
+        if late and not self.has_schema(name):
+            _check_deleted(store.delete(sorted(late)))
 
     def drop_part(self, name: TableName) -> bool:
         """Remove a copy that is not a table yet, or what an interrupted drop left; return False if there is neither."""
@@ -212,8 +211,10 @@ class WarehouseFiles:
         folder = _folder(database)
         keys = {found.key.removeprefix(f"{folder}/") for found in self._store.list(folder)}
         left: list[str] = []
-        # Tables have schemas, and the database has no table: these are of commits that a drop overtook.
-        left += self._store.delete([f"{folder}/{key}" for key in keys if key.partition("/")[2] in MAIN.hints])
+        # Tables have schemas, and the database has no table: these are of verbs that a drop overtook.
+        left += self._store.delete(
+            [f"{folder}/{key}" for key in keys if is_late(key.partition("/")[2]) and not key.endswith(DROP_MARK)]
+        )
         for name in sorted({key.partition("/")[0] for key in keys}):
             if f"{name}/{DROP_MARK}" in keys:
                 self._drop_objects(TableName(database, name))

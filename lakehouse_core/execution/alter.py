@@ -14,6 +14,7 @@ from lakehouse_core.errors import CommitConflict, InvalidRequest, LakehouseError
 from lakehouse_core.execution.commit.loop import make_snapshot
 from lakehouse_core.execution.commit.own_commit import own_commit
 from lakehouse_core.execution.context import TableContext
+from lakehouse_core.execution.presence import check_kept
 from lakehouse_core.execution.read.waiting import waiting_row_count, waiting_row_count_at
 from lakehouse_core.metadata.roots import branch_names
 from lakehouse_core.planning.alter.alter import apply_changes
@@ -71,7 +72,7 @@ def alter_by(
             new = replace(new, id=announced.id + 1)
         with nullcontext() if announced is None else _ending(table):
             if table.schemas.create(new):
-                table.snapshots.boundary.check_kept([table.layout.schema(new.id)])
+                check_kept(table, [table.layout.schema(new.id)])
                 return old, new
         if announced is not None:
             _withdraw(table)
@@ -116,7 +117,7 @@ def _announced(table: TableContext, old: TableSchema, bucket: str) -> TableSchem
     announced = announcing(old, bucket, now_millis=table.clock.now_millis())
     if not table.schemas.create(announced):
         return None
-    table.snapshots.boundary.check_kept([table.layout.schema(announced.id)])
+    check_kept(table, [table.layout.schema(announced.id)])
     with _withdrawn(table):
         look = table.look()
         make_snapshot(
@@ -153,4 +154,4 @@ def _withdraw(table: TableContext) -> None:
     with suppress(LakehouseError):
         schema = taken_back(table.schemas.latest(), now_millis=table.clock.now_millis())
         if schema is not None and table.schemas.create(schema):
-            table.snapshots.boundary.check_kept([table.layout.schema(schema.id)])
+            check_kept(table, [table.layout.schema(schema.id)])

@@ -4,14 +4,14 @@ Rule: the boundary never goes down. An id below it has expired; a file of such a
 whole branch, the boundary of the branch says so, and no expiry raises it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Final
 
-from lakehouse_core.errors import CommitConflict, NotFound, StorageUnavailable, WriteOutcomeUnknown
+from lakehouse_core.errors import CommitConflict, NotFound, StorageUnavailable
 from lakehouse_core.metadata.look import Look
 from lakehouse_core.retry import Retry
 from lakehouse_core.storage.object_store import ObjectStore, StoreReader
-from lakehouse_core.storage.outcomes import begun, replaced
+from lakehouse_core.storage.outcomes import replaced
 from lakehouse_core.table.boundary import NO_MARK, BoundaryMark, parse_mark, serialize_boundary, serialize_mark
 from lakehouse_core.table.layout import TableLayout, layout_at
 
@@ -79,28 +79,6 @@ class Boundary:
         if self._layout.branch is not None and not self._store.children(self._layout.schema_folder).files:
             self._store.delete([self._key])
             raise NotFound(f"{self._store.uri(self._layout.folder)}: the branch was deleted or renamed meanwhile.")
-
-    def check_kept(self, written: Sequence[str] = ()) -> None:
-        """Raise unless what was written or deleted before this call is part of the branch; the main one always is.
-
-        Raises WriteOutcomeUnknown if a verb had closed the branch, which may have taken the change along or not;
-        NotFound if the branch is gone, after the objects `written` were deleted.
-        """
-        if self._layout.branch is None:
-            return
-        with begun("Whether the change is part of the branch is unknown: look, then call again."):
-            mark = self.mark()
-            if mark.is_closed:
-                raise WriteOutcomeUnknown(
-                    f"{self._store.uri(self._layout.folder)}: a verb is {mark.work} the branch, and may have taken "
-                    "this change along or not. Wait until the verb has ended, look, then call again."
-                )
-            # The schemas go before the boundary. What was written does not tell whether the branch was there.
-            folder = self._layout.schema_folder
-            keys = {f"{folder}/{name}" for name in self._store.children(folder).files}
-            if keys.issubset(written):
-                self._store.delete(written)
-                raise NotFound(f"{self._store.uri(self._layout.folder)}: the branch was deleted or renamed meanwhile.")
 
     def read_versioned(self) -> tuple[BoundaryMark, str | None]:
         """Return what the boundary says and its version, for `change`."""

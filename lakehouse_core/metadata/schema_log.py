@@ -6,6 +6,7 @@ Source: docs/reliability/invariants.md#i23-a-schema-id-has-one-content.
 """
 
 import re
+from collections.abc import Collection
 from typing import Any
 
 from lakehouse_core.errors import CorruptTable, InvalidRequest, NotFound
@@ -49,6 +50,10 @@ class SchemaLog:
     def known(self) -> TableSchema | None:
         """Return the newest schema that was read so far, None before the first read; the table may have a newer one."""
         return self._known[max(self._known)][0] if self._known else None
+
+    def known_id(self, *, besides: Collection[str] = ()) -> int | None:
+        """Return the newest id that was read so far, of schemas whose keys are not `besides`; None if there is none."""
+        return max((each for each in self._known if self._layout.schema(each) not in besides), default=None)
 
     def asked(self) -> tuple[str, ...]:
         """Return the keys of a look for `latest`: the newest schema that is known, and the next."""

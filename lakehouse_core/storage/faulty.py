@@ -4,7 +4,7 @@ For tests of crashes, lost answers and full disks. Stores made by `at` share the
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
@@ -12,7 +12,7 @@ from typing import IO, TypeVar
 
 import pyarrow as pa
 
-from lakehouse_core.errors import NotFound, StorageFull, StorageUnavailable, WriteOutcomeUnknown
+from lakehouse_core.errors import NotFound, StorageFull, StorageUnavailable, TableDropped, WriteOutcomeUnknown
 from lakehouse_core.storage.keys import joined, key_parts
 from lakehouse_core.storage.object_store import Children, FolderStore, ObjectInfo, ObjectStore, StoreSpec
 
@@ -98,10 +98,16 @@ class FaultyStore:
         return None if self._inner.folders is None else self
 
     def at(self, prefix: str) -> "FaultyStore":
-        deeper = FaultyStore(self._inner.at(prefix))
-        deeper._prefix = joined(self._prefix, prefix)
-        deeper._progress = self._progress
-        return deeper
+        return self._over(self._inner.at(prefix), joined(self._prefix, prefix))
+
+    def of_table(self) -> "FaultyStore":
+        return self._over(self._inner_folders().of_table(), self._prefix)
+
+    def _over(self, inner: ObjectStore, prefix: str) -> "FaultyStore":
+        other = FaultyStore(inner)
+        other._prefix = prefix
+        other._progress = self._progress
+        return other
 
     @property
     def requests_at_once(self) -> int:
@@ -126,8 +132,12 @@ class FaultyStore:
     def read_found(self, keys: Iterable[str]) -> Mapping[str, bytes]:
         found: dict[str, bytes] = {}
         for key in keys:
-            with suppress(NotFound):
+            try:
                 found[key] = self.read(key)
+            except TableDropped:
+                raise
+            except NotFound:
+                continue
         return found
 
     def open_read(self, key: str, size: int | None = None) -> pa.NativeFile:

@@ -9,7 +9,8 @@ import hashlib
 import os
 import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
+from copy import copy
 from typing import IO
 
 import pyarrow as pa
@@ -17,8 +18,11 @@ import pyarrow as pa
 from lakehouse_core.clock import Clock, SystemClock
 from lakehouse_core.errors import (
     InvalidRequest,
+    LakehouseError,
     NotFound,
     StorageUnavailable,
+    TableDropped,
+    WriteOutcomeUnknown,
 )
 from lakehouse_core.retry import Retry
 from lakehouse_core.storage import system_calls
@@ -29,21 +33,16 @@ from lakehouse_core.storage.local_files import (
     Identity,
     entries_of,
     finishing,
+    locked,
     make_folders,
     reading,
     remove_files,
     rename_folder_new,
     sync_folder,
-    translated,
-    try_lock,
     writing,
 )
 from lakehouse_core.storage.local_removal import refuse_links, remove_empty_folders, remove_folder, remove_names
-from lakehouse_core.storage.object_store import Children, ObjectInfo, StoreSpec
-
-# A compare-and-set holds its lock for a few milliseconds; after this wait the holder is a stopped process.
-_LOCK_DEADLINE_SECONDS = 10.0
-_LOCK_PAUSE_SECONDS = 0.002
+from lakehouse_core.storage.object_store import NOT_THERE, Children, ObjectInfo, StoreSpec
 
 # File systems write the journal once for the syncs that wait for it: eight take the time of one.
 SINKS_AT_ONCE = 8
@@ -59,14 +58,20 @@ class LocalStore:
             raise InvalidRequest(f"Storage root {root!r}: expected an absolute path. Give the whole path.")
         self._root = os.path.realpath(root)
         self._clock = clock or SystemClock()
+        self._is_table = False
 
     @property
     def spec(self) -> StoreSpec:
-        return StoreSpec("file", self._root)
+        return StoreSpec("file", self._root, is_table=self._is_table)
 
     @property
     def folders(self) -> "LocalStore":
         return self
+
+    def of_table(self) -> "LocalStore":
+        table = copy(self)
+        table._is_table = True
+        return table
 
     def at(self, prefix: str) -> "LocalStore":
         return LocalStore(self._path(prefix), clock=self._clock)
@@ -85,7 +90,7 @@ class LocalStore:
 
     def read(self, key: str) -> bytes:
         path = self._path(key)
-        with reading(path):
+        with self._there(reading(path)):
             descriptor = system_calls.open_file(path)
             try:
                 with os.fdopen(descriptor, "rb", closefd=False) as file:
@@ -100,14 +105,18 @@ class LocalStore:
     def read_found(self, keys: Iterable[str]) -> Mapping[str, bytes]:
         found: dict[str, bytes] = {}
         for key in keys:
-            with suppress(NotFound):
+            try:
                 found[key] = self.read(key)
+            except TableDropped:
+                raise
+            except NotFound:
+                continue
         return found
 
     def open_read(self, key: str, size: int | None = None) -> pa.NativeFile:
         # Not a memory map: mapped pages count as resident memory, and a file cut short under a map kills the process.
         path = self._path(key)
-        with reading(path):
+        with self._there(reading(path)):
             _check_file(system_calls.stat(path))
             return pa.OSFile(path, "rb")
 
@@ -115,8 +124,12 @@ class LocalStore:
         found: dict[str, ObjectInfo] = {}
         folders: set[str] = set()
         for key in keys:
-            with suppress(NotFound):
+            try:
                 found[key] = self._info(key, folders)
+            except TableDropped:
+                raise
+            except NotFound:
+                continue
         return found
 
     def create_new(self, key: str, data: bytes) -> bool:
@@ -127,7 +140,7 @@ class LocalStore:
                 return False
         hidden = self._write_hidden(path, data)
         try:
-            with writing(path):
+            with self._there(writing(path)):
                 if not hidden.link_new():
                     return False
         finally:
@@ -141,8 +154,8 @@ class LocalStore:
 
     def write_all(self, objects: Mapping[str, bytes]) -> None:
         paths = {self._path(key): data for key, data in objects.items()}
-        with writing(self._root):
-            make_folders({os.path.dirname(path) for path in paths})
+        with self._there(writing(self._root)):
+            self._make_folders({os.path.dirname(path) for path in paths})
         files: list[HiddenFile] = []
         try:
             for path, data in paths.items():
@@ -172,17 +185,14 @@ class LocalStore:
                 sync_folder(folder)
 
     def read_versioned(self, key: str) -> tuple[bytes, str] | None:
-        try:
-            data = self.read(key)
-        except NotFound:
-            return None
-        return data, _version(data)
+        found = self.read_found([key])
+        return (found[key], _version(found[key])) if key in found else None
 
     def replace(self, key: str, data: bytes, *, if_version: str | None) -> bool:
         if if_version is None:
             return self.create_new(key, data)
         path = self._path(key)
-        with self._locked(os.path.dirname(path)):
+        with locked(os.path.dirname(path), self._clock):
             found = self.read_versioned(key)
             if found is None or found[1] != if_version:
                 return False
@@ -200,11 +210,13 @@ class LocalStore:
                 folders.append(entry.name)
             elif entry.is_file():
                 files.append(entry.name)
+        if not files and not folders:
+            self._check_there()
         return Children(files=tuple(sorted(files)), folders=tuple(sorted(folders)))
 
     def list(self, prefix: str) -> Iterator[ObjectInfo]:
         # Links are neither followed nor listed: the files behind them are outside the store.
-        pending = [joined("", prefix)]
+        pending, is_empty = [joined("", prefix)], True
         while pending:
             folder = pending.pop()
             for entry in entries_of(self._path(folder)):
@@ -214,18 +226,23 @@ class LocalStore:
                 elif entry.is_file(follow_symlinks=False):
                     with suppress(FileNotFoundError):
                         found = entry.stat(follow_symlinks=False)
+                        is_empty = False
                         yield ObjectInfo(key, found.st_size, found.st_mtime_ns // 1_000_000)
+        if is_empty:
+            self._check_there()
 
     def delete(self, keys: Iterable[str]) -> Sequence[str]:
         by_folder: dict[tuple[str, ...], list[str]] = {}
         for key in keys:
             *folder, name = _parts_of(key)
             by_folder.setdefault(tuple(folder), []).append(name)
-        return [
-            "/".join([*folder, name])
-            for folder, names in by_folder.items()
-            for name in remove_names(self._root, folder, names)
-        ]
+        left: list[str] = []
+        for parts, names in by_folder.items():
+            kept = remove_names(self._root, parts, names)
+            if kept is None:
+                self._check_there()
+            left += ["/".join([*parts, name]) for name in kept or ()]
+        return left
 
     def delete_folder(self, prefix: str) -> Sequence[str]:
         return remove_folder(self._root, _parts_of(prefix))
@@ -263,7 +280,7 @@ class LocalStore:
 
     def _info(self, key: str, folders: set[str] | None = None) -> ObjectInfo:
         path = self._path(key, folders)
-        with reading(path):
+        with self._there(reading(path)):
             found = system_calls.stat(path)
             _check_file(found)
         return ObjectInfo(key, found.st_size, found.st_mtime_ns // 1_000_000)
@@ -276,7 +293,7 @@ class LocalStore:
         """Return a new file beside `path`, and its descriptor; makes its folders."""
         folder, name = os.path.split(path)
         temp = os.path.join(folder, temp_name(name, self._clock.uuid()))
-        with writing(path):
+        with self._there(writing(path)):
             # The hidden name is shortened, so a valid hidden name does not prove that the visible one is short enough.
             if len(os.fsencode(name)) > _LONGEST_NAME_BYTES:
                 raise OSError(errno.ENAMETOOLONG, "the name is too long")
@@ -296,12 +313,31 @@ class LocalStore:
                 with suppress(FileNotFoundError):
                     return system_calls.create(temp)
                 with suppress(FileNotFoundError):
-                    make_folders([os.path.dirname(temp)])
+                    self._make_folders([os.path.dirname(temp)])
         except OSError:
             # The file may have been created before the error.
             remove_files([temp])
             raise
         raise OSError(errno.ENOENT, "its folder was removed in every attempt")
+
+    def _make_folders(self, folders: Iterable[str]) -> None:
+        make_folders(folders, below=self._root if self._is_table else None)
+
+    @contextmanager
+    def _there(self, translating: AbstractContextManager[None]) -> Iterator[None]:
+        """Raise TableDropped for an error inside if the folder of the table is gone; but for an unknown outcome."""
+        try:
+            with translating:
+                yield
+        except WriteOutcomeUnknown:
+            raise
+        except (NotFound, StorageUnavailable) as error:
+            self._check_there(error)
+            raise
+
+    def _check_there(self, cause: LakehouseError | None = None) -> None:
+        if self._is_table and not os.path.isdir(self._root):
+            raise TableDropped(f"{self.uri('')}: {NOT_THERE}") from cause
 
     def _write_hidden(self, path: str, data: bytes, *, durable: bool = True) -> HiddenFile:
         """Write `data` to a new file with a hidden name, and return the file."""
@@ -322,7 +358,7 @@ class LocalStore:
         left = list(files)
         try:
             for file in files:
-                with writing(file.path):
+                with self._there(writing(file.path)):
                     file.replace()
                 left.remove(file)
         except BaseException:
@@ -332,31 +368,6 @@ class LocalStore:
             for folder in {os.path.dirname(file.path) for file in files}:
                 with finishing(folder):
                     sync_folder(folder)
-
-    @contextmanager
-    def _locked(self, folder: str) -> Iterator[None]:
-        """Hold the folder's advisory lock, which ends with its process. The folder exists if a version was read."""
-        try:
-            descriptor = system_calls.open_folder(folder)
-        except FileNotFoundError:
-            # Without a folder there is no object, which the comparison after this finds.
-            yield
-            return
-        except OSError as error:
-            raise translated(error, folder) from error
-        deadline = self._clock.monotonic_seconds() + _LOCK_DEADLINE_SECONDS
-        try:
-            while not try_lock(descriptor, folder):
-                if self._clock.monotonic_seconds() > deadline:
-                    raise StorageUnavailable(
-                        f"{folder}: its lock has been held for more than {_LOCK_DEADLINE_SECONDS:.0f} s. Look for "
-                        "a stopped process, then try again."
-                    )
-                self._clock.sleep(_LOCK_PAUSE_SECONDS)
-            yield
-        finally:
-            with suppress(OSError):
-                system_calls.close(descriptor)
 
 
 def _parts_of(key: str) -> list[str]:

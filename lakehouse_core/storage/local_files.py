@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
+from lakehouse_core.clock import Clock
 from lakehouse_core.errors import (
     InvalidRequest,
     LakehouseError,
@@ -23,6 +24,10 @@ from lakehouse_core.errors import (
     WriteOutcomeUnknown,
 )
 from lakehouse_core.storage import system_calls
+
+# A compare-and-set holds its lock for a few milliseconds; after this wait the holder is a stopped process.
+_LOCK_DEADLINE_SECONDS = 10.0
+_LOCK_PAUSE_SECONDS = 0.002
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _ABSENT = {errno.ENOENT, errno.ENOTDIR, errno.EISDIR}
@@ -164,12 +169,17 @@ def remove_files(paths: Iterable[str]) -> None:
             system_calls.unlink(path)
 
 
-def make_folders(folders: Iterable[str]) -> None:
-    """Make the folders and their missing parents; each new name is durable before a name below it is made."""
+def make_folders(folders: Iterable[str], *, below: str | None = None) -> None:
+    """Make the folders and their missing parents; each new name is durable before a name below it is made.
+
+    `below`: a folder that is not made. Raises FileNotFoundError without it.
+    """
     missing: set[str] = set()
     for folder in folders:
         name = folder
         while name not in missing and not os.path.isdir(name):
+            if name == below:
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
             missing.add(name)
             name = os.path.dirname(name)
     by_depth: dict[int, list[str]] = {}
@@ -251,7 +261,33 @@ def rename_folder_new(source: str, target: str) -> bool:
     return True
 
 
-def try_lock(descriptor: int, folder: str) -> bool:
+@contextmanager
+def locked(folder: str, clock: Clock) -> Iterator[None]:
+    """Hold the folder's advisory lock, which ends with its process. The folder exists if a version was read."""
+    try:
+        descriptor = system_calls.open_folder(folder)
+    except FileNotFoundError:
+        # Without a folder there is no object, which the comparison after this finds.
+        yield
+        return
+    except OSError as error:
+        raise translated(error, folder) from error
+    deadline = clock.monotonic_seconds() + _LOCK_DEADLINE_SECONDS
+    try:
+        while not _try_lock(descriptor, folder):
+            if clock.monotonic_seconds() > deadline:
+                raise StorageUnavailable(
+                    f"{folder}: its lock has been held for more than {_LOCK_DEADLINE_SECONDS:.0f} s. Look for "
+                    "a stopped process, then try again."
+                )
+            clock.sleep(_LOCK_PAUSE_SECONDS)
+        yield
+    finally:
+        with suppress(OSError):
+            system_calls.close(descriptor)
+
+
+def _try_lock(descriptor: int, folder: str) -> bool:
     """Try to take the folder's advisory lock, and return whether this process holds it; closing the descriptor releases
     it.
     """

@@ -17,16 +17,16 @@ from lakehouse_core.storage.local_files import finishing, sync_names, translated
 _KEPT = {errno.ENOTEMPTY, errno.EEXIST, errno.ENOENT, errno.EBUSY, errno.ENOTDIR}
 
 
-def remove_names(root: str, parts: Sequence[str], names: Sequence[str]) -> list[str]:
+def remove_names(root: str, parts: Sequence[str], names: Sequence[str]) -> list[str] | None:
     """Remove files of the folder `parts` below `root`, durably; ignore missing ones. Return the names that could not be
-    removed.
+    removed, None if there is no such folder.
 
     Raises InvalidRequest when the folder lies behind a symbolic link, StorageUnavailable, WriteOutcomeUnknown.
     """
     left = []
     with _opened(root, parts) as folder:
         if folder is None:
-            return []
+            return None
         for name in names:
             try:
                 with suppress(FileNotFoundError):

@@ -15,9 +15,9 @@ from weakref import WeakValueDictionary
 import pyarrow as pa
 
 from lakehouse_core.clock import Clock, SystemClock
-from lakehouse_core.errors import InvalidRequest, NotFound
+from lakehouse_core.errors import InvalidRequest, NotFound, TableDropped
 from lakehouse_core.storage.keys import is_hidden, joined, key_parts
-from lakehouse_core.storage.object_store import Children, ObjectInfo, StoreSpec
+from lakehouse_core.storage.object_store import NOT_THERE, Children, ObjectInfo, StoreSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +51,7 @@ class MemoryStore:
     def __init__(self, name: str | None = None, *, prefix: str = "", clock: Clock | None = None) -> None:
         self._name = name or f"memory-{next(_UNNAMED)}"
         self._prefix = "/".join(key_parts(prefix))
+        self._is_table = False
         with _SPACES_LOCK:
             space = _SPACES.get(self._name)
             if space is None:
@@ -65,11 +66,16 @@ class MemoryStore:
 
     @property
     def spec(self) -> StoreSpec:
-        return StoreSpec("memory", joined(self._name, self._prefix))
+        return StoreSpec("memory", joined(self._name, self._prefix), is_table=self._is_table)
 
     @property
     def folders(self) -> "MemoryStore":
         return self
+
+    def of_table(self) -> "MemoryStore":
+        table = object.__new__(type(self))
+        table.__dict__.update(self.__dict__, _is_table=True)
+        return table
 
     def at(self, prefix: str) -> "MemoryStore":
         return MemoryStore(self._name, prefix=joined(self._prefix, prefix))
@@ -92,15 +98,14 @@ class MemoryStore:
         return map(self.read, keys)
 
     def read_found(self, keys: Iterable[str]) -> Mapping[str, bytes]:
-        found = ((key, self._space.objects.get(self._key(key))) for key in keys)
-        return {key: one.data for key, one in found if one is not None}
+        return {key: one.data for key, one in self._found(keys).items()}
 
     def open_read(self, key: str, size: int | None = None) -> pa.NativeFile:
         return pa.BufferReader(self._object(key).data)
 
     def infos(self, keys: Iterable[str]) -> Mapping[str, ObjectInfo]:
-        found = ((key, self._space.objects.get(self._key(key))) for key in keys)
-        return {key: ObjectInfo(key, len(one.data), one.modified_millis) for key, one in found if one is not None}
+        found = self._found(keys).items()
+        return {key: ObjectInfo(key, len(one.data), one.modified_millis) for key, one in found}
 
     def create_new(self, key: str, data: bytes) -> bool:
         with self._space.lock:
@@ -131,7 +136,7 @@ class MemoryStore:
             self._key(key)
 
     def read_versioned(self, key: str) -> tuple[bytes, str] | None:
-        found = self._space.objects.get(self._key(key))
+        found = self._found([key]).get(key)
         return None if found is None else (found.data, found.version)
 
     def replace(self, key: str, data: bytes, *, if_version: str | None) -> bool:
@@ -158,7 +163,8 @@ class MemoryStore:
     def delete(self, keys: Iterable[str]) -> Sequence[str]:
         for key in keys:
             with self._space.lock:
-                self._space.objects.pop(self._key(key), None)
+                if self._space.objects.pop(self._key(key), None) is None:
+                    self._check_there()
         return ()
 
     def delete_folder(self, prefix: str) -> Sequence[str]:
@@ -185,13 +191,27 @@ class MemoryStore:
     def _key(self, key: str) -> str:
         return joined(self._prefix, key)
 
+    def _found(self, keys: Iterable[str]) -> Mapping[str, _Object]:
+        found = {key: self._space.objects.get(self._key(key)) for key in keys}
+        if None in found.values():
+            self._check_there()
+        return {key: one for key, one in found.items() if one is not None}
+
+    def _check_there(self) -> None:
+        """Raise TableDropped if the store is that of a table whose folder has moved or is gone."""
+        start = f"{self._prefix}/"
+        with self._space.lock:
+            if self._is_table and not any(key.startswith(start) for key in self._space.objects):
+                raise TableDropped(f"{self.uri('')}: {NOT_THERE}")
+
     def _object(self, key: str) -> _Object:
-        found = self._space.objects.get(self._key(key))
+        found = self._found([key]).get(key)
         if found is None:
             raise NotFound(f"{self.uri(key)}: the object does not exist. Check the name.")
         return found
 
     def _put(self, key: str, data: bytes) -> None:
+        self._check_there()
         self._space.objects[self._key(key)] = _Object(
             bytes(data), str(next(self._space.versions)), self._space.clock.now_millis()
         )
@@ -202,6 +222,8 @@ class MemoryStore:
         start = f"{whole}/" if whole else ""
         with self._space.lock:
             found = [item for item in self._space.objects.items() if item[0].startswith(start)]
+            if not found:
+                self._check_there()
         return ((key.removeprefix(start), value) for key, value in found)
 
 

@@ -8,21 +8,27 @@ if the storage reported it.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import IO, Literal, Protocol
+from typing import IO, Final, Literal, Protocol
 
 import pyarrow as pa
+
+NOT_THERE: Final = (
+    "the folder of the table is gone: the table was dropped or renamed. Open it again under its present name."
+)
 
 
 @dataclass(frozen=True, slots=True)
 class StoreSpec:
     """A store's address for other processes, without clients and secrets.
 
-    `root`: a path, or bucket and prefix. `settings`: how a store over a network is reached, by name.
+    `root`: a path, or bucket and prefix. `settings`: how a store over a network is reached, by name. `is_table`: as
+    after `FolderStore.of_table`.
     """
 
     scheme: Literal["file", "memory", "s3", "az"]
     root: str
     settings: tuple[tuple[str, str], ...] = ()
+    is_table: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +191,12 @@ class FolderStore(ObjectStore, Protocol):
 
     A wrapper has folders if its inner store has, so its methods do not show whether it has.
     """
+
+    def of_table(self) -> "FolderStore":
+        """Return this store as that of a table that is there. Once its folder has moved or is gone, each call raises
+        TableDropped, where another store would find nothing or make the folder anew.
+        """
+        ...
 
     def delete_empty_folders(self, prefix: str) -> None:
         """Remove empty folders at and below `prefix`, and no file."""

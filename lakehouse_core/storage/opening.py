@@ -3,6 +3,7 @@
 import os
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, assert_never
 
 from lakehouse_core.errors import InvalidRequest, UnsupportedFeature, shown
@@ -21,10 +22,12 @@ def open_store(spec: StoreSpec) -> ObjectStore:
     """Return the store that `spec` describes. A memory store is found only in the process that made it."""
     match spec.scheme:
         case "file":
-            return LocalStore(spec.root)
+            local = LocalStore(spec.root)
+            return local.of_table() if spec.is_table else local
         case "memory":
             name, _, prefix = spec.root.partition("/")
-            return MemoryStore(name, prefix=prefix)
+            memory = MemoryStore(name, prefix=prefix)
+            return memory.of_table() if spec.is_table else memory
         case "s3" | "az":
             return _remote_store(spec)
         case _:
@@ -76,7 +79,7 @@ def inside(root: ObjectStore) -> Callable[[StoreSpec], ObjectStore]:
 
     def opened(spec: StoreSpec) -> ObjectStore:
         whole = root.spec
-        if spec == whole:
+        if replace(spec, is_table=whole.is_table) == whole:
             return root
         below = f"{whole.root.rstrip('/')}/"
         if spec.scheme != whole.scheme or not spec.root.startswith(below):
@@ -84,7 +87,8 @@ def inside(root: ObjectStore) -> Callable[[StoreSpec], ObjectStore]:
                 f"{spec.scheme}:{spec.root}: expected a store at or below {whole.scheme}:{whole.root}, which the "
                 "engine of this task has. Give the table's catalog an engine of its own store."
             )
-        return root.at(spec.root.removeprefix(below))
+        opened = root.at(spec.root.removeprefix(below))
+        return opened.folders.of_table() if spec.is_table and opened.folders is not None else opened
 
     return opened
 

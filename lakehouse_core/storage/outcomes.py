@@ -6,7 +6,7 @@ Rule: an effect that was found by reading is made durable before the caller reli
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 
-from lakehouse_core.errors import InvalidRequest, NotFound, StorageUnavailable, WriteOutcomeUnknown
+from lakehouse_core.errors import InvalidRequest, NotFound, StorageUnavailable, TableDropped, WriteOutcomeUnknown
 from lakehouse_core.storage.object_store import FolderStore, ObjectStore, StoreReader
 from lakehouse_core.storage.overlap import Sinks
 
@@ -77,7 +77,7 @@ def moved(store: FolderStore, source: str, target: str, *, witness: str) -> bool
 
 def clear_away(store: ObjectStore | Sinks, keys: Iterable[str]) -> None:
     """Delete objects that no snapshot names; what cannot be deleted stays, for the caller has an error to raise."""
-    with suppress(StorageUnavailable, InvalidRequest):
+    with suppress(StorageUnavailable, InvalidRequest, TableDropped):
         store.delete(keys)
 
 
@@ -99,11 +99,11 @@ def named_by_nobody() -> Iterator[None]:
 def begun(rest: str) -> Iterator[None]:
     """The work inside has several steps, so after an error some may be done. `rest`: a sentence on what is left to do.
 
-    Raises WriteOutcomeUnknown for StorageUnavailable.
+    Raises WriteOutcomeUnknown for StorageUnavailable and TableDropped.
     """
     try:
         yield
-    except StorageUnavailable as error:
+    except (StorageUnavailable, TableDropped) as error:
         raise WriteOutcomeUnknown(f"{error} {rest}") from error
 
 

@@ -214,6 +214,15 @@ def branch_table_name(name: str, branch: str | None) -> str:
     return table if branch is None else f"{table}{BRANCH_MARK}{branch}"
 
 
+def is_late(key: str) -> bool:
+    """Return whether a verb may write the object after its table was dropped: a hint, or a record of this package. It
+    says nothing about rows.
+    """
+    if key.startswith(f"{BRANCH_FOLDER}/{BRANCH_PREFIX}"):
+        key = key.split("/", 2)[-1]
+    return key in MAIN.hints or (key.startswith(f"{OWN_FOLDER}/") and key != COPY_MARK)
+
+
 def is_deletion_plan(name: str) -> bool:
     """Return whether a file of this name in the folder `lakehouse` is a deletion plan."""
     return name.startswith(_PLAN_PREFIX) and name.endswith(_PLAN_SUFFIX)

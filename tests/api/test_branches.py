@@ -119,7 +119,7 @@ def test_the_files_of_a_deleted_branch_are_deleted_with_it_as_its_dry_run_says(t
     left = {path for path in root.rglob("*") if path.is_file()} - there
     # What was staged and never committed is named by nobody, and the record of the name stays.
     assert sorted(path.parent.name for path in left) == ["branches", "bucket-0"]
-    with pytest.raises(lc.NotFound, match="the table was dropped or renamed"):
+    with pytest.raises(lc.NotFound, match="the branch was deleted or renamed"):
         trial.write([{"k": 5, "v": "e"}])
     with pytest.raises(lc.NotFound, match=r"Branch 'trial' does not exist\. The table has no branches"):
         table.branch("trial")
@@ -148,7 +148,7 @@ def test_no_commit_is_kept_for_a_branch_that_was_renamed(table: lc.Table) -> Non
     staged = trial.stage([{"k": 3, "v": "c"}], commit_user="job", commit_identifier=1)
     table.rename_branch("trial", "tried")
 
-    with pytest.raises(lc.NotFound, match="the branch was deleted or renamed meanwhile"):
+    with pytest.raises(lc.NotFound, match="the branch was deleted or renamed before this call ended"):
         trial.keep_pending(staged)
 
     assert not list(Path(table.uri.removeprefix("file://")).glob("lakehouse/pending/*"))

@@ -14,8 +14,7 @@ from lakehouse_core.catalog.sql.metastore import SqlMetastore
 from lakehouse_core.catalog.sql.tables import ALL
 from lakehouse_core.catalog.warehouse_files import WarehouseFiles
 from lakehouse_core.clock import VirtualClock
-from lakehouse_core.errors import CorruptTable, NotFound, StorageUnavailable, UnsupportedFeature
-from lakehouse_core.execution.commit.publish import TableDropped
+from lakehouse_core.errors import CorruptTable, NotFound, StorageUnavailable, TableDropped, UnsupportedFeature
 from lakehouse_core.storage import Call, FaultyStore, MemoryStore, ObjectStore, is_hidden
 from tests.paused import Paused
 

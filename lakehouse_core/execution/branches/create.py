@@ -25,6 +25,7 @@ from lakehouse_core.execution.branches.delete import remove
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.execution.expiry.expire import check_understood
 from lakehouse_core.execution.expiry.tags import is_held, snapshot_content, tag_source
+from lakehouse_core.execution.presence import check_kept
 from lakehouse_core.execution.read.state import state_at
 from lakehouse_core.execution.read.waiting import waiting_row_count_at
 from lakehouse_core.metadata.used_names import use_name
@@ -77,6 +78,7 @@ def create_branch(table: TableContext, name: str, point: ReadPoint | None, *, dr
         raise CommitConflict(f"Branch {shown(name)}: another call creates it, or did. Nothing was changed: call again.")
     try:
         _fill(table, branch, source)
+        check_kept(table, [*source.objects, *source.schemas, branch.layout.boundary, branch.layout.used_name])
         _open(branch, source, claim)
     except WriteOutcomeUnknown as error:
         raise WriteOutcomeUnknown(f"{error} {_CALL_AGAIN}") from error

@@ -17,6 +17,7 @@ from lakehouse_core.errors import (
     LakehouseError,
     NotFound,
     StorageUnavailable,
+    TableDropped,
     TaskFailed,
 )
 from lakehouse_core.execution.commit.outcome import (
@@ -30,10 +31,10 @@ from lakehouse_core.execution.commit.outcome import (
     StepOutcome,
     result_of,
 )
-from lakehouse_core.execution.commit.publish import TableDropped, publish
+from lakehouse_core.execution.commit.publish import publish
 from lakehouse_core.execution.commit.replay import find_applied, ledger_at
 from lakehouse_core.execution.commit.snapshot_files import BaseManifests, NewSnapshot, SnapshotFiles
-from lakehouse_core.execution.commit.staged_files import discard
+from lakehouse_core.execution.commit.staged_files import discard, discards_of_dropped
 from lakehouse_core.execution.commit.state import StepReader
 from lakehouse_core.execution.commit.waiting.turn import CommitTurn, commit_retry
 from lakehouse_core.execution.context import TableContext
@@ -71,6 +72,7 @@ _MOST_FREE_LOOKS: Final = 3
 _NOTHING_APPLIED: Final = (CommitConflict, CommitTimeout, InvalidRequest, NotFound, StorageUnavailable, TaskFailed)
 
 
+@discards_of_dropped
 def commit(
     table: TableContext,
     staged: StagedCommit,

@@ -8,27 +8,27 @@ docs/reliability/commit.md#why-the-boundary.
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
-from typing import Final, NoReturn, assert_never
+from typing import Final, assert_never
 
 from lakehouse_core.errors import (
     CommitConflict,
     CommitOutcomeUnknown,
-    CorruptTable,
     InvalidRequest,
     LakehouseError,
     NotFound,
     StorageUnavailable,
+    TableDropped,
     WriteOutcomeUnknown,
 )
 from lakehouse_core.execution.commit.outcome import LostRace, Published
 from lakehouse_core.execution.commit.replay import ledger_at
 from lakehouse_core.execution.context import TableContext
+from lakehouse_core.execution.presence import Gone, asked, gone
 from lakehouse_core.metadata.hints import write_hint
 from lakehouse_core.metadata.look import Look
 from lakehouse_core.metadata.read_ahead import both
 from lakehouse_core.planning.commit.ledger import NONCE_PROPERTY, LedgerAnswer, ledger_answer
 from lakehouse_core.retry import Attempt, Retry
-from lakehouse_core.table.layout import DROP_MARK
 from lakehouse_core.table.snapshot import Snapshot, parse_snapshot
 
 # The policy for repeating a call to a store that does not answer; the deadline is that of the commit. Waits grow, so
@@ -37,13 +37,9 @@ _OUTCOME: Final = Retry(None, min_wait_millis=100, max_wait_millis=5_000)
 _NO_ANSWER: Final = "the store did not answer before the deadline whether it was written"
 
 
-class TableDropped(NotFound):
-    """The table was dropped or renamed before the commit, and the snapshot that the commit had written is removed."""
-
-
 class _Standing(Enum):
     """What has become of a snapshot that was created. MOVED: it is part of the table, whose folder has moved with it to
-    another name, or to be dropped. LOST: its id had expired, and it is removed.
+    another name, or was dropped with it. LOST: its id had expired, and it is removed.
     """
 
     COUNTS = "counts"
@@ -87,7 +83,6 @@ def publish(
             # A hint would stay alone in the old folder.
             when_done()
             return Published()
-    _check_branch(claim)
     latest_hint = table.snapshots.layout.latest_hint
     both(lambda: write_hint(table.store, latest_hint, snapshot.id), when_done, at_once=table.store.requests_at_once)
     return Published()
@@ -105,7 +100,7 @@ def _is_created(claim: _Claim) -> bool:
         except StorageUnavailable:
             if not is_uncertain:
                 raise
-        except InvalidRequest as error:
+        except (InvalidRequest, TableDropped) as error:
             if not is_uncertain:
                 raise
             raise _unknown(claim, f"its file cannot be read any more ({error})") from error
@@ -152,19 +147,24 @@ def _is_durable(claim: _Claim) -> bool:
 
 def _standing(claim: _Claim) -> _Standing:
     """Step 10: an id below the boundary was used before. Then the ledger of the latest snapshot decides."""
-    snapshots = claim.table.snapshots
-    for attempt in _OUTCOME.attempts(claim.table.clock, until=claim.deadline):
+    table, snapshots = claim.table, claim.table.snapshots
+    schema_id = claim.snapshot.schema_id
+    with_boundary = asked(table, schema_id) if table.layout.branch is None else ()
+    for attempt in _OUTCOME.attempts(table.clock, until=claim.deadline):
         try:
-            look = Look(claim.table.store, [snapshots.boundary.key, *_asked_of_table(claim)])
-            if _has_moved(claim, look):
-                return _Standing.MOVED
+            look = Look(table.store, [snapshots.boundary.key, *with_boundary])
             mark = snapshots.boundary.mark(look)
+            found = gone(table, schema_id, look)
+            if found is not None and not found.is_branch:
+                break
             if mark.is_closed:
                 raise _unknown(
                     claim,
                     f"a verb is {mark.work} its branch, and may have taken the snapshot along (a commit to the branch "
                     "under its new name tells whether it has)",
                 )
+            if found is not None:
+                raise _without_branch(claim)
             if mark.first_kept_id <= claim.snapshot.id:
                 return _Standing.COUNTS
             answer = ledger_answer(claim.snapshot, ledger_at(snapshots, snapshots.latest()))
@@ -179,8 +179,10 @@ def _standing(claim: _Claim) -> _Standing:
                     return _Standing.LOST
                 case _:
                     assert_never(answer)
-        except (CommitOutcomeUnknown, TableDropped):
+        except (CommitOutcomeUnknown, CommitConflict):
             raise
+        except TableDropped:
+            return _Standing.MOVED
         except (StorageUnavailable, NotFound):
             attempt.wait()
         except LakehouseError as error:
@@ -189,81 +191,42 @@ def _standing(claim: _Claim) -> _Standing:
                 claim,
                 f"it was written, but the boundary, which tells whether its id has expired, cannot be read ({error})",
             ) from error
-    raise _unknown(claim, _NO_ANSWER)
+    else:
+        raise _unknown(claim, _NO_ANSWER)
+    return _moved(claim, found)
 
 
-def _asked_of_table(claim: _Claim) -> list[str]:
-    """Return the keys of the schema that the snapshot names, and of the mark of a drop, where a table is dropped object
-    by object.
+def _moved(claim: _Claim, found: Gone) -> _Standing:
+    """Return MOVED if our snapshot has moved with the folder of its table. Else the table was gone before: remove our
+    snapshot, if it is still there, and raise TableDropped.
+
+    A drop of objects writes its mark and deletes the schemas before it lists what it deletes, so it finds each snapshot
+    that was there before.
     """
-    table = claim.table
-    if table.layout.branch is not None:
-        return []
-    schema = table.layout.schema(claim.snapshot.schema_id)
-    return [schema] if table.store.folders is not None else [schema, DROP_MARK]
-
-
-def _has_moved(claim: _Claim, look: Look) -> bool:
-    """Return whether our snapshot has moved with the folder of its table. Remove it and raise TableDropped if the table
-    went before: the schema is gone, or schema 0 beside the mark of a drop. A drop of objects writes the mark and
-    deletes the schemas before it lists the objects that it deletes, so it finds each snapshot that was there before.
-    """
-    if not _asked_of_table(claim):
-        return False
-    try:
-        claim.table.schemas.check_same(claim.snapshot.schema_id, look)
-        first = claim.table.layout.schema(0)
-        if look.known(DROP_MARK) is not None and not claim.table.store.infos([first]):
-            raise NotFound(f"{claim.table.store.uri(first)}: the first schema is missing, and a drop has begun")
-    except CorruptTable:
-        # A damaged schema is not a drop; those who read it say so.
-        return False
-    except (NotFound, InvalidRequest) as error:
-        is_here = _snapshot_owner(claim) is SnapshotOwner.OURS
-        if is_here or claim.table.store.folders is None:
-            _withdraw(claim, error, is_here=is_here)
-        return True
-    return False
-
-
-def _withdraw(claim: _Claim, reason: LakehouseError, *, is_here: bool) -> NoReturn:
-    """Remove our snapshot, if it is still here, and raise TableDropped."""
     table, key = claim.table, claim.table.layout.snapshot(claim.snapshot.id)
-    if is_here and table.store.delete([key]):
-        raise _unknown(claim, f"its table was dropped or renamed, and {table.store.uri(key)} was not removed")
-    raise TableDropped(
-        f"{table.name}: the table was dropped or renamed before the commit, and nothing was applied ({reason})."
-    )
-
-
-def _check_branch(claim: _Claim) -> None:
-    """Raise CommitConflict if the branch was deleted or renamed before its snapshot was published."""
-    table = claim.table
-    if table.layout.branch is None:
-        return
+    is_here = not found.has_moved and _snapshot_owner(claim) is SnapshotOwner.OURS
+    if not is_here and table.store.folders is not None:
+        return _Standing.MOVED
     try:
-        is_gone = _is_gone(claim)
-    except CommitOutcomeUnknown:
-        raise
-    except LakehouseError as error:
-        raise _unknown(
-            claim, f"it was written, and whether its branch is still there cannot be read ({error})"
-        ) from error
-    if is_gone:
-        raise CommitConflict(f"{table.name}: the branch was deleted or renamed before the commit. Nothing was applied.")
+        left = table.store.delete([key]) if is_here else ()
+    except (StorageUnavailable, TableDropped) as error:
+        raise _unknown(claim, f"its table was dropped or renamed ({error})") from error
+    if left:
+        raise _unknown(claim, f"its table was dropped or renamed, and {table.store.uri(key)} was not removed")
+    raise found.error(table)
 
 
-def _is_gone(claim: _Claim) -> bool:
-    """Return whether the branch is gone; then remove our snapshot, with which the folder looks like half a branch."""
+def _without_branch(claim: _Claim) -> CommitConflict:
+    """Return the error of a commit to a branch that is gone. Remove our snapshot, with which the folder looks like half
+    a branch.
+    """
     table, snapshot = claim.table, claim.snapshot
-    if table.store.infos([table.layout.schema(snapshot.schema_id)]):
-        return False
     # What removes a branch lists its snapshots, and deletes its boundary last: one that is there now was not listed.
     if table.snapshots.boundary.mark().is_closed or not table.snapshots.has(snapshot.id):
         raise _unknown(claim, "its branch was deleted or renamed, and the snapshot with it")
     if left := table.store.delete([table.layout.snapshot(snapshot.id)]):
         raise _unknown(claim, f"its branch was deleted, and {left[0]} was not removed")
-    return True
+    return CommitConflict(f"{table.name}: the branch was deleted or renamed before the commit. Nothing was applied.")
 
 
 def _unknown(claim: _Claim, reason: str) -> CommitOutcomeUnknown:

@@ -4,10 +4,16 @@ Rule: a file is deleted only if certainly no snapshot names it and no other call
 Source: docs/reliability/commit.md#discarding.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import replace
+from functools import wraps
 from itertools import chain
+from typing import Concatenate, ParamSpec, TypeVar
 
+from lakehouse_core.errors import InvalidRequest, NotFound, StorageUnavailable
+from lakehouse_core.execution.context import TableContext
+from lakehouse_core.execution.presence import gone
 from lakehouse_core.storage.object_store import ObjectStore
 from lakehouse_core.storage.outcomes import clear_away
 from lakehouse_core.table.commit_message import CommitMessage
@@ -15,6 +21,10 @@ from lakehouse_core.table.data_file import DataFile
 from lakehouse_core.table.data_layout import DataLayout
 from lakehouse_core.table.file_refs import message_files
 from lakehouse_core.table.schema import TableSchema
+from lakehouse_core.table.staged_commit import StagedCommit
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 def discard(store: ObjectStore, schema: TableSchema, messages: Iterable[CommitMessage], *, named_by: str) -> None:
@@ -37,6 +47,29 @@ def discard(store: ObjectStore, schema: TableSchema, messages: Iterable[CommitMe
     # One request where requests wait for one another; else a failure leaves the files of one message.
     for keys in going if store.requests_at_once == 1 else [list(chain.from_iterable(going))]:
         clear_away(store, keys)
+
+
+def discards_of_dropped(
+    commit: Callable[Concatenate[TableContext, StagedCommit, P], R],
+) -> Callable[Concatenate[TableContext, StagedCommit, P], R]:
+    """Let a commit delete the staged files if its table was dropped: no call can commit them any more, and they would
+    keep the name. The files of a table that was renamed have moved with it.
+    """
+
+    @wraps(commit)
+    def call(table: TableContext, staged: StagedCommit, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return commit(table, staged, *args, **kwargs)
+        except (NotFound, InvalidRequest):
+            schema = table.schemas.known
+            if schema is not None and schema.id == staged.schema_id:
+                with suppress(StorageUnavailable):
+                    found = gone(table, schema.id)
+                    if found is not None and not (found.has_moved or found.is_branch):
+                        discard(table.store, schema, staged.messages, named_by=staged.commit_user)
+            raise
+
+    return call
 
 
 def _compacted(message: CommitMessage, files: tuple[DataFile, ...]) -> CommitMessage:

@@ -22,6 +22,7 @@ from lakehouse_core.execution.expiry.history import (
 )
 from lakehouse_core.execution.expiry.tag_success import withdraw
 from lakehouse_core.execution.expiry.unlinking import deleting, interrupted, make_changelogs, unlink
+from lakehouse_core.execution.presence import check_kept
 from lakehouse_core.metadata.consumers import outdated_consumers, remove_consumers
 from lakehouse_core.metadata.deletion_plans import begin
 from lakehouse_core.metadata.read_ahead import both
@@ -183,14 +184,22 @@ def _carried_out(
                 continue
             make_changelogs(table, deletion)
             table.snapshots.boundary.advance(deletion.first_kept_id)
-            hint = partial(table.snapshots.write_earliest_hint, deletion.first_kept_id)
-            unlink(table, deletion, unlinked, hint=hint)
+            unlink(table, deletion, unlinked, hint=partial(_hint, table, deletion))
         return finish_deletions(
             table,
             schema,
             unlinked=(*resumed.plans, *deletions),
             watch=watch,
         )
+
+
+def _hint(table: TableContext, deletion: DeletionPlan) -> None:
+    """Write the hint of the earliest snapshot, and look whether the boundary was raised in this table."""
+    both(
+        lambda: table.snapshots.write_earliest_hint(deletion.first_kept_id),
+        lambda: check_kept(table, [table.layout.boundary, table.layout.earliest_hint, deletion.key]),
+        at_once=table.store.requests_at_once,
+    )
 
 
 def check_understood(table: str, schema: TableSchema) -> None:

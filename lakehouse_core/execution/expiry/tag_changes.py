@@ -24,6 +24,7 @@ from lakehouse_core.execution.expiry.tags import (
     take_back,
 )
 from lakehouse_core.execution.expiry.unlinking import delete_all, deleting, unlink
+from lakehouse_core.execution.presence import check_kept
 from lakehouse_core.format.stored import check_name_for_file
 from lakehouse_core.format.strict_json import json_with_checksum, strict_json
 from lakehouse_core.metadata.deletion_plans import begin
@@ -68,7 +69,7 @@ def replace_tag(
         if not replaced(table.store, key, content, if_version=found[1]):
             raise CommitConflict(f"Tag {shown(name)} was changed meanwhile. Nothing was replaced: call again.")
         with deleting():
-            table.snapshots.boundary.check_kept([key])
+            check_kept(table, [key])
             return tag, deletion_result(given_up, finish_deletions(table, schema, unlinked=given_up))
 
 
@@ -100,7 +101,7 @@ def rename_tag(table: TableContext, name: str, new_name: str, *, dry_run: bool =
             take_back(table, new_name, tag)
             raise CommitConflict(f"Tag {shown(name)} was changed meanwhile. Nothing was renamed: call again.")
         delete_all(table.store, [key])
-        table.snapshots.boundary.check_kept([new_key])
+        check_kept(table, [new_key])
     return tag
 
 

@@ -11,6 +11,7 @@ from lakehouse_core.errors import (
     NotFound,
     SnapshotExpired,
     StorageUnavailable,
+    TableDropped,
     WriteOutcomeUnknown,
     shown,
 )
@@ -19,6 +20,7 @@ from lakehouse_core.execution.expiry.deletion import DryRun, finish_deletions, p
 from lakehouse_core.execution.expiry.expire import ExpiryResult, check_understood, deletion_result, tag_deletion
 from lakehouse_core.execution.expiry.tag_success import announce, check_free, withdraw
 from lakehouse_core.execution.expiry.unlinking import deleting, unlink
+from lakehouse_core.execution.presence import check_kept
 from lakehouse_core.format.stored import check_name_for_file
 from lakehouse_core.format.strict_json import json_with_checksum, strict_json
 from lakehouse_core.metadata.deletion_plans import begin, skip_wait
@@ -127,7 +129,7 @@ def new_tag_of(
             f"The earliest snapshot is {table.snapshots.earliest_id()}."
         )
     if not dry_run:
-        table.snapshots.boundary.check_kept([key])
+        check_kept(table, [key])
     return tag
 
 
@@ -163,7 +165,7 @@ def delete_tag(table: TableContext, name: str, *, dry_run: bool = False) -> Expi
     begin(table.store, deletion)
     with deleting():
         unlink(table, deletion)
-        table.snapshots.boundary.check_kept()
+        check_kept(table)
         return deletion_result(
             [deletion],
             finish_deletions(table, schema, unlinked=[deletion]),
@@ -234,6 +236,8 @@ def is_held(table: TableContext, source_key: str, snapshot: Snapshot) -> bool:
             return is_there and snapshot.id >= first_id
         # Another call may have let the tag name another state.
         return read_tag(table.store, source_key).snapshot == snapshot
+    except TableDropped:
+        raise
     except NotFound:
         return False
 
@@ -242,7 +246,7 @@ def _is_still_held(table: TableContext, source_key: str, name: str, tag: Tag) ->
     snapshot_id = tag.snapshot.id
     try:
         return is_held(table, source_key, tag.snapshot)
-    except StorageUnavailable as error:
+    except (StorageUnavailable, TableDropped) as error:
         raise WriteOutcomeUnknown(
             f"{error} Tag {shown(name)} was made, but snapshot {snapshot_id} may have expired meanwhile: "
             "delete the tag and make it again, or run `lakehouse verify`."

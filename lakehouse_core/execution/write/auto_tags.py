@@ -15,6 +15,7 @@ from lakehouse_core.execution.expiry.expire import check_understood, tag_deletio
 from lakehouse_core.execution.expiry.tag_success import announce, withdraw
 from lakehouse_core.execution.expiry.tags import new_tag_of, tag_source
 from lakehouse_core.execution.expiry.unlinking import unlink
+from lakehouse_core.execution.presence import check_kept
 from lakehouse_core.metadata.deletion_plans import begin
 from lakehouse_core.metadata.read_ahead import both
 from lakehouse_core.options import TagCreation, TagOptions, check_auto_tags, local_millis, zone_of
@@ -88,7 +89,7 @@ def _make(table: TableContext, schema: TableSchema, made: list[str], deleted: li
         unlink(table, deletion)
         deleted.append(name)
     if plan.deleted:
-        table.snapshots.boundary.check_kept()
+        check_kept(table)
 
 
 def _is_due(latest: SnapshotTime, due_millis: int | None) -> bool:

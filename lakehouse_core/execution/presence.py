@@ -1,0 +1,119 @@
+"""Presence: whether a handle's table, or branch, is still the one that was opened. No other module answers that.
+
+Rule: a verb writes first and asks then, and who drops a table deletes its first schema before it lists the rest: so one
+of both sees the other. Where folders move at once, the store itself raises TableDropped for each call after that.
+Source: docs/reliability/deletion.md#tables.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lakehouse_core.errors import CorruptTable, InvalidRequest, NotFound, TableDropped, WriteOutcomeUnknown
+from lakehouse_core.execution.context import TableContext
+from lakehouse_core.metadata.look import Look
+from lakehouse_core.storage.outcomes import begun
+from lakehouse_core.table.layout import DROP_MARK, MAIN
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """A table that is not there any more. `is_branch`: only the branch is not. `has_moved`: its folder has moved, with
+    all that was written. `is_other`: a table was created in its place.
+    """
+
+    is_branch: bool = False
+    has_moved: bool = False
+    is_other: bool = False
+
+    def error(self, table: TableContext) -> TableDropped | InvalidRequest:
+        """Return the error of a verb that has changed nothing after that; InvalidRequest for another table."""
+        if self.is_other:
+            return InvalidRequest(
+                f"{table.name}: the table was dropped and created again before this call ended. Open it again, and "
+                "stage the data again."
+            )
+        what = "branch was deleted" if self.is_branch else "table was dropped"
+        return TableDropped(
+            f"{table.name}: the {what} or renamed before this call ended. Open it again under its present name."
+        )
+
+
+def asked(table: TableContext, schema_id: int) -> tuple[str, ...]:
+    """Return the keys of a look for `gone`. Those of a branch are asked for after its boundary, which goes last."""
+    schema = table.layout.schema(schema_id)
+    if table.store.folders is not None:
+        return (schema,)
+    # The schemas of branches go with the rest, so they do not tell that a drop has begun.
+    return (schema, DROP_MARK) if table.layout.branch is None else (schema, MAIN.schema(0))
+
+
+def gone(table: TableContext, schema_id: int | None, look: Look | None = None) -> Gone | None:
+    """Return what became of the table in which the schema, which was read before, is missing or another one; None if
+    all is as it was. `schema_id` None: no schema was read. A damaged schema is not a drop. Raises StorageUnavailable.
+    """
+    try:
+        look = look or Look(table.store)
+        if schema_id is None:
+            is_here = bool(table.store.children(table.layout.schema_folder).files) and _has_table(table)
+        else:
+            look.ask(asked(table, schema_id))
+            table.schemas.check_same(schema_id, look)
+            is_here = not (look.lacks(MAIN.schema(0)) or look.known(DROP_MARK) is not None) or _has_table(table)
+    except CorruptTable:
+        return None
+    except TableDropped:
+        return Gone(has_moved=True)
+    except NotFound:
+        is_here = False
+    except InvalidRequest:
+        return Gone(is_other=True)
+    if is_here:
+        return None
+    return Gone(is_branch=table.layout.branch is not None and _has_table(table))
+
+
+def check_kept(table: TableContext, written: Sequence[str] = ()) -> None:
+    """Raise unless what was written or deleted before this call is part of the table and branch.
+
+    Raises WriteOutcomeUnknown if a verb had closed the branch, which may have taken the change along or not;
+    TableDropped if the table or branch is gone, after the objects `written` were deleted.
+    """
+    with begun("Whether the change is part of the table is unknown: look, then call again."):
+        if table.layout.branch is not None:
+            try:
+                mark = table.snapshots.boundary.mark()
+            except TableDropped:
+                # The folder has moved with the change.
+                return
+            if mark.is_closed:
+                raise WriteOutcomeUnknown(
+                    f"{table.store.uri(table.layout.folder)}: a verb is {mark.work} the branch, and may have taken "
+                    "this change along or not. Wait until the verb has ended, look, then call again."
+                )
+        # What was written does not tell whether the table was there.
+        found = gone(table, table.schemas.known_id(besides=written))
+        if found is not None and not found.has_moved:
+            table.store.delete(written)
+    if found is not None and not found.has_moved:
+        raise found.error(table)
+
+
+def check_table(table: TableContext) -> None:
+    """Raise unless the table is the one whose branches a verb has changed before this call."""
+    found = gone(table, table.schemas.known_id())
+    if found is not None and not (found.has_moved or found.is_branch):
+        raise found.error(table)
+
+
+def check_here(table: TableContext, cause: Exception | None = None) -> None:
+    """Raise TableDropped if the table or branch is gone, for a verb that found nothing to do, or failed."""
+    if (found := gone(table, table.schemas.known_id())) is not None:
+        raise found.error(table) from cause
+
+
+def _has_table(table: TableContext) -> bool:
+    """Return whether the folder holds a table, as the catalog tells it."""
+    found = table.store.infos([MAIN.schema(0), DROP_MARK])
+    if MAIN.schema(0) in found:
+        return True
+    return DROP_MARK not in found and bool(table.store.children(MAIN.schema_folder).files)
