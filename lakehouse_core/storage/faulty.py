@@ -5,6 +5,7 @@ For tests of crashes, lost answers and full disks. Stores made by `at` share the
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
@@ -104,9 +105,8 @@ class FaultyStore:
         return self._over(self._inner_folders().of_table(), self._prefix)
 
     def _over(self, inner: ObjectStore, prefix: str) -> "FaultyStore":
-        other = FaultyStore(inner)
-        other._prefix = prefix
-        other._progress = self._progress
+        other = copy(self)
+        other._inner, other._prefix = inner, prefix
         return other
 
     @property
