@@ -172,7 +172,7 @@ class Catalog:
         """Drop a table with all its files, snapshots and tags. Raises NotFound unless `missing_ok`.
 
         A symbolic link is removed, not its target. Raises WriteOutcomeUnknown when the catalog has dropped the table
-        but some of its files remain.
+        but some of its files remain, CommitConflict while another call drops it in an object store.
         """
         ddl.drop_table(self._context, name, missing_ok=missing_ok)
 

@@ -3,12 +3,13 @@
 Rule: a table's files are there as soon as its schema 0 is. Source: docs/format/catalogs.md#filesystem-catalog.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Final
 
 from lakehouse_core.catalog.metastore import TableName
 from lakehouse_core.catalog.names import DATABASE_SUFFIX, twins
+from lakehouse_core.catalog.object_drop import check_deleted, drop_objects
 from lakehouse_core.clock import Clock
 from lakehouse_core.errors import InvalidRequest, StorageUnavailable, UnsupportedFeature, WriteOutcomeUnknown, shown
 from lakehouse_core.metadata.read_ahead import in_order
@@ -132,7 +133,7 @@ class WarehouseFiles:
                 "remove the folder or choose another name."
             )
         if late and not self.has_schema(name):
-            _check_deleted(store.delete(sorted(late)))
+            check_deleted(store.delete(sorted(late)))
 
     def drop_part(self, name: TableName) -> bool:
         """Remove a copy that is not a table yet, or what an interrupted drop left; return False if there is neither."""
@@ -158,29 +159,10 @@ class WarehouseFiles:
                 f"{self._store.uri(hidden)}: expected a new name, found an existing folder. Drop the table again."
             )
         with begun(rest):
-            _check_deleted(self._store.delete_folder(hidden))
+            check_deleted(self._store.delete_folder(hidden))
 
     def _drop_objects(self, name: TableName) -> None:
-        """Remove a table's objects where no folder moves at once: the mark first, then schema 0, the other schemas, the
-        rest, the mark.
-
-        Objects with the mark and without schema 0 are the rest of a table that was dropped. A commit that finds them
-        raises TableDropped; the snapshot of a commit that looked for them before is deleted with the rest.
-        """
-        store = self.at(name)
-        created(store, DROP_MARK, b"")
-        first = MAIN.schema(0)
-        others = {f"{MAIN.schema_folder}/{file}" for file in store.children(MAIN.schema_folder).files} - {first}
-        try:
-            _check_deleted(store.delete([first]))
-        except StorageUnavailable as error:
-            raise type(error)(f"{error} Nothing else of table {shown(str(name))} was removed: drop it again.") from None
-        rest = f"Table {shown(str(name))} is dropped, but some of its objects remain. Create or drop it again."
-        with begun(rest):
-            if others:
-                _check_deleted(store.delete(sorted(others)))
-            _check_deleted(store.delete([found.key for found in store.list("") if found.key != DROP_MARK]))
-            _check_deleted(store.delete([DROP_MARK]))
+        drop_objects(self.at(name), str(name), self._clock.uuid())
 
     def _mark_of_part(self, name: TableName) -> str | None:
         """Return the key of a mark in the table's folder if its schema 0 is missing."""
@@ -222,7 +204,7 @@ class WarehouseFiles:
                 left += self._store.delete_folder(f"{folder}/{name}")
             elif name == _DATABASE_MARK or is_temp(name):
                 left += self._store.delete([f"{folder}/{name}"])
-        _check_deleted(left)
+        check_deleted(left)
 
     @contextmanager
     def _cleared(self, folder: str) -> Iterator[None]:
@@ -235,11 +217,6 @@ class WarehouseFiles:
             with suppress(StorageUnavailable):
                 self.delete_empty_folders(folder)
             raise
-
-
-def _check_deleted(left: Sequence[str]) -> None:
-    if left:
-        raise StorageUnavailable(f"{left[0]} and {len(left) - 1} others: the store did not delete them.")
 
 
 def _folder(database: str) -> str:

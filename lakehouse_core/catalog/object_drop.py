@@ -1,0 +1,116 @@
+"""Object drop: remove a table's objects where no folder moves at once, by one call at a time.
+
+Rule: a table that is created after the drop has the same keys again, and no store compares an object while it deletes
+it. So a call deletes only while it holds the mark of the drop, and no table is created while a call may hold it.
+Source: docs/reliability/deletion.md#tables.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from itertools import islice
+from typing import Final
+
+from lakehouse_core.errors import CommitConflict, LakehouseError, StorageUnavailable, shown
+from lakehouse_core.retry import Retry
+from lakehouse_core.storage import ObjectStore
+from lakehouse_core.storage.outcomes import begun, created, replaced
+from lakehouse_core.table.layout import DROP_MARK, MAIN
+
+# A call that has not said for so long that it goes on was killed. A request ends sooner.
+_HELD_MILLIS: Final = 300_000
+_TAKING: Final = Retry()
+# What a store deletes in one request.
+_AT_ONCE: Final = 1_000
+# The mark of a call that has ended with an error, and of earlier versions.
+_LEFT: Final = b""
+
+
+def drop_objects(store: ObjectStore, name: str, token: str) -> None:
+    """Remove all objects of the table at `store`: the mark first, then schema 0, the other schemas, the rest, the mark.
+
+    Objects with the mark and without schema 0 are the rest of a table that was dropped. `token`: a fresh one. Raises
+    CommitConflict while another call drops the table, StorageUnavailable, WriteOutcomeUnknown.
+    """
+    with _held(store, name, token.encode()) as mark:
+        first = MAIN.schema(0)
+        others = [f"{MAIN.schema_folder}/{file}" for file in store.children(MAIN.schema_folder).files]
+        try:
+            mark.delete([first])
+        except StorageUnavailable as error:
+            raise type(error)(f"{error} Nothing else of table {shown(name)} was removed: drop it again.") from None
+        with begun(f"Table {shown(name)} is dropped, but some of its objects remain. Create or drop it again."):
+            mark.delete(sorted({*others} - {first}))
+            mark.delete(found.key for found in store.list("") if found.key != DROP_MARK)
+            mark.delete([DROP_MARK])
+
+
+@dataclass(frozen=True, slots=True)
+class _Mark:
+    """The mark of a drop, which the call with `token` holds."""
+
+    store: ObjectStore
+    name: str
+    token: bytes
+
+    def delete(self, keys: Iterable[str]) -> None:
+        """Delete objects, and say before each request that this call goes on."""
+        rest = iter(keys)
+        while some := list(islice(rest, _AT_ONCE)):
+            found = self.store.read_versioned(DROP_MARK)
+            if found is None or found[0] != self.token:
+                raise _busy(self.name)
+            if not replaced(self.store, DROP_MARK, self.token, if_version=found[1]):
+                raise _busy(self.name)
+            check_deleted(self.store.delete(some))
+
+    def leave(self) -> None:
+        """Say that this call has ended, if it still holds the mark."""
+        found = self.store.read_versioned(DROP_MARK)
+        if found is not None and found[0] == self.token:
+            replaced(self.store, DROP_MARK, _LEFT, if_version=found[1])
+
+
+@contextmanager
+def _held(store: ObjectStore, name: str, token: bytes) -> Iterator[_Mark]:
+    mark = _Mark(store, name, token)
+    _take(mark)
+    try:
+        yield mark
+    except LakehouseError:
+        with suppress(LakehouseError):
+            mark.leave()
+        raise
+
+
+def _take(mark: _Mark) -> None:
+    store = mark.store
+    for _ in _TAKING.attempts():
+        if created(store, DROP_MARK, mark.token):
+            return
+        found = store.read_versioned(DROP_MARK)
+        if found is None:
+            continue
+        if found[0] != _LEFT and _is_young(store):
+            raise _busy(mark.name)
+        if replaced(store, DROP_MARK, mark.token, if_version=found[1]):
+            return
+    raise _busy(mark.name)
+
+
+def _is_young(store: ObjectStore) -> bool:
+    info = store.infos([DROP_MARK]).get(DROP_MARK)
+    return info is not None and store.now_millis() - info.modified_millis < _HELD_MILLIS
+
+
+def _busy(name: str) -> CommitConflict:
+    return CommitConflict(
+        f"Table {shown(name)}: another call drops it, or was killed in the last {_HELD_MILLIS // 60_000} minutes. Wait "
+        "until that time is over, then call again."
+    )
+
+
+def check_deleted(left: Sequence[str]) -> None:
+    """Raise StorageUnavailable if objects are left."""
+    if left:
+        raise StorageUnavailable(f"{left[0]} and {len(left) - 1} others: the store did not delete them.")
