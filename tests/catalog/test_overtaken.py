@@ -4,6 +4,7 @@ verb acknowledges is in the table, what it refuses is not, and the name can be u
 Each case is a verb, a kind of store and what another process does. It is run once for each call of the verb.
 """
 
+import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
@@ -295,3 +296,73 @@ def test_a_verb_that_is_overtaken_acknowledges_what_it_did_and_leaves_nothing(
             return
         case.check()
     raise AssertionError("the verb took more calls than were tried")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("act", ["rename", "drop"])
+@pytest.mark.parametrize("verb", ["write", "write to a branch", "expire", "create a tag", "alter", "create a branch"])
+def test_a_verb_is_overtaken_in_the_same_way_where_a_database_keeps_the_names(
+    verb: str, act: str, every: int, tmp_path: Path
+) -> None:
+    whole = MemoryStore(clock=VirtualClock(now_millis=NOW))
+    fill(catalog_over(whole, 0, tmp_path / "whole"))
+    for at in range(1, 1_000, every):
+        names = tmp_path / str(at)
+        shutil.copy(tmp_path / "whole", names)
+        store = MemoryStore(clock=VirtualClock(now_millis=NOW + 5_000))
+        for info in whole.list(""):
+            store.write(info.key, whole.read(info.key))
+        case = Case(store, names, VERBS[verb], act, at).run()
+        if not case.has_acted:
+            assert case.error is None
+            return
+        case.check()
+    raise AssertionError("the verb took more calls than were tried")
+
+
+def branch_commit(store: ObjectStore, act: Callable[[lc.Table], object], at: int) -> tuple[bool, object]:
+    """Write to the branch, while another process acts on it before the call `at`; return whether it did, and the
+    error.
+    """
+    acted: list[Call] = []
+    opened: list[int] = []
+
+    def interrupt(call: Call) -> None:
+        if opened and call.number == opened[0] + at:
+            acted.append(call)
+            act(catalog_over(store, 1).table("db.t"))
+
+    faulty = FaultyStore(store, on_call=interrupt)
+    table = catalog_over(faulty, 2).table("db.t").branch("b")
+    assert len(table.schema.fields) == 2
+    opened.append(len(faulty.calls))
+    try:
+        table.write(ROW)
+    except (lc.CommitConflict, lc.NotFound) as error:
+        return bool(acted), error
+    return bool(acted), None
+
+
+@pytest.mark.parametrize("kind", ["memory", pytest.param("objects", marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    "act", ["rename", *(pytest.param(act, marks=pytest.mark.long) for act in ("delete", "forward"))]
+)
+def test_a_commit_whose_branch_is_overtaken_is_in_it_or_is_refused(
+    act: str, kind: str, every: int, tmp_path: Path
+) -> None:
+    acts: dict[str, Callable[[lc.Table], object]] = {
+        "delete": lambda table: table.delete_branch("b"),
+        "rename": lambda table: table.rename_branch("b", "new"),
+        "forward": lambda table: table.fast_forward("b"),
+    }
+    for at in range(1, 100, every):
+        store = made_store(kind, tmp_path)
+        has_acted, error = branch_commit(store, acts[act], at)
+        if not has_acted:
+            return
+        table = catalog_over(store, 3).table("db.t")
+        rows = {branch.name: of_k9(table.branch(branch.name)) for branch in table.branches()}
+        assert rows == {"delete": {}, "rename": {"new": int(error is None)}, "forward": {"b": 1}}[act], at
+        assert table.verify(data=True).findings == (), at
+        assert act != "forward" or error is None, at
+    raise AssertionError("the commit took more calls than were tried")

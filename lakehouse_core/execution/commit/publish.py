@@ -27,6 +27,7 @@ from lakehouse_core.execution.presence import Gone, asked, gone
 from lakehouse_core.metadata.hints import write_hint
 from lakehouse_core.metadata.look import Look
 from lakehouse_core.metadata.read_ahead import both
+from lakehouse_core.metadata.roots import branch_names
 from lakehouse_core.planning.commit.ledger import NONCE_PROPERTY, LedgerAnswer, ledger_answer
 from lakehouse_core.retry import Attempt, Retry
 from lakehouse_core.table.snapshot import Snapshot, parse_snapshot
@@ -164,7 +165,7 @@ def _standing(claim: _Claim) -> _Standing:
                     "under its new name tells whether it has)",
                 )
             if found is not None:
-                raise _without_branch(claim)
+                return _without_branch(claim)
             if mark.first_kept_id <= claim.snapshot.id:
                 return _Standing.COUNTS
             answer = ledger_answer(claim.snapshot, ledger_at(snapshots, snapshots.latest()))
@@ -216,17 +217,29 @@ def _moved(claim: _Claim, found: Gone) -> _Standing:
     raise found.error(table)
 
 
-def _without_branch(claim: _Claim) -> CommitConflict:
-    """Return the error of a commit to a branch that is gone. Remove our snapshot, with which the folder looks like half
-    a branch.
+def _without_branch(claim: _Claim) -> _Standing:
+    """Return MOVED if our snapshot went with its branch, which was renamed or deleted after the commit. Else remove our
+    snapshot, with which the folder looks like half a branch, and raise CommitConflict.
     """
     table, snapshot = claim.table, claim.snapshot
     # What removes a branch lists its snapshots, and deletes its boundary last: one that is there now was not listed.
     if table.snapshots.boundary.mark().is_closed or not table.snapshots.has(snapshot.id):
+        if _is_in_branches(claim):
+            return _Standing.MOVED
         raise _unknown(claim, "its branch was deleted or renamed, and the snapshot with it")
     if left := table.store.delete([table.layout.snapshot(snapshot.id)]):
         raise _unknown(claim, f"its branch was deleted, and {left[0]} was not removed")
-    return CommitConflict(f"{table.name}: the branch was deleted or renamed before the commit. Nothing was applied.")
+    raise CommitConflict(f"{table.name}: the branch was deleted or renamed before the commit. Nothing was applied.")
+
+
+def _is_in_branches(claim: _Claim) -> bool:
+    """Return whether a branch has the commit, by its ledger. Without a branch it was deleted with its own."""
+    names = [name for name in branch_names(claim.table.store) if name != claim.table.layout.branch]
+    for name in names:
+        snapshots = claim.table.on_branch(name).snapshots
+        if ledger_answer(claim.snapshot, ledger_at(snapshots, snapshots.latest())) is LedgerAnswer.APPLIED:
+            return True
+    return not names
 
 
 def _unknown(claim: _Claim, reason: str) -> CommitOutcomeUnknown:
