@@ -163,7 +163,8 @@ def test_an_alteration_and_a_write_that_pause_at_any_two_of_their_calls(step: in
         assert paused.error is None or isinstance(paused.error, REFUSED), (fixing, writing)
         is_written = paused.error is None
         outcomes.add((is_fixed, is_written))
-        assert place.keys() == [1], (fixing, writing)
+        # The alteration looks at its end whether the table is there: a write that ends then begins with the number.
+        assert place.keys() == [1] or (is_fixed and is_written), (fixing, writing)
         place.check(acknowledged=is_written, number=(fixing, writing))
     assert outcomes >= {(True, False), (False, True)}
     assert (False, False) not in outcomes
