@@ -114,6 +114,10 @@ laws: setup ## The laws with more examples than in `make test`, the same every t
 test-programs: setup ## The tests of whole programs: the installed wheel, the shell, the code of pages, the main job
 	@$(PYTEST) $(BESIDE_SPARK) -m "program and not long"
 
+.PHONY: test-wheel
+test-wheel: setup ## The wheel with its extras under another Python (PYTHON=python3.13; packages come from the index)
+	@$(BIN)/python -m tests.packaging.other_python "$(PYTHON)"
+
 .PHONY: cluster
 cluster: setup ## The tests with a standalone Spark cluster of two workers on loopback (PART=1/2: every second of them)
 	@$(PYTEST) -m cluster --part $(PART)

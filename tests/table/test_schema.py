@@ -1,6 +1,7 @@
 """A schema is what its file says, byte for byte as Java lays it out; what no table may be never becomes one."""
 
 import json
+import re
 from typing import Any
 
 import pyarrow as pa
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from lakehouse_core.errors import CorruptTable, InvalidRequest, UnsupportedFeature
 from lakehouse_core.format.data_types import DataField, field_ids, parse_type, type_to_sql
+from lakehouse_core.options import WriteKind
 from lakehouse_core.table.schema import (
     TableSchema,
     new_schema,
@@ -420,24 +422,33 @@ def refusal_to_read(schema: TableSchema) -> str | None:
     return None
 
 
-@pytest.mark.parametrize(
-    ("key", "value"),
-    [
-        ("data-evolution.enabled", "true"),
-        ("sequence.snapshot-ordering", "true"),
-        ("pk-clustering-override", "true"),
-        ("primary-key.nullable", "true"),
-        ("chain-table.enabled", "true"),
-        ("query-auth.enabled", "true"),
-        ("data-file.external-paths", "s3://x"),
-        ("scan.fallback-branch", "b"),
-        ("branch", "b"),
-        ("type", "format-table"),
-        ("fields.a.map.storage-layout", "shared-shredding"),
-    ],
-)
+MISREAD = [
+    ("data-evolution.enabled", "true"),
+    ("sequence.snapshot-ordering", "true"),
+    ("pk-clustering-override", "true"),
+    ("primary-key.nullable", "true"),
+    ("chain-table.enabled", "true"),
+    ("query-auth.enabled", "true"),
+    ("data-file.external-paths", "s3://x"),
+    ("scan.fallback-branch", "b"),
+    ("branch", "b"),
+    ("type", "format-table"),
+    ("fields.a.map.storage-layout", "shared-shredding"),
+]
+
+
+@pytest.mark.parametrize(("key", "value"), MISREAD)
 def test_tables_that_could_be_misread_are_refused_by_name(key: str, value: str) -> None:
     assert (refusal_to_read(of_java({key: value})) or "").startswith(f"db.t: option {key} = {value}")
+
+
+# A fallback for partitions that a branch lacks does not concern what is written.
+@pytest.mark.parametrize(("key", "value"), [pair for pair in MISREAD if pair[0] != "scan.fallback-branch"])
+@pytest.mark.parametrize("kind", [WriteKind.ROWS, WriteKind.MAINTENANCE])
+def test_tables_that_could_be_misread_are_not_written(key: str, value: str, kind: WriteKind) -> None:
+    with pytest.raises(UnsupportedFeature, match=re.escape(f"db.t: option {key} = {value}")) as refused:
+        write_supported(of_java({key: value}), table="db.t", kind=kind)
+    assert str(refused.value).endswith("It cannot be read here either.")
 
 
 def test_a_merge_engine_means_nothing_without_a_key() -> None:

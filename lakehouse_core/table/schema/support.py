@@ -52,6 +52,7 @@ def check_new(schema: TableSchema) -> None:
     # package.
     check_bounds({key: value for key, value in schema.options.items() if key.startswith("lakehouse.")})
     check_writable_indexes(schema.options, about=about_option(""))
+    _check_values(schema, "")
     check_moving_keys(schema, table="")
     check_types(schema.fields)
     check_file_styles(schema, table="")
@@ -67,6 +68,7 @@ def write_supported(schema: TableSchema, *, table: str = "", kind: WriteKind = W
         check_moving_keys(schema, table=table)
         check_writable(schema.options, table=table, kind=kind)
         check_writable_indexes(schema.options, about=about_option(table))
+        _check_values(schema, table)
         check_types(schema.fields)
         check_file_styles(schema, table=table)
     except UnsupportedFeature as error:
