@@ -104,6 +104,7 @@ def _checks(judges: Mapping[str, Judge]) -> dict[str, Check]:
         "ours staged ahead, postponed": lambda history: against_model(OvertakingInMemory(_chance(history)), history),
         "ours, changes": partial(against_model, OursInMemory()),
         "ours staged ahead, changes": lambda history: against_model(OvertakingInMemory(_chance(history)), history),
+        "ours staged ahead, changes, dynamic": lambda told: against_model(OvertakingInMemory(_chance(told)), told),
         "ours, changes, expired": partial(against_model, OursInMemory()),
         "ours, changes, stored otherwise": partial(against_model, OursInMemory()),
         "ours, changes, dynamic": partial(against_model, OursInMemory()),

@@ -36,6 +36,8 @@ def with_changes(seed: int, history: History, *, verbs: Sequence[str] = STATEMEN
     random = Random(f"changes {seed}")
     if not history.partition_keys and random.random() < 0.5:
         history = _with_partitions(random, history)
+    if random.random() < 0.2:
+        history = replace(history, options={**history.options, "delete.force-produce-changelog": "true"})
     drawing = _Drawing(random, history)
     operations: list[Json] = []
     for number, operation in enumerate(history.operations):

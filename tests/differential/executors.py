@@ -370,7 +370,8 @@ class Overtaking(Ours):
     def _prepare(self, table: lc.Table, operations: Sequence[Json], number: int) -> None:
         if operations[number]["verb"] != "write" or id(operations[number]) in self._staged:
             return
-        near = takewhile(lambda operation: operation["verb"] in ("write", *ROOT_VERBS), operations[number:])
+        between = ("write", *ROOT_VERBS, *STATEMENTS)
+        near = takewhile(lambda operation: operation["verb"] in between, operations[number:])
         together = [operation for operation in near if operation["verb"] == "write"]
         together = together[: self._chance.randint(1, 4)]
         for operation in self._chance.sample(together, len(together)):
@@ -390,8 +391,10 @@ class Overtaking(Ours):
             try:
                 table.commit(staged)
             except lc.CommitConflict:
-                # A new key came to another dynamic bucket: nothing was applied, and `write` stages the rows again.
-                assert has_hash_index(table._context.schemas.latest().bucketing)
+                # A new key came to another dynamic bucket, or the table has another number of buckets: nothing was
+                # applied, and `write` stages the rows again.
+                schema = table._context.schemas.latest()
+                assert has_hash_index(schema.bucketing) or schema.id != staged.schema_id
                 table.write(**self._written(table, operation))
 
 

@@ -161,14 +161,19 @@ def test_statements_leave_what_the_model_says_whatever_was_before_and_comes_afte
     """Overwrites, removals, rescales and row changes: rows, changes, and which files come and go."""
     for seed, plain in of_share(130_000_000, share, SHARE // 12):
         changed = with_changes(seed, plain)
-        for name, history, ours in (
+        dynamic = with_changes(seed, with_dynamic_buckets(seed, plain))
+        postponed = with_changes(seed, with_postponed_buckets(seed, plain))
+        ways: list[tuple[str, History, OursInMemory]] = [
             ("ours, changes", changed, OursInMemory()),
             ("ours staged ahead, changes", changed, OvertakingInMemory(seed)),
+            ("ours, changes, dynamic", dynamic, OursInMemory()),
+            ("ours staged ahead, changes, dynamic", dynamic, OvertakingInMemory(seed)),
+            ("ours, changes, postponed", postponed, OursInMemory()),
             ("ours, changes, expired", with_expiry(seed, changed), OursInMemory()),
             ("ours, changes, stored otherwise", stored_otherwise(seed, changed), OursInMemory()),
-            ("ours, changes, dynamic", with_changes(seed, with_dynamic_buckets(seed, plain)), OursInMemory()),
-            ("ours, changes, postponed", with_changes(seed, with_postponed_buckets(seed, plain)), OursInMemory()),
-        ):
+        ]
+        # Half of them; every other history takes the other half.
+        for name, history, ours in ways[seed % 2 :: 2]:
             found = failure(name, lambda other, ours=ours: against_model(ours, other), seed, history)
 
             assert found is None, found

@@ -125,7 +125,8 @@ def _deleted(table: Table, where: Json, new: Sequence[Row], *, waits: bool) -> M
     """Delete rows, and write the given ones in the same snapshot."""
     schema = table.schema
     given = [("+I", row) for row in new]
-    if _columns(where) <= set(schema.partition_keys):
+    tells = schema.is_on("delete.force-produce-changelog") and takes_deletes(schema) and not new
+    if _columns(where) <= set(schema.partition_keys) and not tells:
 
         def covers(partition: Any) -> bool:
             return holds(where, _partition(schema, partition), schema)
