@@ -28,7 +28,7 @@ from lakehouse_core.planning.commit.index_files import indexes_by_bucket
 from lakehouse_core.planning.commit.read_scope import ReadScope
 from lakehouse_core.planning.partitions import condition_of_values
 from lakehouse_core.planning.readable import deletion_files
-from lakehouse_core.planning.rescale import PartitionRescale, commits_of, has_untold, plan_rescale
+from lakehouse_core.planning.rescale import PartitionRescale, commits_of, lacks_changelog, plan_rescale
 from lakehouse_core.progress import Watch
 from lakehouse_core.retry import REPLAN
 from lakehouse_core.storage.outcomes import begun, named_by_nobody
@@ -176,7 +176,7 @@ def _until_committed(
     only = frozenset(one.partition for one in group)
     for attempt in REPLAN.attempts(table.clock):
         snapshot, planned = _planned(table, result.schema, None, only)
-        if any(has_untold(one, result.schema) for one in planned):
+        if any(lacks_changelog(one, result.schema) for one in planned):
             # What the rescale would hide from the changelog is told first.
             scope = RequestedBuckets(condition=_condition(result.schema, planned))
             compact(table, scope, full=True, properties=properties)
@@ -191,7 +191,7 @@ def _until_committed(
                 "with the number that the table shall have."
             )
         try:
-            if any(has_untold(one, result.schema) for one in planned):
+            if any(lacks_changelog(one, result.schema) for one in planned):
                 raise CommitConflict(
                     "Another commit added rows that no changelog has yet while the rescale began. Run it again."
                 )

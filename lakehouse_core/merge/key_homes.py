@@ -100,8 +100,8 @@ def rounds(order: KeyOrder, kinds: Kinds | None, partitions: Partitions) -> Sequ
     return [np.sort(rows[part]) for part in np.split(by_number, ends)]
 
 
-def told_homes(order: KeyOrder, kinds: Kinds | None, *, partitions: Partitions, known: Partitions) -> KeyHomes:
-    """Return where the keys of one of the `rounds` of a batch go, if a changelog tells each of its rows, with
+def logged_homes(order: KeyOrder, kinds: Kinds | None, *, partitions: Partitions, known: Partitions) -> KeyHomes:
+    """Return where the keys of one of the `rounds` of a batch go, if a changelog has each of its rows, with
     `deduplicate`. `partitions` and `known`: as for `key_homes`.
     """
     rows = order.rows

@@ -82,19 +82,19 @@ def _groups(
     return tuple(tuple(group) for _, group in groupby(sources, key=lambda source: source.bucket % divisor))
 
 
-def has_untold(partition: PartitionRescale, schema: TableSchema) -> bool:
+def lacks_changelog(partition: PartitionRescale, schema: TableSchema) -> bool:
     """Return whether a compaction has yet to write changes of these files into the table's changelog."""
     options = schema.table_options
     match options.changelog_producer:
         case ChangelogProducer.NONE | ChangelogProducer.INPUT:
             return False
         case ChangelogProducer.LOOKUP:
-            told_from = 1
+            first_emitted = 1
         case ChangelogProducer.FULL_COMPACTION:
-            told_from = options.num_levels - 1
+            first_emitted = options.num_levels - 1
         case _:
             assert_never(options.changelog_producer)
-    return any(file.level < told_from for source in partition.sources for file in source.files)
+    return any(file.level < first_emitted for source in partition.sources for file in source.files)
 
 
 def commits_of(partitions: Sequence[PartitionRescale]) -> list[list[PartitionRescale]]:

@@ -20,7 +20,7 @@ from lakehouse_core.format.data_types import column_of
 from lakehouse_core.format.rows import Rows, take_all
 from lakehouse_core.merge.deduplicate import is_add
 from lakehouse_core.merge.key_digests import Digests, key_digests
-from lakehouse_core.merge.key_homes import key_homes, rounds, told_homes
+from lakehouse_core.merge.key_homes import key_homes, logged_homes, rounds
 from lakehouse_core.merge.order import order_rows
 from lakehouse_core.options import MergeEngine
 from lakehouse_core.planning.bucket_assignment import Assigners, opened_buckets
@@ -155,7 +155,7 @@ class _Placer:
         at = self._places.partitions(known)
         is_sure = loaded != NOWHERE if self._known.source.behind else np.ones(len(keys), dtype=bool)
         if self._known.tells_all:
-            homes = told_homes(order, kinds, partitions=partitions, known=at)
+            homes = logged_homes(order, kinds, partitions=partitions, known=at)
         else:
             homes = key_homes(self._engine, order, kinds, partitions=partitions, known=at, is_sure=is_sure)
         is_known = (known != NOWHERE) & (at == homes.partitions)
