@@ -69,7 +69,12 @@ def gone(table: TableContext, schema_id: int | None, look: Look | None = None) -
         return Gone(is_other=True)
     if is_here:
         return None
-    return Gone(is_branch=table.layout.branch is not None and _has_table(table))
+    if table.layout.branch is None or not _has_table(table):
+        return Gone()
+    # A branch has the first schema of its table.
+    first = table.store.read_found([MAIN.schema(0)]).get(MAIN.schema(0))
+    is_other = first is not None and table.schemas.knows_other(0, first)
+    return Gone(is_branch=not is_other, is_other=is_other)
 
 
 def check_kept(table: TableContext, written: Sequence[str] = ()) -> None:

@@ -55,6 +55,10 @@ class SchemaLog:
         """Return the newest id that was read so far, of schemas whose keys are not `besides`; None if there is none."""
         return max((each for each in self._known if self._layout.schema(each) not in besides), default=None)
 
+    def knows_other(self, schema_id: int, data: bytes) -> bool:
+        """Return whether this schema was read before, and its file was not `data`."""
+        return schema_id in self._known and self._known[schema_id][1] != data
+
     def asked(self) -> tuple[str, ...]:
         """Return the keys of a look for `latest`: the newest schema that is known, and the next."""
         newest = max(self._known) if self._known else self._listed

@@ -141,7 +141,7 @@ class MemoryStore:
 
     def replace(self, key: str, data: bytes, *, if_version: str | None) -> bool:
         with self._space.lock:
-            found = self._space.objects.get(self._key(key))
+            found = self._found([key]).get(key)
             if (None if found is None else found.version) != if_version:
                 return False
             self._put(key, data)

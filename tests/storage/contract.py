@@ -1,6 +1,7 @@
 """What every store promises. A store's tests subclass one of the classes and give it a `store` fixture."""
 
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import IO
@@ -9,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lakehouse_core.errors import InvalidRequest, NotFound, WriteOutcomeUnknown
+from lakehouse_core.errors import InvalidRequest, NotFound, TableDropped, WriteOutcomeUnknown
 from lakehouse_core.storage import Children, FolderStore, ObjectStore, open_store
 
 HOSTILE_KEYS = [
@@ -334,6 +335,39 @@ class FolderContract(StoreContract):
         assert sorted(info.key for info in store.list("")) == ["db/b/y", "new/c/x/1"]
         with pytest.raises(NotFound, match="db/a"):
             folders.rename_folder("db/a", "db/d")
+
+    def test_the_store_of_a_table_makes_no_folder_for_it_and_misses_nothing_once_it_has_moved(
+        self, store: ObjectStore
+    ) -> None:
+        store.write("db/t/schema/schema-0", b"0")
+        table = folders_of(store.at("db/t")).of_table()
+        table.write("snapshot/snapshot-1", b"1")
+        assert table.read("snapshot/snapshot-1") == b"1"
+        assert table.read_found(["schema/schema-1"]) == {}
+        assert table.children("tag") == Children(files=(), folders=())
+        assert folders_of(store).rename_folder("db/t", "db/new")
+
+        verbs: list[Callable[[], object]] = [
+            lambda: table.read("schema/schema-0"),
+            lambda: table.read_found(["schema/schema-0"]),
+            lambda: table.read_versioned("schema/schema-0"),
+            lambda: table.open_read("schema/schema-0"),
+            lambda: table.infos(["schema/schema-0"]),
+            lambda: table.children("schema"),
+            lambda: list(table.list("")),
+            lambda: table.delete(["schema/schema-0"]),
+            lambda: table.create_new("snapshot/snapshot-2", b"2"),
+            lambda: table.write("snapshot/LATEST", b"2", durable=False),
+            lambda: table.write_all({"manifest/m": b"m"}),
+            lambda: table.replace("lakehouse/boundary", b"2", if_version=None),
+            lambda: open_store(table.spec).write("bucket-0/data", b""),
+        ]
+        for verb in verbs:
+            with pytest.raises(TableDropped, match="the table was dropped or renamed"):
+                verb()
+        keys = {info.key for info in store.list("")}
+        assert keys == {"db/new/schema/schema-0", "db/new/snapshot/snapshot-1"}
+        assert "t" not in store.children("db").folders
 
     @pytest.mark.parametrize("key", HOSTILE_KEYS)
     def test_a_folder_that_is_no_plain_relative_path_is_refused(self, store: ObjectStore, key: str) -> None:

@@ -17,6 +17,7 @@ from lakehouse_core.errors import (
     NotFound,
     SnapshotExpired,
     StorageUnavailable,
+    TableDropped,
     WriteOutcomeUnknown,
     shown,
 )
@@ -81,6 +82,11 @@ def create_branch(table: TableContext, name: str, point: ReadPoint | None, *, dr
         check_kept(table, [*source.objects, *source.schemas, branch.layout.boundary, branch.layout.used_name])
         _open(branch, source, claim)
     except WriteOutcomeUnknown as error:
+        raise WriteOutcomeUnknown(f"{error} {_CALL_AGAIN}") from error
+    except TableDropped as error:
+        if table.store.folders is None:
+            raise
+        # What is there has moved with the table.
         raise WriteOutcomeUnknown(f"{error} {_CALL_AGAIN}") from error
     except LakehouseError:
         # What cannot be removed now is removed by delete_branch. The name stays used.
