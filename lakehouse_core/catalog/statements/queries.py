@@ -18,6 +18,7 @@ from lakehouse_core.interchange.arrow_rows import ArrowRows, RowsInMemory
 from lakehouse_core.planning.sql.grouping import not_grouped_place
 from lakehouse_core.planning.sql.query import TableReference, parse_query
 from lakehouse_core.planning.sql.statement import QueryText
+from lakehouse_core.table.predicate import And, Compare, In, IsNull, Not, Or, StartsWith
 
 
 class EngineQuery(Protocol):
@@ -153,8 +154,6 @@ def _bytes(plan: ScanPlan) -> str:
 
 def condition_text(condition: Any) -> str:
     """Return a condition as SQL, for people."""
-    from lakehouse_core.table.predicate import And, Compare, In, IsNull, Not, Or, StartsWith  # noqa: PLC0415
-
     match condition:
         case Compare(column, comparison, value):
             return f"{column} {comparison} {value!r}" if isinstance(value, str) else f"{column} {comparison} {value}"
