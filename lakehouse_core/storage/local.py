@@ -90,14 +90,19 @@ class LocalStore:
 
     def read(self, key: str) -> bytes:
         path = self._path(key)
-        with self._there(reading(path)):
-            descriptor = system_calls.open_file(path)
-            try:
-                with os.fdopen(descriptor, "rb", closefd=False) as file:
-                    return file.read()
-            finally:
-                with suppress(OSError):
-                    system_calls.close(descriptor)
+        try:
+            with reading(path):
+                descriptor = system_calls.open_file(path)
+                try:
+                    with os.fdopen(descriptor, "rb", closefd=False) as file:
+                        return file.read()
+                finally:
+                    with suppress(OSError):
+                        system_calls.close(descriptor)
+        except NotFound as error:
+            # Faster than `_there`: a commit reads some thirty objects.
+            self._check_there(error)
+            raise
 
     def read_all(self, keys: Iterable[str]) -> Iterator[bytes]:
         return map(self.read, keys)
