@@ -183,7 +183,7 @@ class _Drawing:
             clauses.insert(0, "delete")
         if not clauses:
             return None
-        rows = self._new_rows(random.choice([1, 2, 4]), is_great=random.random() < 0.9)
+        rows = self._new_rows(random.choice([1, 2, 4]), is_great=random.random() < 0.8)
         return {"verb": "merge", "clauses": clauses, "rows": [*{repr(self._key(row)): row for row in rows}.values()]}
 
     def _may_replace(self, column: str) -> bool:
@@ -242,9 +242,9 @@ class _Drawing:
         plain = [name for name in simple if name not in ordering]
         names = random.sample(plain, min(len(plain), random.choice([1, 1, 2])))
         in_groups = any(option.endswith(".sequence-group") for option in self._options)
-        if in_groups or random.random() < 0.15:
+        if in_groups or random.random() < 0.3:
             names += [name for name in simple if name in ordering]
-        is_rare = random.random() < 0.05
+        is_rare = random.random() < 0.3
         nulls = self._engine == "deduplicate"
         return {
             name: None if nulls and name in plain and random.random() < 0.2 else self._value(name, is_great=not is_rare)

@@ -22,7 +22,7 @@ from tests.oracle.engines import Field, Schema
 from tests.oracle.functions import Refused
 from tests.oracle.roots import ROOT_VERBS, Roots
 from tests.oracle.statements import STATEMENTS, Made, carried_out
-from tests.oracle.table import Pick, Place, Row, Snapshot, Table
+from tests.oracle.table import Pick, Place, Row, Snapshot, Table, Unreadable
 
 Json = dict[str, Any]
 # The bucket of the rows that wait for theirs.
@@ -129,6 +129,9 @@ class Replay:
                 found += self._learned(step)
             try:
                 self._operated(operation, steps)
+            except Unreadable:
+                # The engine did not read that row: what it makes of the others is not followed any further.
+                return found + self._all_compared(done)
             except Refused as refusal:
                 reason = str(refusal)
                 break
@@ -139,9 +142,11 @@ class Replay:
             reason = self._reason_to_refuse(self.history.operations[len(trace.operations)])
         if (reason is None) != (trace.refused is None):
             found.append(f"refused: {trace.refused}\n  model: {reason}")
-        for step, snapshot in zip(done, self.table.snapshots, strict=False):
-            found += self._compared(step, snapshot)
-        return found
+        return found + self._all_compared(done)
+
+    def _all_compared(self, steps: Sequence[Step]) -> list[str]:
+        pairs = zip(steps, self.table.snapshots, strict=False)
+        return [text for step, snapshot in pairs for text in self._compared(step, snapshot)]
 
     def _learned(self, step: Step) -> list[str]:
         """Take over which hash is in which dynamic bucket, for that is the engine's choice; return those in two, and

@@ -110,6 +110,9 @@ def _rescaled(table: Table, count: int | None) -> Made:
             return Made(None)
         table.alter(replace(schema, options={**schema.options, "bucket": str(count)}))
     there = [place for place, runs in table.buckets.items() if runs]
+    # What is below was told by no compaction yet, and would not be any more.
+    told_from = {"lookup": 1, "full-compaction": table.max_level}.get(schema.options.get("changelog-producer", ""), 0)
+    assert all(run.level >= told_from for place in there for run in table.buckets[place]), "a rescale hides changes"
     made = table.rewrite(there, _by_place(table, [row for _, row in table.current()]))
     return Made("OVERWRITE" if there else None, rewritten=made)
 

@@ -30,6 +30,10 @@ FLUSHES_ASCENDING = "a flush ignores sort-order"
 COMPARES_NUMBERS = "row-deduplicate compares floats as numbers: NaN is not NaN, -0.0 is 0.0"
 
 
+class Unreadable(Refused):
+    """A row has no value, such as a sum that overflows: what reads it is refused, and what need not is not."""
+
+
 @dataclass(frozen=True)
 class Run:
     """Records by key, at most one per key; `schema` is the one that they were written with."""
@@ -94,11 +98,17 @@ class Table:
         return dict(zip(self.schema.names, record.values, strict=True))
 
     def current(self) -> list[tuple[Place, Record]]:
-        """Return the rows that a statement reads, those of level 0 too, with the columns of today."""
+        """Return the rows that a statement may read, those of level 0 too, with the columns of today.
+
+        Raises Unreadable if one of them cannot be merged.
+        """
         found = []
         for place, runs in self._buckets.items():
             for versions in self._keys(self.schema, runs):
-                record = self._reduced(self.schema, versions)
+                try:
+                    record = self._reduced(self.schema, versions)
+                except Refused as refusal:
+                    raise Unreadable(str(refusal)) from refusal
                 if record is not None and record.adds:
                     found.append((place, record))
         return found
