@@ -181,9 +181,13 @@ def commit_together(
 
 
 @names_table
-@discards_of_dropped
 def keep_pending(table: TableContext, staged: StagedCommit) -> None:
     check_staged_commit("keep_pending", staged)
+    _keep(table, staged)
+
+
+@discards_of_dropped
+def _keep(table: TableContext, staged: StagedCommit) -> None:
     write_pending(table.store, table.layout, staged)
     check_kept(table, [table.layout.staged_commit(staged.commit_user, staged.commit_identifier)])
 

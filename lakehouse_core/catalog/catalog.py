@@ -115,7 +115,7 @@ class Catalog:
     def drop_database(self, name: str, *, cascade: bool = False, missing_ok: bool = False) -> None:
         """Drop a database, with `cascade` also its tables.
 
-        Raises NotFound; InvalidRequest when the database has tables.
+        Raises NotFound; InvalidRequest when the database has tables; CommitConflict as `drop_table` does.
         """
         ddl.drop_database(self._context, name, cascade=cascade, missing_ok=missing_ok)
 
@@ -140,7 +140,7 @@ class Catalog:
         `schema` maps column names to SQL types, or is an Arrow schema or a Spark StructType. With `nullable`, all
         columns except the primary key may hold nulls, whatever the schema says: Spark marks literals and ranges as NOT
         NULL, although later data may have nulls. Raises InvalidRequest; UnsupportedFeature for an option that the core
-        does not carry out; NotFound for the database.
+        does not carry out; NotFound for the database; CommitConflict as `drop_table` does.
         """
         return ddl.create_table(
             self._context,

@@ -7,8 +7,8 @@ Source: docs/reliability/deletion.md#tables.
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
-from itertools import islice
+from dataclasses import dataclass, field
+from itertools import count, islice
 from typing import Final
 
 from lakehouse_core.errors import CommitConflict, LakehouseError, StorageUnavailable, shown
@@ -29,46 +29,84 @@ _LEFT: Final = b""
 def drop_objects(store: ObjectStore, name: str, token: str) -> None:
     """Remove all objects of the table at `store`: the mark first, then schema 0, the other schemas, the rest, the mark.
 
-    Objects with the mark and without schema 0 are the rest of a table that was dropped. `token`: a fresh one. Raises
-    CommitConflict while another call drops the table, StorageUnavailable, WriteOutcomeUnknown.
+    `token`: a fresh one. Raises CommitConflict while another call drops the table, StorageUnavailable,
+    WriteOutcomeUnknown.
     """
     with _held(store, name, token.encode()) as mark:
-        first = MAIN.schema(0)
-        others = [f"{MAIN.schema_folder}/{file}" for file in store.children(MAIN.schema_folder).files]
         try:
-            mark.delete([first])
+            mark.delete([MAIN.schema(0)])
         except StorageUnavailable as error:
             raise type(error)(f"{error} Nothing else of table {shown(name)} was removed: drop it again.") from None
-        with begun(f"Table {shown(name)} is dropped, but some of its objects remain. Create or drop it again."):
-            mark.delete(sorted({*others} - {first}))
-            mark.delete(found.key for found in store.list("") if found.key != DROP_MARK)
-            mark.delete([DROP_MARK])
+        _delete_rest(mark)
+
+
+def drop_rest(store: ObjectStore, name: str, token: str) -> None:
+    """Remove the objects that are left of a table without schema 0; do nothing if a table has been created there
+    meanwhile. Raises as `drop_objects` does.
+    """
+    with _held(store, name, token.encode()) as mark:
+        if store.infos([MAIN.schema(0)]):
+            mark.leave()
+        else:
+            _delete_rest(mark)
+
+
+def check_not_dropped(store: ObjectStore, name: str) -> None:
+    """Raise CommitConflict if a call holds the mark, for who has just created schema 0: that call, which has not seen
+    it, would delete what is written next. Schema 0 is removed again.
+    """
+    if store.read_found([DROP_MARK]).get(DROP_MARK, _LEFT) != _LEFT:
+        store.delete([MAIN.schema(0)])
+        raise _busy(name)
+
+
+def check_deleted(left: Sequence[str]) -> None:
+    """Raise StorageUnavailable if objects are left."""
+    if left:
+        raise StorageUnavailable(f"{left[0]} and {len(left) - 1} others: the store did not delete them.")
+
+
+def _delete_rest(mark: "_Mark") -> None:
+    store, first = mark.store, MAIN.schema(0)
+    with begun(f"Table {shown(mark.name)} is dropped, but some of its objects remain. Create or drop it again."):
+        others = {f"{MAIN.schema_folder}/{file}" for file in store.children(MAIN.schema_folder).files}
+        mark.delete(sorted(others - {first}))
+        mark.delete(found.key for found in store.list("") if found.key not in (DROP_MARK, first))
+        mark.delete([DROP_MARK])
 
 
 @dataclass(frozen=True, slots=True)
 class _Mark:
-    """The mark of a drop, which the call with `token` holds."""
+    """The mark of a drop, which the call with `token` holds. Its content is the token and a number, so that each
+    renewal has a version of its own.
+    """
 
     store: ObjectStore
     name: str
     token: bytes
+    numbers: Iterator[int] = field(default_factory=count)
+
+    def content(self) -> bytes:
+        return b"%s %d" % (self.token, next(self.numbers))
 
     def delete(self, keys: Iterable[str]) -> None:
         """Delete objects, and say before each request that this call goes on."""
         rest = iter(keys)
         while some := list(islice(rest, _AT_ONCE)):
-            found = self.store.read_versioned(DROP_MARK)
-            if found is None or found[0] != self.token:
-                raise _busy(self.name)
-            if not replaced(self.store, DROP_MARK, self.token, if_version=found[1]):
+            version = self._version()
+            if version is None or not replaced(self.store, DROP_MARK, self.content(), if_version=version):
                 raise _busy(self.name)
             check_deleted(self.store.delete(some))
 
     def leave(self) -> None:
         """Say that this call has ended, if it still holds the mark."""
+        if (version := self._version()) is not None:
+            replaced(self.store, DROP_MARK, _LEFT, if_version=version)
+
+    def _version(self) -> str | None:
+        """Return the version of the mark if this call holds it."""
         found = self.store.read_versioned(DROP_MARK)
-        if found is not None and found[0] == self.token:
-            replaced(self.store, DROP_MARK, _LEFT, if_version=found[1])
+        return None if found is None or found[0].partition(b" ")[0] != self.token else found[1]
 
 
 @contextmanager
@@ -77,7 +115,7 @@ def _held(store: ObjectStore, name: str, token: bytes) -> Iterator[_Mark]:
     _take(mark)
     try:
         yield mark
-    except LakehouseError:
+    except BaseException:
         with suppress(LakehouseError):
             mark.leave()
         raise
@@ -86,14 +124,14 @@ def _held(store: ObjectStore, name: str, token: bytes) -> Iterator[_Mark]:
 def _take(mark: _Mark) -> None:
     store = mark.store
     for _ in _TAKING.attempts():
-        if created(store, DROP_MARK, mark.token):
+        if created(store, DROP_MARK, mark.content()):
             return
         found = store.read_versioned(DROP_MARK)
         if found is None:
             continue
         if found[0] != _LEFT and _is_young(store):
             raise _busy(mark.name)
-        if replaced(store, DROP_MARK, mark.token, if_version=found[1]):
+        if replaced(store, DROP_MARK, mark.content(), if_version=found[1]):
             return
     raise _busy(mark.name)
 
@@ -108,9 +146,3 @@ def _busy(name: str) -> CommitConflict:
         f"Table {shown(name)}: another call drops it, or was killed in the last {_HELD_MILLIS // 60_000} minutes. Wait "
         "until that time is over, then call again."
     )
-
-
-def check_deleted(left: Sequence[str]) -> None:
-    """Raise StorageUnavailable if objects are left."""
-    if left:
-        raise StorageUnavailable(f"{left[0]} and {len(left) - 1} others: the store did not delete them.")

@@ -9,7 +9,7 @@ from typing import Final
 
 from lakehouse_core.catalog.metastore import TableName
 from lakehouse_core.catalog.names import DATABASE_SUFFIX, twins
-from lakehouse_core.catalog.object_drop import check_deleted, drop_objects
+from lakehouse_core.catalog.object_drop import check_deleted, check_not_dropped, drop_objects, drop_rest
 from lakehouse_core.clock import Clock
 from lakehouse_core.errors import InvalidRequest, StorageUnavailable, UnsupportedFeature, WriteOutcomeUnknown, shown
 from lakehouse_core.metadata.read_ahead import in_order
@@ -100,11 +100,14 @@ class WarehouseFiles:
     def create_table(self, name: TableName, schemas: SchemaLog, first: TableSchema) -> bool:
         """Create schema 0 of `name`, and so the table's files; return False if another table's schema is there.
 
-        Raises InvalidRequest if the folder holds files without a schema.
+        Raises InvalidRequest if the folder holds files without a schema, CommitConflict while a call drops a table.
         """
         self.check_free(name)
         with self._cleared(_table_folder(name)):
-            return schemas.create(first)
+            is_created = schemas.create(first)
+        if is_created and self._store.folders is None:
+            check_not_dropped(self.at(name), str(name))
+        return is_created
 
     def check_free(self, name: TableName, *, for_copy: bool = False) -> None:
         """Raise InvalidRequest if the table's folder holds files but no table; remove what an interrupted drop left.
@@ -117,7 +120,7 @@ class WarehouseFiles:
         store = self.at(name)
         keys = {found.key for found in store.list("")}
         if DROP_MARK in keys and MAIN.schema(0) not in keys:
-            self._drop_objects(name)
+            self._drop_rest(name)
             return
         if COPY_MARK in keys and MAIN.schema(0) not in keys:
             if for_copy:
@@ -126,27 +129,33 @@ class WarehouseFiles:
                 f"{store.uri('')}: an unfinished copy of another table is in the folder of table {name}. Copy that "
                 "table again to finish it, drop this one, or choose another name."
             )
-        late = set(filter(is_late, keys))
+        late = keys & set(MAIN.hints) if self._store.folders is not None else set(filter(is_late, keys))
         if any(not is_hidden(key.rpartition("/")[2]) for key in keys - late) and not self.has_schema(name):
             raise InvalidRequest(
                 f"{store.uri('')}: the folder of table {name} holds files but no schema. Check the files, then "
                 "remove the folder or choose another name."
             )
         if late and not self.has_schema(name):
-            check_deleted(store.delete(sorted(late)))
+            if self._store.folders is not None:
+                check_deleted(store.delete(sorted(late)))
+            else:
+                self._drop_rest(name)
 
     def drop_part(self, name: TableName) -> bool:
         """Remove a copy that is not a table yet, or what an interrupted drop left; return False if there is neither."""
         mark = self._mark_of_part(name)
         if mark is None:
             return False
-        self.drop_table(name, mark)
+        if self._store.folders is None:
+            self._drop_rest(name)
+        else:
+            self.drop_table(name, mark)
         return True
 
     def drop_table(self, name: TableName, witness: str) -> None:
         """Remove the table's folder. `witness`: the key of its first schema, or another file by which it is known."""
         if self._store.folders is None:
-            self._drop_objects(name)
+            drop_objects(self.at(name), str(name), self._clock.uuid())
             return
         # The folder gets a hidden name first, so that a crash leaves hidden files and never a part of a table.
         hidden = f"{_folder(name.database)}/{_DROPPED_PREFIX}{self._clock.uuid()}"
@@ -161,8 +170,8 @@ class WarehouseFiles:
         with begun(rest):
             check_deleted(self._store.delete_folder(hidden))
 
-    def _drop_objects(self, name: TableName) -> None:
-        drop_objects(self.at(name), str(name), self._clock.uuid())
+    def _drop_rest(self, name: TableName) -> None:
+        drop_rest(self.at(name), str(name), self._clock.uuid())
 
     def _mark_of_part(self, name: TableName) -> str | None:
         """Return the key of a mark in the table's folder if its schema 0 is missing."""
@@ -193,17 +202,17 @@ class WarehouseFiles:
         folder = _folder(database)
         keys = {found.key.removeprefix(f"{folder}/") for found in self._store.list(folder)}
         left: list[str] = []
-        # Tables have schemas, and the database has no table: these are of verbs that a drop overtook.
-        left += self._store.delete(
-            [f"{folder}/{key}" for key in keys if is_late(key.partition("/")[2]) and not key.endswith(DROP_MARK)]
-        )
         for name in sorted({key.partition("/")[0] for key in keys}):
-            if f"{name}/{DROP_MARK}" in keys:
-                self._drop_objects(TableName(database, name))
+            own = {key.partition("/")[2] for key in keys if key.partition("/")[0] == name}
+            if DROP_MARK in own or (self._store.folders is None and all(map(is_late, own))):
+                # Tables have schemas, and the database has no table: these are of verbs that a drop overtook.
+                self._drop_rest(TableName(database, name))
             elif name.startswith(_DROPPED_PREFIX):
                 left += self._store.delete_folder(f"{folder}/{name}")
             elif name == _DATABASE_MARK or is_temp(name):
                 left += self._store.delete([f"{folder}/{name}"])
+            elif COPY_MARK not in own and (hints := own & set(MAIN.hints)):
+                left += self._store.delete([f"{folder}/{name}/{hint}" for hint in sorted(hints)])
         check_deleted(left)
 
     @contextmanager

@@ -18,7 +18,7 @@ from lakehouse_core.table.layout import DROP_MARK, MAIN
 @dataclass(frozen=True, slots=True)
 class Gone:
     """A table that is not there any more. `is_branch`: only the branch is not. `has_moved`: its folder has moved, with
-    all that was written. `is_other`: a table was created in its place.
+    all that was written. `is_other`: a table is there, but not with its schema.
     """
 
     is_branch: bool = False
@@ -69,8 +69,11 @@ def gone(table: TableContext, schema_id: int | None, look: Look | None = None) -
         return Gone(is_other=True)
     if is_here:
         return None
-    if table.layout.branch is None or not _has_table(table):
+    if not _has_table(table):
         return Gone()
+    if table.layout.branch is None:
+        # Or another engine took schemas back.
+        return Gone(is_other=True)
     # A branch has the first schema of its table.
     first = table.store.read_found([MAIN.schema(0)]).get(MAIN.schema(0))
     is_other = first is not None and table.schemas.knows_other(0, first)
@@ -81,7 +84,8 @@ def check_kept(table: TableContext, written: Sequence[str] = ()) -> None:
     """Raise unless what was written or deleted before this call is part of the table and branch.
 
     Raises WriteOutcomeUnknown if a verb had closed the branch, which may have taken the change along or not;
-    TableDropped if the table or branch is gone, after the objects `written` were deleted.
+    TableDropped if the table or branch is gone, after the objects `written` were deleted; InvalidRequest if another
+    table is there, to which objects of these names may belong.
     """
     with begun("Whether the change is part of the table is unknown: look, then call again."):
         if table.layout.branch is not None:
@@ -97,7 +101,7 @@ def check_kept(table: TableContext, written: Sequence[str] = ()) -> None:
                 )
         # What was written does not tell whether the table was there.
         found = gone(table, table.schemas.known_id(besides=written))
-        if found is not None and not found.has_moved:
+        if found is not None and not (found.has_moved or found.is_other):
             table.store.delete(written)
     if found is not None and not found.has_moved:
         raise found.error(table)

@@ -33,6 +33,7 @@ from lakehouse_core.storage.local_files import (
     Identity,
     entries_of,
     finishing,
+    has_gone,
     locked,
     make_folders,
     reading,
@@ -341,7 +342,7 @@ class LocalStore:
             raise
 
     def _check_there(self, cause: LakehouseError | None = None) -> None:
-        if self._is_table and not os.path.isdir(self._root):
+        if self._is_table and has_gone(self._root):
             raise TableDropped(f"{self.uri('')}: {NOT_THERE}") from cause
 
     def _write_hidden(self, path: str, data: bytes, *, durable: bool = True) -> HiddenFile:

@@ -300,6 +300,17 @@ def _try_lock(descriptor: int, folder: str) -> bool:
     return True
 
 
+def has_gone(folder: str) -> bool:
+    """Return whether a folder is missing where it was. A disk that is away, or gives no answer, tells nothing."""
+    try:
+        system_calls.stat(folder)
+    except (FileNotFoundError, NotADirectoryError):
+        return os.path.isdir(os.path.dirname(folder))
+    except OSError:
+        pass
+    return False
+
+
 def entries_of(folder: str) -> list[os.DirEntry[str]]:
     """Return the entries of `folder`, none if it does not exist."""
     try:

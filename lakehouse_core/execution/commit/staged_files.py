@@ -13,7 +13,7 @@ from typing import Concatenate, ParamSpec, TypeVar
 
 from lakehouse_core.errors import InvalidRequest, NotFound, StorageUnavailable
 from lakehouse_core.execution.context import TableContext
-from lakehouse_core.execution.presence import gone
+from lakehouse_core.execution.presence import Gone, gone
 from lakehouse_core.storage.object_store import ObjectStore
 from lakehouse_core.storage.outcomes import clear_away
 from lakehouse_core.table.commit_message import CommitMessage
@@ -53,7 +53,8 @@ def discards_of_dropped(
     commit: Callable[Concatenate[TableContext, StagedCommit, P], R],
 ) -> Callable[Concatenate[TableContext, StagedCommit, P], R]:
     """Let a commit delete the staged files if its table was dropped: no call can commit them any more, and they would
-    keep the name. The files of a table that was renamed have moved with it.
+    keep the name. The files of a table that was renamed have moved with it. If another table is there, it may be the
+    same one brought back: `remove_orphans` finds what it does not need.
     """
 
     @wraps(commit)
@@ -64,8 +65,7 @@ def discards_of_dropped(
             schema = table.schemas.known
             if schema is not None and schema.id == staged.schema_id:
                 with suppress(StorageUnavailable):
-                    found = gone(table, schema.id)
-                    if found is not None and not (found.has_moved or found.is_branch):
+                    if gone(table, schema.id) == Gone():
                         discard(table.store, schema, staged.messages, named_by=staged.commit_user)
             raise
 
