@@ -59,7 +59,7 @@ class WarehouseFiles:
             if self._store.folders is None:
                 return f"the mark {self._store.uri(_folder(name))}/ of another engine"
             raise StorageUnavailable(
-                f"{self._store.uri(_folder(name))}: the store lists no file in the folder and did not delete it."
+                f"{self._store.uri(_folder(name))}: the folder has no file, but was not deleted. Try again."
             )
         return None
 

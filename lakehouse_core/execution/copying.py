@@ -179,7 +179,7 @@ def _contents(source: TableContext, choice: CopyChoice) -> _Contents:
     schemas = SchemaLog(store, MAIN)
     latest = schemas.latest()
     if _open_branches(store) != branches:
-        raise NotFound(f"{store.uri(BRANCH_FOLDER)}: a branch was created, renamed or deleted meanwhile.")
+        raise NotFound(f"{store.uri(BRANCH_FOLDER)}: a branch was created, renamed or deleted meanwhile. Copy again.")
     roots = chosen_roots(found.roots, choice, branches)
     named_files = NamedFiles(
         ManifestReader(store, MAIN, Missing.NOT_FOUND),
@@ -200,7 +200,7 @@ def _contents(source: TableContext, choice: CopyChoice) -> _Contents:
             objects[layout.boundary] = serialize_boundary(first_id)
     for root in roots:
         if _root_in(objects[root.key], root) != root:
-            raise NotFound(f"{store.uri(root.key)}: it was replaced while it was copied.")
+            raise NotFound(f"{store.uri(root.key)}: it was replaced while it was copied. Copy again.")
     ids = schemas.ids()
     if 0 not in ids:
         raise CorruptTable.missing(store.uri(MAIN.schema(0)))
@@ -282,7 +282,9 @@ def _delete_others(target: ObjectStore, contents: _Contents, there: Iterable[str
     # Hidden files may be those of a write that has not ended.
     left = target.delete([key for key in there if key not in needed and not is_hidden(key.rpartition("/")[2])])
     if left:
-        raise StorageUnavailable(f"{target.uri(left[0])} and {len(left) - 1} others: the store did not delete them.")
+        raise StorageUnavailable(
+            f"{target.uri(left[0])} and {len(left) - 1} others: the store did not delete them. Copy again."
+        )
 
 
 def _write_roots(target: ObjectStore, contents: _Contents) -> None:

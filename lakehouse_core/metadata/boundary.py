@@ -78,7 +78,9 @@ class Boundary:
         """Remove the boundary and raise NotFound if its branch was deleted before it was written."""
         if self._layout.branch is not None and not self._store.children(self._layout.schema_folder).files:
             self._store.delete([self._key])
-            raise NotFound(f"{self._store.uri(self._layout.folder)}: the branch was deleted or renamed meanwhile.")
+            raise NotFound(
+                f"{self._store.uri(self._layout.folder)}: the branch was deleted or renamed meanwhile. Check its name."
+            )
 
     def read_versioned(self) -> tuple[BoundaryMark, str | None]:
         """Return what the boundary says and its version, for `change`."""

@@ -229,7 +229,9 @@ def _branch_roots(store: StoreReader, branches: Children, boundaries: Boundaries
                 yield from roots
                 continue
             if not is_begun(store, layout):
-                raise NotFound(f"{store.uri(layout.folder)}: the branch was deleted or renamed meanwhile.")
+                raise NotFound(
+                    f"{store.uri(layout.folder)}: the branch was deleted or renamed meanwhile. Check its name."
+                )
             raise CorruptTable(
                 f"{store.uri(layout.folder)}: the branch has no schema, so it was not created or "
                 "dropped completely. Nothing was deleted, because its files may be needed. Finish creating it, or "

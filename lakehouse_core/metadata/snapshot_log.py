@@ -288,7 +288,9 @@ class SnapshotLog:
             if ids or not boundary:
                 return ids
         if not every and self._layout.branch is not None and self._boundary.first_id() != boundary:
-            raise NotFound(f"{self._store.uri(self._layout.folder)}: the branch was deleted or renamed meanwhile.")
+            raise NotFound(
+                f"{self._store.uri(self._layout.folder)}: the branch was deleted or renamed meanwhile. Check its name."
+            )
         if not every:
             raise CorruptTable(
                 f"{self._store.uri('')}: its boundary is {boundary}, but its snapshots are missing. "

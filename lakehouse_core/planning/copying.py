@@ -40,7 +40,7 @@ def chosen_roots(roots: Sequence[Root], choice: CopyChoice, branches: Sequence[s
     if choice.tags is not None:
         keys = [MAIN.tag(name) for name in dict.fromkeys(choice.tags)]
         if gone := [key for key in keys if key not in of_main]:
-            raise NotFound(f"{gone[0]}: the tag was deleted meanwhile.")
+            raise NotFound(f"{gone[0]}: the tag was deleted meanwhile. Copy again, without it.")
         tags = [of_main[key] for key in keys]
     snapshots = sorted(kinds[RootKind.SNAPSHOT], key=lambda root: root.snapshot_id)
     taken = snapshots if choice.snapshots is None else snapshots[-choice.snapshots :]

@@ -103,7 +103,7 @@ def _json(source: IO[str]) -> Iterator[object]:
         raise InvalidRequest(f"An object {error}") from error
     for number, row in enumerate(rows):
         if not isinstance(row, dict):
-            raise InvalidRequest(f"Row {number} is not a JSON object.")
+            raise InvalidRequest(f'Row {number} is not a JSON object, as in {{"id": 1}}.')
     yield from (rows[first : first + _CHUNK_ROWS] for first in range(0, len(rows), _CHUNK_ROWS))
 
 
@@ -124,7 +124,7 @@ def _json_lines(source: Iterable[str]) -> Iterator[object]:
         except (InvalidRequest, RecursionError) as error:
             raise InvalidRequest(f"Line {number} {error}") from error
         if not isinstance(row, dict):
-            raise InvalidRequest(f"Line {number} is not a JSON object.")
+            raise InvalidRequest(f'Line {number} is not a JSON object, as in {{"id": 1}}.')
         chunk.append(row)
         if len(chunk) == _CHUNK_ROWS:
             yield chunk

@@ -86,7 +86,7 @@ class SqlMetastore:
         def alter(connection: sa.Connection) -> None:
             self._rows.lock_database(connection, name)
             if name not in self._rows.databases(connection):
-                raise NotFound(f"Database {shown(name)} was dropped meanwhile. Nothing was changed.")
+                raise NotFound(f"Database {shown(name)} was dropped meanwhile. Nothing was changed: create it again.")
             self._rows.change_properties(connection, name, properties)
 
         def is_done(connection: sa.Connection) -> bool:
@@ -246,7 +246,9 @@ class SqlMetastore:
             if self._rows.has_table(connection, target) or self._rows.has_view(connection, target):
                 raise _TargetExists
             if not self._rows.rename_table(connection, source, target):
-                raise NotFound(f"Table {shown(str(source))} was dropped or renamed meanwhile. Nothing was changed.")
+                raise NotFound(
+                    f"Table {shown(str(source))} was dropped or renamed meanwhile. Nothing was changed: check its name."
+                )
             # The rows are committed only when the folder has moved.
             moved = self._files.move_table(source, target, witness)
             if not moved:

@@ -156,7 +156,9 @@ def close(
             if work is not BranchWork.DELETING and not has_schema(branch.store, branch.layout):
                 # Another call deleted the branch, with its boundary.
                 branch.store.delete([boundary.key])
-                raise NotFound(f"Branch {shown(branch.layout.branch)} was deleted or renamed meanwhile.")
+                raise NotFound(
+                    f"Branch {shown(branch.layout.branch)} was deleted or renamed meanwhile. Check its name."
+                )
             return closed
     raise CommitConflict(
         f"Branch {shown(branch.layout.branch)}: its boundary changed in each of {_CLOSING.max_attempts} attempts. "

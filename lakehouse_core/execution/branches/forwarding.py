@@ -55,7 +55,9 @@ def begin_forwarding(table: TableContext, branch: TableContext) -> Forwarding:
             if not has_schema(branch.store, branch.layout):
                 # Another call deleted the branch, with its boundary.
                 branch.store.delete([boundary.key])
-                raise NotFound(f"Branch {shown(branch.layout.branch)} was deleted or renamed meanwhile.")
+                raise NotFound(
+                    f"Branch {shown(branch.layout.branch)} was deleted or renamed meanwhile. Check its name."
+                )
             return Forwarding(mark=mark, base_id=base_id, is_alone=is_alone)
     raise CommitConflict(
         f"Branch {shown(branch.layout.branch)}: its boundary changed in each of {_TAKING.max_attempts} attempts. "

@@ -121,7 +121,10 @@ def _check_changeable(schema: TableSchema, key: str, value: str | None, has_snap
     if old == new:
         return
     if key in _NEVER_CHANGEABLE:
-        raise InvalidRequest(f"Option {key} cannot change: it belongs to the table as it was created.")
+        raise InvalidRequest(
+            f"Option {key} cannot change after the table was created. Create a table with the other value, and copy "
+            "the rows."
+        )
     if not has_snapshots:
         if key == "bucket" and moves_keys(schema.bucketing):
             keys, columns = ", ".join(schema.primary_keys), ", ".join(schema.partition_keys)
@@ -148,7 +151,10 @@ def _check_changeable(schema: TableSchema, key: str, value: str | None, has_snap
             "first, and compact the table in full afterwards."
         )
     if key in _ONLY_TO_TRUE and old is not None and parse_bool(key, old) and not parse_bool(key, new or "false"):
-        raise InvalidRequest(f"Option {key} is true and may have dropped rows: it cannot become {new}.")
+        raise InvalidRequest(
+            f"Option {key} is true and may have dropped rows: it cannot become {new}. Create a table without it, and "
+            "write the rows anew."
+        )
 
 
 def _flag(schema: TableSchema, key: str) -> bool:
