@@ -1,7 +1,7 @@
 """Object drop: remove a table's objects where no folder moves at once, by one call at a time.
 
 Rule: a table that is created after the drop has the same keys again, and no store compares an object while it deletes
-it. So a call deletes only while it holds the mark of the drop, and no table is created while a call may hold it.
+it. So a call deletes only while it holds the mark of the drop, and no verb changes a table while a call holds it.
 Source: docs/reliability/deletion.md#tables.
 """
 
@@ -12,18 +12,15 @@ from itertools import count, islice
 from typing import Final
 
 from lakehouse_core.errors import CommitConflict, LakehouseError, StorageUnavailable, shown
+from lakehouse_core.metadata.drop_mark import HELD_MILLIS, LEFT, is_held
 from lakehouse_core.retry import Retry
 from lakehouse_core.storage import ObjectStore
 from lakehouse_core.storage.outcomes import begun, created, replaced
 from lakehouse_core.table.layout import DROP_MARK, MAIN
 
-# A call that has not said for so long that it goes on was killed. A request ends sooner.
-_HELD_MILLIS: Final = 300_000
 _TAKING: Final = Retry()
 # What a store deletes in one request.
 _AT_ONCE: Final = 1_000
-# The mark of a call that has ended with an error, and of earlier versions.
-_LEFT: Final = b""
 
 
 def drop_objects(store: ObjectStore, name: str, token: str) -> None:
@@ -49,15 +46,6 @@ def drop_rest(store: ObjectStore, name: str, token: str) -> None:
             mark.leave()
         else:
             _delete_rest(mark)
-
-
-def check_not_dropped(store: ObjectStore, name: str) -> None:
-    """Raise CommitConflict if a call holds the mark, for who has just created schema 0: that call, which has not seen
-    it, would delete what is written next. Schema 0 is removed again.
-    """
-    if store.read_found([DROP_MARK]).get(DROP_MARK, _LEFT) != _LEFT:
-        store.delete([MAIN.schema(0)])
-        raise _busy(name)
 
 
 def check_deleted(left: Sequence[str]) -> None:
@@ -101,7 +89,7 @@ class _Mark:
     def leave(self) -> None:
         """Say that this call has ended, if it still holds the mark."""
         if (version := self._version()) is not None:
-            replaced(self.store, DROP_MARK, _LEFT, if_version=version)
+            replaced(self.store, DROP_MARK, LEFT, if_version=version)
 
     def _version(self) -> str | None:
         """Return the version of the mark if this call holds it."""
@@ -129,20 +117,15 @@ def _take(mark: _Mark) -> None:
         found = store.read_versioned(DROP_MARK)
         if found is None:
             continue
-        if found[0] != _LEFT and _is_young(store):
+        if is_held(store, found[0]):
             raise _busy(mark.name)
         if replaced(store, DROP_MARK, mark.content(), if_version=found[1]):
             return
     raise _busy(mark.name)
 
 
-def _is_young(store: ObjectStore) -> bool:
-    info = store.infos([DROP_MARK]).get(DROP_MARK)
-    return info is not None and store.now_millis() - info.modified_millis < _HELD_MILLIS
-
-
 def _busy(name: str) -> CommitConflict:
     return CommitConflict(
-        f"Table {shown(name)}: another call drops it, or was killed in the last {_HELD_MILLIS // 60_000} minutes. Wait "
+        f"Table {shown(name)}: another call drops it, or was killed in the last {HELD_MILLIS // 60_000} minutes. Wait "
         "until that time is over, then call again."
     )

@@ -9,7 +9,7 @@ from typing import Final
 
 from lakehouse_core.catalog.metastore import TableName
 from lakehouse_core.catalog.names import DATABASE_SUFFIX, twins
-from lakehouse_core.catalog.object_drop import check_deleted, check_not_dropped, drop_objects, drop_rest
+from lakehouse_core.catalog.object_drop import check_deleted, drop_objects, drop_rest
 from lakehouse_core.clock import Clock
 from lakehouse_core.errors import InvalidRequest, StorageUnavailable, UnsupportedFeature, WriteOutcomeUnknown, shown
 from lakehouse_core.metadata.read_ahead import in_order
@@ -104,10 +104,7 @@ class WarehouseFiles:
         """
         self.check_free(name)
         with self._cleared(_table_folder(name)):
-            is_created = schemas.create(first)
-        if is_created and self._store.folders is None:
-            check_not_dropped(self.at(name), str(name))
-        return is_created
+            return schemas.create(first)
 
     def check_free(self, name: TableName, *, for_copy: bool = False) -> None:
         """Raise InvalidRequest if the table's folder holds files but no table; remove what an interrupted drop left.

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from lakehouse_core.errors import CorruptTable, InvalidRequest, NotFound, TableDropped, WriteOutcomeUnknown
 from lakehouse_core.execution.context import TableContext
+from lakehouse_core.metadata.drop_mark import LEFT, is_held
 from lakehouse_core.metadata.look import Look
 from lakehouse_core.storage.outcomes import begun
 from lakehouse_core.table.layout import DROP_MARK, MAIN
@@ -69,23 +70,23 @@ def gone(table: TableContext, schema_id: int | None, look: Look | None = None) -
         return Gone(is_other=True)
     if is_here:
         return None
-    if not _has_table(table):
-        return Gone()
     if table.layout.branch is None:
         # Or another engine took schemas back.
-        return Gone(is_other=True)
+        return Gone(is_other=_has_first_schema(table))
+    if not _has_table(table):
+        return Gone()
     # A branch has the first schema of its table.
     first = table.store.read_found([MAIN.schema(0)]).get(MAIN.schema(0))
     is_other = first is not None and table.schemas.knows_other(0, first)
     return Gone(is_branch=not is_other, is_other=is_other)
 
 
-def check_kept(table: TableContext, written: Sequence[str] = ()) -> None:
+def check_kept(table: TableContext, written: Sequence[str] = (), *, content: bytes | None = None) -> None:
     """Raise unless what was written or deleted before this call is part of the table and branch.
 
     Raises WriteOutcomeUnknown if a verb had closed the branch, which may have taken the change along or not;
     TableDropped if the table or branch is gone, after the objects `written` were deleted; InvalidRequest if another
-    table is there, to which objects of these names may belong.
+    table is there, to which objects of these names may belong: those that do not have the `content` stay.
     """
     with begun("Whether the change is part of the table is unknown: look, then call again."):
         if table.layout.branch is not None:
@@ -101,7 +102,9 @@ def check_kept(table: TableContext, written: Sequence[str] = ()) -> None:
                 )
         # What was written does not tell whether the table was there.
         found = gone(table, table.schemas.known_id(besides=written))
-        if found is not None and not (found.has_moved or found.is_other):
+        if found is not None and not found.has_moved:
+            if found.is_other:
+                written = [key for key, there in table.store.read_found(written).items() if there == content]
             table.store.delete(written)
     if found is not None and not found.has_moved:
         raise found.error(table)
@@ -122,7 +125,14 @@ def check_here(table: TableContext, cause: Exception | None = None) -> None:
 
 def _has_table(table: TableContext) -> bool:
     """Return whether the folder holds a table, as the catalog tells it."""
-    found = table.store.infos([MAIN.schema(0), DROP_MARK])
-    if MAIN.schema(0) in found:
+    if _has_first_schema(table):
         return True
-    return DROP_MARK not in found and bool(table.store.children(MAIN.schema_folder).files)
+    return not table.store.infos([DROP_MARK]) and bool(table.store.children(MAIN.schema_folder).files)
+
+
+def _has_first_schema(table: TableContext) -> bool:
+    """Return whether schema 0 is there, and no call is dropping a table: it may have listed objects before schema 0 was
+    created.
+    """
+    found = table.store.read_found([MAIN.schema(0), DROP_MARK])
+    return MAIN.schema(0) in found and not is_held(table.store, found.get(DROP_MARK, LEFT))

@@ -143,6 +143,10 @@ class SchemaLog:
         """
         return created(self._store, self._layout.schema(schema_id), data, by=self._arbiter.create)
 
+    def content(self, schema_id: int) -> bytes:
+        """Return the bytes of a schema that was read or created here."""
+        return self._known[schema_id][1]
+
     def check_same(self, schema_id: int, look: Look) -> None:
         """Raise if this schema, which was read before, is another one now: NotFound if the table was dropped or
         renamed, InvalidRequest if it was created again, CorruptTable if the file is damaged.

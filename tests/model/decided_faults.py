@@ -29,6 +29,9 @@ def is_sql(call: Call) -> bool:
     return call.method in ("sql", "commit")
 
 
+DROP_ENDS_SECONDS = 301
+
+
 def sweep(
     address: SqlAddress, name: str, kind: FaultKind, *, chosen: Callable[[Sequence[Call]], Sequence[Call]]
 ) -> int:
@@ -51,6 +54,8 @@ def sweep(
             # The cursors of a process that died would keep the file of SQLite locked.
             clear_frames(error.__traceback__)
             told = error
+        # The mark of a drop that was killed is held no longer.
+        lake.clock.advance(DROP_ENDS_SECONDS)
         try:
             if not (verb.resumes or isinstance(told, UNKNOWN) or _may_leave_files(whole.calls[call.number - 1 :])):
                 assert left_over(lake.store()) == []

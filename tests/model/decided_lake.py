@@ -90,7 +90,11 @@ class DecidedLake:
     """Objects, and the rows of one catalog key."""
 
     address: SqlAddress
-    inner: MemoryStore = field(default_factory=lambda: HeldStore(clock=VirtualClock()))
+    clock: VirtualClock = field(default_factory=VirtualClock)
+    inner: MemoryStore = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "inner", HeldStore(clock=self.clock))
 
     @staticmethod
     def new(address: SqlAddress) -> "DecidedLake":
@@ -103,7 +107,7 @@ class DecidedLake:
 
     def copied(self) -> "DecidedLake":
         """Return a lake with the same objects and rows at the same address."""
-        copy = replace(self.new(self.address), inner=HeldStore(clock=VirtualClock(now_millis=self.inner.now_millis())))
+        copy = replace(self.new(self.address), clock=VirtualClock(now_millis=self.inner.now_millis()))
         copy.inner.write_all({info.key: self.inner.read(info.key) for info in self.inner.list("")})
 
         def insert(connection: sa.Connection) -> None:

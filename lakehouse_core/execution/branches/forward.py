@@ -257,7 +257,7 @@ class _Attempt:
             found = branch.store.read_versioned(key)
             base = serialize_base(identity_of(outcome.snapshot))
             replaced(branch.store, key, base, if_version=None if found is None else found[1])
-            check_kept(branch, [key])
+            check_kept(branch, [key], content=base)
         return ForwardResult(
             source=source,
             schema_id=schema.id,

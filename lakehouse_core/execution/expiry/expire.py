@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from lakehouse_core.clock import Clock
-from lakehouse_core.errors import UnsupportedFeature
+from lakehouse_core.errors import InvalidRequest, UnsupportedFeature
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.execution.expiry.deletion import Deleted, DryRun, finish_deletions, preview
 from lakehouse_core.execution.expiry.history import (
@@ -25,6 +25,7 @@ from lakehouse_core.execution.expiry.unlinking import deleting, interrupted, mak
 from lakehouse_core.execution.presence import check_kept
 from lakehouse_core.metadata.consumers import outdated_consumers, remove_consumers
 from lakehouse_core.metadata.deletion_plans import begin
+from lakehouse_core.metadata.ids import snapshot_ids
 from lakehouse_core.metadata.read_ahead import both
 from lakehouse_core.options import TableOptions, option_of_unknown_roots
 from lakehouse_core.planning.expiry.retention import ExpiryPlan, Retention, plan_expiry, retention_of
@@ -197,9 +198,22 @@ def _hint(table: TableContext, deletion: DeletionPlan) -> None:
     """Write the hint of the earliest snapshot, and look whether the boundary was raised in this table."""
     both(
         lambda: table.snapshots.write_earliest_hint(deletion.first_kept_id),
-        lambda: check_kept(table, [table.layout.boundary, table.layout.earliest_hint, deletion.key]),
+        lambda: _check_raised(table, deletion),
         at_once=table.store.requests_at_once,
     )
+
+
+def _check_raised(table: TableContext, deletion: DeletionPlan) -> None:
+    """Raise as `check_kept` does. In another table the plan is removed, and the boundary if it is above all snapshots,
+    which it would hide.
+    """
+    raised = [table.layout.boundary, table.layout.earliest_hint]
+    try:
+        check_kept(table, [*raised, deletion.key])
+    except InvalidRequest:
+        ids = snapshot_ids(table.store, table.layout)
+        table.store.delete([deletion.key, *(raised if not ids or ids[-1] < deletion.first_kept_id else ())])
+        raise
 
 
 def check_understood(table: str, schema: TableSchema) -> None:

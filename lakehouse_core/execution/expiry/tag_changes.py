@@ -69,7 +69,7 @@ def replace_tag(
         if not replaced(table.store, key, content, if_version=found[1]):
             raise CommitConflict(f"Tag {shown(name)} was changed meanwhile. Nothing was replaced: call again.")
         with deleting():
-            check_kept(table, [key])
+            check_kept(table, [key], content=content)
             return tag, deletion_result(given_up, finish_deletions(table, schema, unlinked=given_up))
 
 
@@ -101,7 +101,7 @@ def rename_tag(table: TableContext, name: str, new_name: str, *, dry_run: bool =
             take_back(table, new_name, tag)
             raise CommitConflict(f"Tag {shown(name)} was changed meanwhile. Nothing was renamed: call again.")
         delete_all(table.store, [key])
-        check_kept(table, [new_key])
+        check_kept(table, [new_key], content=content)
     return tag
 
 

@@ -129,7 +129,7 @@ def new_tag_of(
             f"The earliest snapshot is {table.snapshots.earliest_id()}."
         )
     if not dry_run:
-        check_kept(table, [key])
+        check_kept(table, [key], content=data)
     return tag
 
 
