@@ -198,7 +198,7 @@ class History:
         try:
             self.table.overwrite(self._to_frame(bare(given)), dynamic=True)
         except InvalidRequest as error:
-            if "does not replace that partition" not in str(error):
+            if "which this overwrite does not replace" not in str(error):
                 raise
             return f"{given} refused"
         fresh = MovingKeys(self.engine)
