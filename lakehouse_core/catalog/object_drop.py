@@ -78,7 +78,9 @@ class _Mark:
         return b"%s %d" % (self.token, next(self.numbers))
 
     def delete(self, keys: Iterable[str]) -> None:
-        """Delete objects, and say before each request that this call goes on."""
+        """Delete objects, and renew the mark before each request. Raises CommitConflict if another call has taken it,
+        StorageUnavailable.
+        """
         rest = iter(keys)
         while some := list(islice(rest, _AT_ONCE)):
             version = self._version()
@@ -87,7 +89,7 @@ class _Mark:
             check_deleted(self.store.delete(some))
 
     def leave(self) -> None:
-        """Say that this call has ended, if it still holds the mark."""
+        """Empty the mark if this call still holds it, so that the next call need not wait."""
         if (version := self._version()) is not None:
             replaced(self.store, DROP_MARK, LEFT, if_version=version)
 
@@ -126,6 +128,6 @@ def _take(mark: _Mark) -> None:
 
 def _busy(name: str) -> CommitConflict:
     return CommitConflict(
-        f"Table {shown(name)}: another call drops it, or was killed in the last {HELD_MILLIS // 60_000} minutes. Wait "
-        "until that time is over, then call again."
+        f"Table {shown(name)}: another call is dropping it, or was killed while it did so. Call again, if need be "
+        f"after {HELD_MILLIS // 60_000} minutes."
     )

@@ -49,8 +49,9 @@ def asked(table: TableContext, schema_id: int) -> tuple[str, ...]:
 
 
 def gone(table: TableContext, schema_id: int | None, look: Look | None = None) -> Gone | None:
-    """Return what became of the table in which the schema, which was read before, is missing or another one; None if
-    all is as it was. `schema_id` None: no schema was read. A damaged schema is not a drop. Raises StorageUnavailable.
+    """Return what became of the table or branch if it is not the one in which the schema `schema_id` was read before,
+    else None. `schema_id` None: the handle has read no schema. A damaged schema is not a drop. Raises
+    StorageUnavailable.
     """
     try:
         look = look or Look(table.store)
@@ -71,13 +72,13 @@ def gone(table: TableContext, schema_id: int | None, look: Look | None = None) -
     if is_here:
         return None
     if table.layout.branch is None:
-        # Or another engine took schemas back.
+        # A table was created there, or another engine removed the newer schemas.
         return Gone(is_other=_has_first_schema(table))
     if not _has_table(table):
         return Gone()
     # A branch has the first schema of its table.
     first = table.store.read_found([MAIN.schema(0)]).get(MAIN.schema(0))
-    is_other = first is not None and table.schemas.knows_other(0, first)
+    is_other = first is not None and table.schemas.content(0) not in (None, first)
     return Gone(is_branch=not is_other, is_other=is_other)
 
 
@@ -131,8 +132,8 @@ def _has_table(table: TableContext) -> bool:
 
 
 def _has_first_schema(table: TableContext) -> bool:
-    """Return whether schema 0 is there, and no call is dropping a table: it may have listed objects before schema 0 was
-    created.
+    """Return whether schema 0 is there and no call holds the mark of a drop. A call that holds it may have listed what
+    it deletes before schema 0 was created.
     """
     found = table.store.read_found([MAIN.schema(0), DROP_MARK])
     return MAIN.schema(0) in found and not is_held(table.store, found.get(DROP_MARK, LEFT))

@@ -1,6 +1,6 @@
-"""Drop mark: the object by which a call says that it removes a table's objects, where no folder moves at once.
+"""Drop mark: an object that a call holds while it removes a table's objects, in a store whose folders do not move.
 
-Its content is the token of the call and a number; it is empty once that call has ended with an error.
+Its content is the token of the call and a number that each renewal raises; it is empty if the call ended with an error.
 Source: docs/reliability/deletion.md#tables.
 """
 
@@ -11,7 +11,7 @@ from lakehouse_core.table.layout import DROP_MARK
 
 # A call that has not renewed its mark for so long was killed. A request ends sooner.
 HELD_MILLIS: Final = 300_000
-# The content after an error, and that of earlier versions.
+# The content that a call leaves after an error; earlier versions of this package wrote no other.
 LEFT: Final = b""
 
 

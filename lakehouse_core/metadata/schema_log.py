@@ -55,10 +55,6 @@ class SchemaLog:
         """Return the newest id that was read so far, of schemas whose keys are not `besides`; None if there is none."""
         return max((each for each in self._known if self._layout.schema(each) not in besides), default=None)
 
-    def knows_other(self, schema_id: int, data: bytes) -> bool:
-        """Return whether this schema was read before, and its file was not `data`."""
-        return schema_id in self._known and self._known[schema_id][1] != data
-
     def asked(self) -> tuple[str, ...]:
         """Return the keys of a look for `latest`: the newest schema that is known, and the next."""
         newest = max(self._known) if self._known else self._listed
@@ -143,9 +139,9 @@ class SchemaLog:
         """
         return created(self._store, self._layout.schema(schema_id), data, by=self._arbiter.create)
 
-    def content(self, schema_id: int) -> bytes:
-        """Return the bytes of a schema that was read or created here."""
-        return self._known[schema_id][1]
+    def content(self, schema_id: int) -> bytes | None:
+        """Return the bytes of a schema that was read or created here, None for another one."""
+        return self._known[schema_id][1] if schema_id in self._known else None
 
     def check_same(self, schema_id: int, look: Look) -> None:
         """Raise if this schema, which was read before, is another one now: NotFound if the table was dropped or

@@ -13,9 +13,9 @@ from typing import IO, TypeVar
 
 import pyarrow as pa
 
-from lakehouse_core.errors import NotFound, StorageFull, StorageUnavailable, TableDropped, WriteOutcomeUnknown
+from lakehouse_core.errors import StorageFull, StorageUnavailable, WriteOutcomeUnknown
 from lakehouse_core.storage.keys import joined, key_parts
-from lakehouse_core.storage.object_store import Children, FolderStore, ObjectInfo, ObjectStore, StoreSpec
+from lakehouse_core.storage.object_store import Children, FolderStore, ObjectInfo, ObjectStore, StoreSpec, each_found
 
 T = TypeVar("T")
 
@@ -130,15 +130,7 @@ class FaultyStore:
         return map(self.read, keys)
 
     def read_found(self, keys: Iterable[str]) -> Mapping[str, bytes]:
-        found: dict[str, bytes] = {}
-        for key in keys:
-            try:
-                found[key] = self.read(key)
-            except TableDropped:
-                raise
-            except NotFound:
-                continue
-        return found
+        return each_found(self.read, keys)
 
     def open_read(self, key: str, size: int | None = None) -> pa.NativeFile:
         fault = self._next("open_read", key, writes=False)

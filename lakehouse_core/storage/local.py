@@ -43,7 +43,7 @@ from lakehouse_core.storage.local_files import (
     writing,
 )
 from lakehouse_core.storage.local_removal import refuse_links, remove_empty_folders, remove_folder, remove_names
-from lakehouse_core.storage.object_store import NOT_THERE, Children, ObjectInfo, StoreSpec
+from lakehouse_core.storage.object_store import NOT_THERE, Children, ObjectInfo, StoreSpec, each_found
 
 # File systems write the journal once for the syncs that wait for it: eight take the time of one.
 SINKS_AT_ONCE = 8
@@ -109,15 +109,7 @@ class LocalStore:
         return map(self.read, keys)
 
     def read_found(self, keys: Iterable[str]) -> Mapping[str, bytes]:
-        found: dict[str, bytes] = {}
-        for key in keys:
-            try:
-                found[key] = self.read(key)
-            except TableDropped:
-                raise
-            except NotFound:
-                continue
-        return found
+        return each_found(self.read, keys)
 
     def open_read(self, key: str, size: int | None = None) -> pa.NativeFile:
         # Not a memory map: mapped pages count as resident memory, and a file cut short under a map kills the process.
@@ -127,16 +119,8 @@ class LocalStore:
             return pa.OSFile(path, "rb")
 
     def infos(self, keys: Iterable[str]) -> Mapping[str, ObjectInfo]:
-        found: dict[str, ObjectInfo] = {}
         folders: set[str] = set()
-        for key in keys:
-            try:
-                found[key] = self._info(key, folders)
-            except TableDropped:
-                raise
-            except NotFound:
-                continue
-        return found
+        return each_found(lambda key: self._info(key, folders), keys)
 
     def create_new(self, key: str, data: bytes) -> bool:
         path = self._path(key)

@@ -5,12 +5,16 @@ deeper root, so that table code uses keys relative to the table ("snapshot/snaps
 if the storage reported it.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import IO, Final, Literal, Protocol
+from typing import IO, Final, Literal, Protocol, TypeVar
 
 import pyarrow as pa
+
+from lakehouse_core.errors import NotFound, TableDropped
+
+R = TypeVar("R")
 
 NOT_THERE: Final = (
     "the folder of the table is gone: the table was dropped or renamed. Open it again under its present name."
@@ -205,3 +209,18 @@ class FolderStore(ObjectStore, Protocol):
     def rename_folder(self, source: str, target: str) -> bool:
         """Move a folder within this store; return False if `target` exists. Raises NotFound, WriteOutcomeUnknown."""
         ...
+
+
+def each_found(get: Callable[[str], R], keys: Iterable[str]) -> dict[str, R]:
+    """Return what `get` returns for each key, without the objects that are missing. Raises as `get` does otherwise,
+    TableDropped too.
+    """
+    found: dict[str, R] = {}
+    for key in keys:
+        try:
+            found[key] = get(key)
+        except TableDropped:
+            raise
+        except NotFound:
+            continue
+    return found

@@ -52,8 +52,8 @@ def test_a_table_that_is_created_while_another_one_is_dropped_loses_nothing(
         refusals.add(refusal)
         if dropping.calls < at:
             break
-    busy = "Table 'db.t': another call drops it, or was killed in the last 5 minutes. Wait until that time is over, "
-    assert refusals >= {"", f"{busy}then call again."}
+    busy = "Table 'db.t': another call is dropping it, or was killed while it did so. Call again, if need be after "
+    assert refusals >= {"", f"{busy}5 minutes."}
 
 
 def refusal_of(act: Callable[[Catalog], None], catalog: Catalog) -> str:
@@ -75,7 +75,7 @@ def test_a_drop_that_was_killed_is_finished_by_a_creation_when_its_time_is_over(
     catalog = Catalog(store, clock=VirtualClock(seed=4))
     assert catalog.tables("db") == []
 
-    with pytest.raises(lc.CommitConflict, match=r"'db\.t': another call drops it"):
+    with pytest.raises(lc.CommitConflict, match=r"'db\.t': another call is dropping it, or was killed while it did so"):
         created(catalog)
     clock.advance(301)
     created(catalog)

@@ -204,8 +204,8 @@ def _hint(table: TableContext, deletion: DeletionPlan) -> None:
 
 
 def _check_raised(table: TableContext, deletion: DeletionPlan) -> None:
-    """Raise as `check_kept` does. In another table the plan is removed, and the boundary if it is above all snapshots,
-    which it would hide.
+    """Raise as `check_kept` does. If another table is there, first remove the plan from it, and the boundary and its
+    hint if they are above all snapshots, which readers would take for expired.
     """
     raised = [table.layout.boundary, table.layout.earliest_hint]
     try:

@@ -108,8 +108,8 @@ def check_takes_updates(schema: TableSchema) -> None:
     engine = schema.table_options.merge_engine
     if engine in (MergeEngine.AGGREGATION, MergeEngine.FIRST_ROW):
         raise UnsupportedFeature(
-            f"MERGE with UPDATE: the table has merge-engine = {engine}, which combines a new row "
-            "with the old one, so nothing can be updated. Insert new rows only, or delete the rows and write them "
+            f"MERGE with UPDATE: the table has merge-engine = {engine}, which does not replace the "
+            "old row of a key by a new one. Insert new rows only, or delete the rows and write them "
             "anew."
         )
     if engine is MergeEngine.PARTIAL_UPDATE and (functions := merge_spec(schema).functions):
