@@ -135,7 +135,8 @@ def told(tmp_path_factory) -> dict[str, list[Any]]:
     arguments = (KINDS, COLUMNS, STATEMENTS, list(REFUSED), ROWS)
     ended = subprocess.run(
         [sys.executable, "-c", SCRIPT, str(tmp_path_factory.mktemp("there")), *map(json.dumps, arguments)],
-        env=os.environ | {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"},
+        # SPARK_TESTING: the server takes a free port, not the same one in each run of the tests on a machine.
+        env=os.environ | {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_TESTING": "1"},
         capture_output=True,
         text=True,
         check=False,

@@ -21,6 +21,9 @@ _WORD: Final = re.compile(r"[\w.-]*\w")
 # Of `table: what is wrong: advice. More advice.` what is wrong.
 _FIRST_PART: Final = re.compile(r"^(?:[\w.$]+: )?(.*?)(?:: |\. |$).*", re.DOTALL)
 
+# Of an error that names its place, or gets one by what it says (`error_places`).
+_HAS_PLACE: Final = re.compile(r"(?:[^:\s]+: )?SQL[,:]")
+
 
 class Verbs(Protocol):
     """The verbs of the catalog that statements call."""
@@ -97,9 +100,10 @@ class StatementCall:
         """Return the name of a database, the default one for None."""
         if name is None:
             if self.database is None:
-                raise InvalidRequest(
-                    "SQL: no database is named. Name one, as in SHOW TABLES IN sales, or USE a database before (in "
-                    "Python pass database= to sql())."
+                raise self.sql.invalid(
+                    self.sql.tokens[0].start,
+                    "no database is named. Name one, as in SHOW TABLES IN sales, or USE a database before (in Python "
+                    "pass database= to sql())",
                 )
             return _fitting(self.database, self.catalog.databases()) or self.database
         if len(name.parts) > 1:
@@ -118,7 +122,7 @@ class StatementCall:
         try:
             yield
         except (NotFound, InvalidRequest, UnsupportedFeature) as error:
-            if not str(error).startswith("SQL,"):
+            if _HAS_PLACE.match(str(error)) is None:
                 said = set(_WORD.findall(_FIRST_PART.sub(r"\1", str(error)))).intersection(words)
                 behind = (token.start for token in self.sql.tokens if token.start > name.end and token.text in said)
                 error.args = (f"SQL, {self.sql.place(next(behind, name.start))}: {error}",)

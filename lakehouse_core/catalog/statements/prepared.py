@@ -93,7 +93,7 @@ class PreparingQuery:
         else:
             from lakehouse_core.planning.sql.duckdb.translate import duckdb_text  # noqa: PLC0415
 
-            text = duckdb_text(analysed.tree, analysed.schema)
+            text = duckdb_text(analysed.tree, analysed.schema, query.sql)
         return PreparedQuery(
             text=text,
             names=analysed.names,

@@ -136,7 +136,8 @@ def call_procedure(call: StatementCall, statement: CallProcedure) -> Answer:
         if about is not None:
             start = given[about[1]].start if about[1] in given else statement.procedure.start
             error.args = (f"SQL, {call.sql.place(start)}: {error}",)
-        raise
+        with call.placed(statement.procedure, [str(value) for value in arguments.values()]):
+            raise
 
 
 def _procedure(statement: CallProcedure) -> str:

@@ -1,6 +1,7 @@
 """Queries: resolve the tables, pin and plan them, and hand the query to Spark or to DuckDB."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -10,12 +11,12 @@ from lakehouse_core.api.answer import Answer
 from lakehouse_core.catalog.statements.names import StatementCall
 from lakehouse_core.catalog.statements.prepared import PreparedQuery, PreparingQuery
 from lakehouse_core.catalog.statements.sources import Sources, session_of
-from lakehouse_core.errors import InvalidRequest, LakehouseError, TaskFailed
+from lakehouse_core.errors import InvalidRequest, LakehouseError, TaskFailed, UnsupportedFeature
 from lakehouse_core.execution.read.scan import ScanPlan
 from lakehouse_core.execution.row_changes.change_base import ReadAt
 from lakehouse_core.execution.sql.relation import DistinctRows, Relation
 from lakehouse_core.interchange.arrow_rows import ArrowRows, RowsInMemory
-from lakehouse_core.planning.sql.grouping import not_grouped_place
+from lakehouse_core.planning.sql.error_places import has_no_place, with_place
 from lakehouse_core.planning.sql.query import TableReference, parse_query
 from lakehouse_core.planning.sql.statement import QueryText
 from lakehouse_core.table.predicate import And, Compare, In, IsNull, Not, Or, StartsWith
@@ -58,7 +59,31 @@ class PlannedQuery:
 def select(call: StatementCall, text: QueryText) -> Answer:
     """Return the answer of a query, whose rows are read when they are asked for."""
     found = engine_query(plan_query(call, text), call)
-    return Answer(call.sql.text, found.schema, found.batches, frame=getattr(found, "frame", None))
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        with placed_errors(call, lambda: query_tree(call, text)):
+            yield from found.batches()
+
+    return Answer(call.sql.text, found.schema, batches, frame=getattr(found, "frame", None))
+
+
+@contextmanager
+def placed_errors(call: StatementCall, tree: Callable[[], Any]) -> Iterator[None]:
+    """Give what an engine refuses the place of the part of the statement that it means, if its tree shows which."""
+    try:
+        yield
+    except (InvalidRequest, UnsupportedFeature) as error:
+        if has_no_place(str(error)) and (found := tree()) is not None:
+            error.args = (with_place(str(error), call.sql, found),)
+        raise
+
+
+def query_tree(call: StatementCall, text: QueryText) -> Any:
+    """Return the tree of a query; None if the text has parts that are not those of a query."""
+    try:
+        return parse_query(text, call.parameters).tree
+    except LakehouseError:
+        return None
 
 
 def query_lines(planned: PlannedQuery, found: EngineQuery) -> Iterator[str]:
@@ -98,14 +123,7 @@ def engine_query(planned: PlannedQuery, call: StatementCall) -> Any:
         return SparkQuery(planned.session, prepared.text, relations, call.parameters)
     from lakehouse_core.execution.engines.duckdb.query import DuckdbQuery  # noqa: PLC0415
 
-    try:
-        found = DuckdbQuery(prepared.text, relations, prepared.names, prepared.schema)
-    except InvalidRequest as error:
-        place = not_grouped_place(str(error), parse_query(planned.text, call.parameters).tree)
-        if place is not None:
-            message = str(error).removeprefix("SQL: ")
-            error.args = (f"SQL, {planned.text.sql.place(place)}: {message}",)
-        raise
+    found = DuckdbQuery(prepared.text, relations, prepared.names, prepared.schema)
     if all(relation.plan is not None for relation in relations):
         # The columns of tables, unlike those of other rows, have one type in DuckDB.
         prepared.schema = found.schema

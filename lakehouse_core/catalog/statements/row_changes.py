@@ -3,7 +3,8 @@
 Rule: what is wrong in the text of a statement is refused before a row is read.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from itertools import chain, count
 from typing import Any, assert_never
@@ -39,6 +40,7 @@ from lakehouse_core.catalog.statements.queries import (
 )
 from lakehouse_core.catalog.statements.sources import Sources, session_of, source_fields
 from lakehouse_core.catalog.statements.subqueries import queries_inside, with_queries
+from lakehouse_core.errors import InvalidRequest, UnsupportedFeature
 from lakehouse_core.execution.row_changes.change_base import SourceRows
 from lakehouse_core.planning.row_changes.merge_plan import plan_merge
 from lakehouse_core.planning.sql.expressions import check_column
@@ -60,7 +62,9 @@ def change_rows(
     table = table_to_change(call, statement.table)
     match statement:
         case DeleteRows() | UpdateRows() | MergeRows():
-            return answer_of(call.sql.text, pa.table({}), _changed(call, planned_change(call, statement, table), table))
+            with _placed(call, statement):
+                reports = _changed(call, planned_change(call, statement, table), table)
+            return answer_of(call.sql.text, pa.table({}), reports)
         case Truncate(partition=partition):
             values = _partition(call, statement.table, table, partition) if partition else None
             report = table.truncate() if values is None else table.drop_partitions(values)
@@ -69,6 +73,28 @@ def change_rows(
         case _:
             assert_never(statement)
     return answer_of(call.sql.text, pa.table({}), [report])
+
+
+@contextmanager
+def _placed(call: StatementCall, statement: DeleteRows | UpdateRows | MergeRows) -> Iterator[None]:
+    """Give an error about a new value the place of its column in the statement, and others that of the table."""
+    try:
+        yield
+    except (InvalidRequest, UnsupportedFeature) as error:
+        for column in _assigned(statement):
+            if f"olumn '{column.parts[-1]}'" in str(error):
+                with call.placed(column):
+                    raise
+        with call.placed(statement.table):
+            raise
+
+
+def _assigned(statement: DeleteRows | UpdateRows | MergeRows) -> Iterator[Name]:
+    match statement:
+        case UpdateRows(assignments=assignments):
+            yield from (one.column for one in assignments)
+        case MergeRows(branches=branches):
+            yield from (one.column for branch in branches for one in branch.assignments or ())
 
 
 def _changed(call: StatementCall, change: Change, table: Table) -> list[Report]:

@@ -11,12 +11,13 @@ from lakehouse_core.catalog.statements.inserts import insert
 from lakehouse_core.catalog.statements.merged_schema import MERGES, WIDENS
 from lakehouse_core.catalog.statements.names import StatementCall, Verbs
 from lakehouse_core.catalog.statements.procedures import call_procedure
-from lakehouse_core.catalog.statements.queries import error_of_query, select
+from lakehouse_core.catalog.statements.queries import error_of_query, placed_errors, query_tree, select
 from lakehouse_core.catalog.statements.row_changes import change_rows
 from lakehouse_core.catalog.statements.shows import describe, show
 from lakehouse_core.errors import InvalidRequest, TaskFailed, shown
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.execution.engine import Engine
+from lakehouse_core.planning.sql.error_places import statement_tree
 from lakehouse_core.planning.sql.parse import parse_statement
 from lakehouse_core.planning.sql.statement import (
     AlterDatabase,
@@ -34,6 +35,7 @@ from lakehouse_core.planning.sql.statement import (
     Explain,
     Insert,
     MergeRows,
+    QueryText,
     RenameTable,
     Select,
     Show,
@@ -82,13 +84,20 @@ def run_statement(
         database=_database(database),
         settings=_settings(settings),
     )
+    statement = parse_statement(sql, call.parameters)
     try:
-        return _run(call, parse_statement(sql, call.parameters))
+        with placed_errors(call, lambda: _tree(call, statement)):
+            return _answer(call, statement)
     except InvalidRequest as error:
         # The verbs name the arguments of Python.
         for argument, words in _WORDS.items():
             error.args = (str(error.args[0]).replace(argument, words) if error.args else "",)
         raise
+
+
+def _answer(call: StatementCall, statement: Statement) -> Answer:
+    try:
+        return _run(call, statement)
     except TaskFailed as error:
         raise error_of_query(call, error) from error.__cause__
 
@@ -123,6 +132,19 @@ def _run(call: StatementCall, statement: Statement) -> Answer:
             return define(call, statement)
         case _:
             assert_never(statement)
+
+
+def _tree(call: StatementCall, statement: Statement) -> Any:
+    """Return the tree of a statement with expressions or a query; None for others."""
+    match statement:
+        case Select(query) | Insert(query=query) | CreateTable(query=QueryText() as query):
+            return query_tree(call, query)
+        case Explain(explained):
+            return _tree(call, explained)
+        case DeleteRows() | UpdateRows() | MergeRows():
+            return statement_tree(call.sql.text)
+        case _:
+            return None
 
 
 def _named(name: str, given: Mapping[str, Any] | None) -> Mapping[str, Any]:

@@ -9,7 +9,6 @@ from typing import Final
 
 from lakehouse_core.errors import shown
 from lakehouse_core.planning.sql.duckdb.spark_functions import FAILED, NOT_READ
-from lakehouse_core.planning.sql.grouping import not_grouped
 
 # DuckDB's names of types, where they are not those of SQL.
 _TYPE_NAMES: Final = {
@@ -39,6 +38,13 @@ def _type(name: str) -> str:
 
 def _not_read(text: str, kind: str) -> str:
     return f"The text {shown(text)} cannot be read as {_TYPE_NAMES.get(kind, kind).upper()}"
+
+
+def _not_grouped(column: str) -> str:
+    return (
+        f"column {column} is neither in GROUP BY nor inside an aggregate function. Add it to GROUP BY, or take one of "
+        f"its values, as in any_value({column})"
+    )
 
 
 def _more_digits(what: str, digits: str) -> str:
@@ -72,7 +78,7 @@ _WORDS: Final[tuple[tuple[str, Callable[..., str]], ...]] = (
             f"a value of type {_type(one)} is not cast to {_type(other)}. Compare or use values of one type"
         ),
     ),
-    (r"column \"(.*)\" must appear in the GROUP BY clause or .*", not_grouped),
+    (r"column \"(.*)\" must appear in the GROUP BY clause or .*", _not_grouped),
     (
         r"WHERE clause cannot contain aggregates!?",
         lambda: "WHERE takes no aggregate function. Put the condition into HAVING",

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from sqlglot.errors import ErrorLevel, SqlglotError
 
-from lakehouse_core.errors import UnsupportedFeature
+from lakehouse_core.errors import InvalidRequest, LakehouseError, UnsupportedFeature
 from lakehouse_core.planning.sql.duckdb.aggregates import rewritten_aggregate
 from lakehouse_core.planning.sql.duckdb.answers import align_queries, type_answers, write_out_orders
 from lakehouse_core.planning.sql.duckdb.arrays import rewritten_array, rewritten_view
@@ -19,10 +19,14 @@ from lakehouse_core.planning.sql.duckdb.spark_types.annotated import as_returned
 from lakehouse_core.planning.sql.duckdb.texts import rewritten_text
 from lakehouse_core.planning.sql.duckdb.times import rewritten_time
 from lakehouse_core.planning.sql.duckdb.widening import rewritten_operands
+from lakehouse_core.planning.sql.error_places import place_of
+from lakehouse_core.planning.sql.tokens import SqlText
 
 
-def duckdb_text(tree: Any, schema: Any) -> str:
-    """Return the SQL of a query whose columns are resolved. Raises UnsupportedFeature."""
+def duckdb_text(tree: Any, schema: Any, sql: SqlText | None = None) -> str:
+    """Return the SQL of a query whose columns are resolved. `sql`: the text in which the parts of the tree have their
+    places, if there is one. Raises InvalidRequest for types that do not fit, UnsupportedFeature.
+    """
     try:
         written = tree.copy()
         rename_arguments(written)
@@ -35,7 +39,10 @@ def duckdb_text(tree: Any, schema: Any) -> str:
             nodes = list(typed.dfs())[::-1]
         size_decimals(typed)
         for node in nodes:
-            found = as_returned(node, _rewritten(node))
+            try:
+                found = as_returned(node, _rewritten(node))
+            except (InvalidRequest, UnsupportedFeature) as error:
+                raise _placed(error, node, sql) from error.__cause__
             if found is not node:
                 found.type = node.type if found.type is None else found.type
                 node.replace(found)
@@ -45,6 +52,14 @@ def duckdb_text(tree: Any, schema: Any) -> str:
         raise UnsupportedFeature(
             f"SQL: a part cannot be carried out without Spark: {str(error).rstrip('.')}."
         ) from error
+
+
+def _placed(error: LakehouseError, node: Any, sql: SqlText | None) -> LakehouseError:
+    """Return the error about a part with the place of the part."""
+    start = place_of(node)
+    if sql is not None and start is not None:
+        error.args = (str(error).replace("SQL: ", f"SQL, {sql.place(start)}: ", 1),)
+    return error
 
 
 def _rewritten(node: Any) -> Any:

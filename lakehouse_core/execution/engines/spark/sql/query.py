@@ -19,6 +19,7 @@ from pyspark.errors import (
     NumberFormatException,
     ParseException,
     PySparkException,
+    QueryContextType,
     SparkRuntimeException,
 )
 from pyspark.sql import DataFrame, SparkSession
@@ -36,6 +37,10 @@ from lakehouse_core.format.data_types import DataField
 from lakehouse_core.table.predicate import columns_of
 
 R = TypeVar("R")
+
+_MOST_SHOWN: Final = 100
+_VIEW: Final = re.compile(r"\b_pyspark_\w+|\blakehouse_sql_")
+_PLACE: Final = re.compile(r"; line \d+ pos \d+;?(?=\n|$)")
 
 # What the query itself does wrong.
 _OF_QUERIES = (
@@ -118,7 +123,17 @@ def query_error(cause: BaseException | None) -> InvalidRequest | None:
     """Return the error for what a query itself does wrong, in whichever job Spark has computed it; None for others."""
     if not isinstance(cause, _OF_QUERIES) or "lakehouse-task-error" in str(cause):
         return None
-    return InvalidRequest(f"SQL: {_first_line(cause)}")
+    part = _part(cause)
+    return InvalidRequest(f"SQL: {'' if part is None else f'in {part}: '}{_first_line(cause)}")
+
+
+def _part(error: PySparkException) -> str | None:
+    """Return the part of the query that Spark says is wrong, None for all of it and for what is too long to tell."""
+    for context in error.getQueryContext() or ():
+        found = str(context.fragment()) if context.contextType() is QueryContextType.SQL else ""
+        if found and len(found) <= _MOST_SHOWN and not _VIEW.search(found):
+            return found
+    return None
 
 
 def _template(text: str, views: Iterable[str]) -> str:
@@ -147,5 +162,6 @@ def _value(value: Any) -> Any:
 
 
 def _first_line(error: PySparkException) -> str:
-    text = str(error).strip()
+    # The place is one in the text that Spark was given.
+    text = _PLACE.sub("", str(error).strip())
     return text.splitlines()[0].rstrip(".") + "." if text else "Spark refuses the query."
