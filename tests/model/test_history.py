@@ -79,10 +79,10 @@ STEPS = st.one_of(
 class Life:
     """A table beside what it should show: a state for each snapshot, kept as plain dictionaries."""
 
-    def __init__(self, keyed, partitioned, options, producer):
+    def __init__(self, keyed, partitioned, options, producer, **store):
         if keyed and producer != "none":
             options = {**options, "changelog-producer": producer}
-        self.table = SmallTable(keyed=keyed, partitioned=partitioned, options=options)
+        self.table = SmallTable(keyed=keyed, partitioned=partitioned, options=options, **store)
         self.now = {}
         self.states = {}
         self.changelogs = {}
@@ -351,7 +351,11 @@ def files_of(table):
 
 @given(LIVES, st.lists(STEPS, min_size=5, max_size=30))
 def test_what_is_left_after_any_life_shows_what_it_always_showed(life, steps):
-    life = Life(**life)
+    live(Life(**life), steps)
+
+
+def live(life, steps):
+    """Take the steps, then let everything expire: what is there is right after each, and only that is left."""
     for step in steps:
         life.step(*step)
 

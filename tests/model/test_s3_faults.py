@@ -6,14 +6,18 @@ each way.
 """
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import pytest
-from hypothesis import settings
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from lakehouse_core.catalog.catalog import Catalog
-from lakehouse_core.storage import StoreSpec, with_storage
+from lakehouse_core.clock import VirtualClock
+from lakehouse_core.storage import ObjectStore, StoreSpec, with_storage
 from lakehouse_core.storage.remote.s3 import s3_store
 from tests.model.s3_faults import FAULTS, VERBS, stub_without_repeats, sweep
+from tests.model.test_history import LIVES, STEPS, Life, live
 from tests.model.test_table import TableMachine
 from tests.pairs import each_with_one
 from tests.storage.s3_stub import Request, S3Stub
@@ -65,16 +69,31 @@ class S3Machine(TableMachine):
     stub: S3Stub
 
     def new_catalog(self) -> Catalog:
-        self.stub.restart({})
-        self.stub.now_millis = self.clock.now_millis
-        spec = with_storage(StoreSpec("s3", "lake/wh"), self.stub.storage)
-        return Catalog(s3_store(spec, clock=self.clock), clock=self.clock)
+        return Catalog(empty(self.stub, self.clock), clock=self.clock)
 
 
-@pytest.mark.parametrize("examples", [1, pytest.param(25, marks=pytest.mark.long)])
+def empty(stub: S3Stub, clock: VirtualClock) -> ObjectStore:
+    """Return a store on the stub without an object, both at the time of the clock."""
+    stub.restart({})
+    stub.now_millis = clock.now_millis
+    return s3_store(with_storage(StoreSpec("s3", "lake/wh"), stub.storage), clock=clock)
+
+
+@pytest.mark.parametrize("examples", [4, pytest.param(25, marks=pytest.mark.long)])
 def test_random_histories_say_what_the_model_says(stub: S3Stub, examples: int) -> None:
     S3Machine.stub = stub
     stub.plan = lambda request: None
     machine = S3Machine.TestCase("runTest")
     machine.settings = settings(max_examples=examples, stateful_step_count=15, deadline=None)
     machine.runTest()
+
+
+@pytest.mark.parametrize("examples", [4, pytest.param(25, marks=pytest.mark.long)])
+def test_random_lives_leave_what_is_needed_and_nothing_else(stub: S3Stub, examples: int) -> None:
+    @settings(max_examples=examples, deadline=None)
+    @given(LIVES, st.lists(STEPS, min_size=5, max_size=20))
+    def any_life(life: Any, steps: Any) -> None:
+        clock = VirtualClock()
+        live(Life(**life, store=empty(stub, clock), clock=clock), steps)
+
+    any_life()
