@@ -1,5 +1,5 @@
 """Statements one after the other: each MERGE, DELETE and UPDATE, by a verb or by SQL, leaves what the row-wise model
-leaves, in every layout, in this process and on Spark.
+leaves, in every layout, in this process and on Spark, on a disk and in an object store.
 
 Writes, compactions and expiries come between. One table and few texts serve many rows: to make a table and to translate
 a text takes longer than to carry it out.
@@ -17,6 +17,7 @@ from tests.execution.row_changes import test_merge
 from tests.execution.row_changes.layouts import BATCHES, LAYOUTS, Row, catalog_over, fill, in_order, made, rows_of
 from tests.execution.row_changes.test_model import CONDITIONS, UPDATES, sound
 from tests.oracle.row_changes import deleted, is_hit, updated
+from tests.storage.s3_stub import S3Stub
 
 # Texts of MERGE for each table.
 TEXTS = 3
@@ -64,7 +65,7 @@ def _assigned(values: dict[str, Any]) -> str:
 
 
 class Statements:
-    """One table with its model. `catalog`: an empty one, on Spark; None: one in memory. `by_sql`: the share of the
+    """One table with its model. `catalog`: an empty one; None: one in memory. `by_sql`: the share of the
     statements that are said in SQL.
     """
 
@@ -205,6 +206,13 @@ def test_each_of_many_statements_leaves_what_the_model_leaves(name: str) -> None
 @pytest.mark.parametrize("name", LAYOUTS)
 def test_each_statement_on_spark_leaves_what_the_model_leaves(name: str, spark: Any, tmp_path: Path) -> None:
     check_statements(Statements(name, 0, lc.connect(tmp_path, spark=spark), by_sql=0.5), 2)
+
+
+@pytest.mark.model
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_each_statement_in_an_object_store_leaves_what_the_model_leaves(name: str) -> None:
+    with S3Stub() as stub:
+        check_statements(Statements(name, 1, lc.connect("s3://lake/wh", storage=stub.storage)), 10)
 
 
 @pytest.mark.long
