@@ -641,6 +641,75 @@ CASES: dict[str, list[tuple[Call, type[lc.LakehouseError], str]]] = {
             "behind=[5]: expected a list of what stage returned",
         ),
     ],
+    "names of arguments": [
+        (
+            lambda w: w.orders.scan(snapshot=1),
+            INVALID,
+            "db.orders: scan: there is no argument 'snapshot'. Write at=lc.AtSnapshot(1).",
+        ),
+        (
+            lambda w: w.orders.create_tag("a", snapshot_id=1),
+            INVALID,
+            "create_tag: there is no argument 'snapshot_id'. ",
+        ),
+        (lambda w: w.orders.files(tag="eod"), INVALID, "files: there is no argument 'tag'. Write at=lc.AtTag('eod')."),
+        (lambda w: w.orders.changes(version=1), INVALID, "there is no argument 'version'. It has after, until."),
+        (lambda w: w.orders.scan(column=["id"]), INVALID, "there is no argument 'column'. Did you mean columns?"),
+        (lambda w: w.orders.scan(filter="id = 1"), INVALID, "there is no argument 'filter'. Did you mean where?"),
+        (lambda w: w.orders.scan(fields=["id"]), INVALID, "there is no argument 'fields'. Did you mean columns?"),
+        (
+            lambda w: w.orders.write([], mode="append"),
+            INVALID,
+            "write adds rows, and replaces those of the same primary",
+        ),
+        (
+            lambda w: w.orders.schemas(limit=1),
+            INVALID,
+            "schemas: there is no argument 'limit'. It has none: leave it out.",
+        ),
+        (
+            new({"a": "INT"}, if_not_exists=True),
+            INVALID,
+            "Catalog: create_table: there is no argument 'if_not_exists'. Did",
+        ),
+        (
+            new({"a": "INT"}, partition_by=["a"]),
+            INVALID,
+            "there is no argument 'partition_by'. Did you mean partition_keys",
+        ),
+        (
+            lambda w: w.orders.scan().to_spark(spark=1),
+            INVALID,
+            "db.orders: to_spark: there is no argument 'spark'. Did you",
+        ),
+        (
+            lambda w: lc.connect("x", catalog="y"),
+            INVALID,
+            "connect: there is no argument 'catalog'. It has warehouse, ",
+        ),
+        (lambda w: lc.register(), INVALID, "register: session is missing. Write register(session=…)."),
+        (
+            lambda w: w.orders.compact(True),
+            INVALID,
+            "compact: found 1 argument without a name, expected 0 at most. Write the names, as in compact(full=True).",
+        ),
+        (
+            lambda w: w.orders.snapshots(1, 2),
+            INVALID,
+            "found 2 arguments without a name, expected 0 at most. Leave it out.",
+        ),
+        (
+            lambda w: w.orders.scan(["id"], columns=["id"]),
+            INVALID,
+            "columns is given twice, by its place and by its name",
+        ),
+        (lambda w: w.orders.delete(), INVALID, "delete: where is missing. Write delete(where=…)."),
+        (
+            lambda w: w.orders.stage([]),
+            INVALID,
+            "stage: commit_user and commit_identifier are missing. Write stage(commit_user=…, commit_identifier=…).",
+        ),
+    ],
     "values": [
         (lambda w: lc.AtSnapshot("3"), INVALID, "expected a snapshot id"),
         (lambda w: lc.AddColumn(5, "INT"), INVALID, "AddColumn: name is 5: give a column's name"),
@@ -837,7 +906,10 @@ def test_bad_input_is_refused_in_one_line_and_leaves_nothing_behind(warehouse, g
 
 # Their objects are no tables yet, or none at all.
 NO_TABLE = {"names", "warehouse", "values"}
-OWN_OBJECTS = ("staged commit", "AtSnapshot(", "AsOf(", "col(", "Warehouse ", "connect: ", "Invalid database name")
+OWN_OBJECTS = (
+    *("staged commit", "AtSnapshot(", "AsOf(", "col(", "Warehouse ", "Catalog: ", "connect: ", "register: "),
+    "Invalid database name",
+)
 
 NEWEST = {
     "snapshot": "snapshot/snapshot-3",

@@ -5,6 +5,7 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
+from lakehouse_core.api.calls import checks_calls
 from lakehouse_core.api.reports import Report
 from lakehouse_core.display import line, page
 from lakehouse_core.errors import InvalidRequest
@@ -15,6 +16,7 @@ SparkSession: TypeAlias = Any
 DataFrame: TypeAlias = Any
 
 
+@checks_calls
 class Answer(ArrowRows):
     """The answer of `Catalog.sql`: rows, in every form that a scan has.
 

@@ -3,13 +3,11 @@
 Rule: a wrong argument raises InvalidRequest, and the message names the argument.
 """
 
-import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from functools import wraps
 from pathlib import PurePath
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias
 
 from lakehouse_core.errors import InvalidRequest, shown, written_as
 from lakehouse_core.execution.row_changes.change_base import ReadAt
@@ -25,7 +23,6 @@ from lakehouse_core.table.staged_commit import StagedCommit
 
 _MILLISECOND: Final = timedelta(milliseconds=1)
 _LEAST_ORPHAN_AGE_MILLIS: Final = 3_600_000
-C = TypeVar("C", bound=type)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,33 +50,6 @@ class GivenRows:
     rowkind_column: str | None = None
     missing: Missing = "null"
     read_at: ReadAt | None = None
-
-
-def checks_flags(cls: C) -> C:
-    """Make each verb of the class raise InvalidRequest for a flag that is neither True nor False: the text "no" would
-    count as true.
-    """
-    for name, verb in list(vars(cls).items()):
-        if name.startswith("_") or not inspect.isfunction(verb):
-            continue
-        flags = {each.name: each.annotation for each in inspect.signature(verb).parameters.values()}
-        flags = {each: kind for each, kind in flags.items() if kind in (bool, bool | None)}
-        if flags:
-            setattr(cls, name, _with_checked_flags(verb, flags))
-    return cls
-
-
-def _with_checked_flags(verb: Callable[..., Any], flags: Mapping[str, Any]) -> Callable[..., Any]:
-    @wraps(verb)
-    def call(self: object, *args: Any, **kwargs: Any) -> Any:
-        for name, kind in flags.items():
-            value = kwargs.get(name, False)
-            if not isinstance(value, kind):
-                where = getattr(self, "name", type(self).__name__)
-                raise InvalidRequest(f"{where}: {verb.__name__}({name}={shown(value)}): expected True or False.")
-        return verb(self, *args, **kwargs)
-
-    return call
 
 
 def mapping_of(name: str, given: Mapping[str, Any] | None) -> Mapping[str, Any]:

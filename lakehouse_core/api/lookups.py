@@ -5,13 +5,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakehouse_core.api.arguments import checks_flags
+from lakehouse_core.api.calls import checks_calls
 from lakehouse_core.api.verb import names_table
 from lakehouse_core.errors import InvalidRequest
 from lakehouse_core.execution.lookup.lookup import TableLookup
 
 
-@checks_flags
+@checks_calls
 class Lookups:
     """Rows of a table by their primary key, from one snapshot until `refresh`. A context manager for one thread.
 

@@ -6,6 +6,7 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
+from lakehouse_core.api.calls import checks_calls
 from lakehouse_core.api.spark_engine import spark_engine_of
 from lakehouse_core.api.verb import named, names_table
 from lakehouse_core.display import line, page
@@ -19,6 +20,7 @@ SparkSession: TypeAlias = Any
 DataFrame: TypeAlias = Any
 
 
+@checks_calls
 class Scan(ArrowRows):
     """Rows of one state of a table.
 
@@ -94,6 +96,7 @@ def is_of_latest(scan: Scan, table: TableContext) -> bool:
     return is_its and scan._asked.get("at") is None and not scan._asked.get("options")
 
 
+@checks_calls
 class ChangesScan(ArrowRows):
     """The changes of a range of snapshots, or the difference of two states.
 

@@ -22,7 +22,8 @@ from lakehouse_core.api import (
     table_row_changes,
     table_writes,
 )
-from lakehouse_core.api.arguments import CallOptions, Condition, GivenRows, check_only_where, checks_flags
+from lakehouse_core.api.arguments import CallOptions, Condition, GivenRows, check_only_where
+from lakehouse_core.api.calls import checks_calls
 from lakehouse_core.api.health.facts import HealthFacts, health_facts
 from lakehouse_core.api.local_engine import local_engine
 from lakehouse_core.api.lookups import Lookups
@@ -50,7 +51,7 @@ from lakehouse_core.table.staged_commit import StagedCommit
 R = TypeVar("R")
 
 
-@checks_flags
+@checks_calls
 class Table:
     """One table of a catalog, or a branch of it; `name` is `database.table` or `database.table$branch_name`.
 

@@ -8,7 +8,7 @@ from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from lakehouse_core.api.arguments import checks_flags
+from lakehouse_core.api.calls import checks_calls
 from lakehouse_core.api.local_engine import local_engine
 from lakehouse_core.api.reports import CompactionReport, CopyReport
 from lakehouse_core.api.system.tables import SystemTable
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from lakehouse_core.api.fleet.run import MaintenanceOutcome, MaintenanceReport
 
 
-@checks_flags
+@checks_calls
 class Catalog:
     """A catalog: table names → tables.
 

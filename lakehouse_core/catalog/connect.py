@@ -10,6 +10,7 @@ from pathlib import PurePath
 from typing import Any, TypeAlias
 
 from lakehouse_core.api.arguments import mapping_of
+from lakehouse_core.api.calls import checks_call
 from lakehouse_core.api.spark_engine import spark_engine
 from lakehouse_core.catalog.catalog import Catalog
 from lakehouse_core.catalog.metastore import Metastore
@@ -34,6 +35,7 @@ from lakehouse_core.storage import (
 SparkSession: TypeAlias = Any
 
 
+@checks_call
 def connect(
     warehouse: str | PurePath | None = None,
     *,

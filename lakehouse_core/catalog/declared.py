@@ -2,9 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 
+from lakehouse_core.api.calls import checks_call
 from lakehouse_core.table.schema import ColumnDeclarations, TableSchema, new_schema
 
 
+@checks_call
 def declared_schema(
     columns: ColumnDeclarations,
     *,

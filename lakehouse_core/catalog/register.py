@@ -2,6 +2,7 @@
 
 from typing import Any, Final, TypeAlias
 
+from lakehouse_core.api.calls import checks_call
 from lakehouse_core.api.spark_engine import spark_engine
 
 # Named for the reader: this module must not know Spark.
@@ -11,6 +12,7 @@ SparkSession: TypeAlias = Any
 _FUNCTIONS: Final = "lakehouse_core.catalog.spark_format"
 
 
+@checks_call
 def register(session: SparkSession) -> None:
     """Make `spark.read.format("lakehouse")` known to a session: batch and streaming reads, and writes to tables without
     a primary key.
