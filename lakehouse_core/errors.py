@@ -34,10 +34,12 @@ _LONGEST_NAME: Final = 1_000
 
 
 class LakehouseError(Exception):
-    """The root of all errors that the core raises on purpose. Its text is one line that every terminal can show."""
+    """The root of all errors that the core raises on purpose. Its text is one line that every terminal can show; an
+    error of several faults has a line for each of its arguments.
+    """
 
     def __str__(self) -> str:
-        return _one_line(super().__str__())
+        return "\n".join(_one_line(str(each)) for each in self.args)
 
 
 def shown(value: object) -> str:

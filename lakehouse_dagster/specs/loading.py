@@ -6,18 +6,30 @@ Rule: unknown names are refused with the nearest known one, every fault with fil
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path, PurePath
-from typing import Any, get_args
+from typing import Any
 
 import yaml
-from pydantic import BaseModel, ValidationError
-from pydantic_core import ErrorDetails
 
 import lakehouse_core as lc
-from lakehouse_dagster.specs.names import nearest, part_fault
-from lakehouse_dagster.specs.schema_fault import schema_fault
+from lakehouse_dagster.specs.faults import checked
+from lakehouse_dagster.specs.names import nearest
 from lakehouse_dagster.specs.sources import FeedSpec
 from lakehouse_dagster.specs.strict import Misfit
 from lakehouse_dagster.specs.table import TableSpec
+
+
+class _Loader(yaml.SafeLoader):
+    """Reads YAML, and tells the line of a date that the calendar lacks."""
+
+    def time(self, node: yaml.ScalarNode) -> Any:
+        try:
+            return self.construct_yaml_timestamp(node)
+        except ValueError as error:
+            told = f"found {node.value}, expected a date ({error})"
+            raise yaml.MarkedYAMLError(problem=told, problem_mark=node.start_mark) from error
+
+
+_Loader.add_constructor("tag:yaml.org,2002:timestamp", _Loader.time)
 
 
 def load_specs(
@@ -37,11 +49,15 @@ def load_specs(
     specs: dict[str, TableSpec] = {}
     files: dict[str, Path] = {}
     faults: list[str] = []
+    faults += [
+        f"{file.name}: a specification is in a file whose name ends with .yaml. Rename the file, or move it elsewhere."
+        for file in sorted(folder.glob("*.yml"))
+    ]
     for file in sorted(folder.glob("*.yaml")):
         try:
             spec = parse_spec(file.read_text(encoding="utf-8"), file.name, sources)
         except lc.InvalidRequest as error:
-            faults.append(str(error))
+            faults += error.args
             continue
         if spec.identifier in specs:
             node = yaml.compose(file.read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
@@ -52,7 +68,7 @@ def load_specs(
         specs[spec.identifier], files[spec.identifier] = spec.read_from(shown.as_posix(), folder.absolute()), file
     faults += [fault for name, spec in specs.items() for fault in _unfollowable(files[name], spec, specs)]
     if faults:
-        raise lc.InvalidRequest("\n".join(faults))
+        raise lc.InvalidRequest(*faults)
     return tuple(specs[name] for name in sorted(specs))
 
 
@@ -64,7 +80,7 @@ def parse_spec(text: str, file: str, sources: Mapping[str, Collection[str]] | No
     """
     try:
         root = yaml.compose(text, Loader=yaml.SafeLoader)
-        content = yaml.safe_load(text)
+        content = yaml.load(text, Loader=_Loader)
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         raise lc.InvalidRequest(f"{file}:{line}: not YAML: {error.problem}.") from error
@@ -74,11 +90,11 @@ def parse_spec(text: str, file: str, sources: Mapping[str, Collection[str]] | No
     try:
         spec = checked_spec(content, file, root)
     except lc.InvalidRequest as error:
-        raise lc.InvalidRequest("\n".join([*faults, str(error)])) from error
+        raise lc.InvalidRequest(*faults, *error.args) from error
     if sources is not None and spec.feed is not None:
         faults += _unknown_feed(file, root, spec.feed, sources)
     if faults:
-        raise lc.InvalidRequest("\n".join(faults))
+        raise lc.InvalidRequest(*faults)
     return spec
 
 
@@ -87,15 +103,16 @@ def checked_spec(content: object, file: str, root: yaml.Node) -> TableSpec:
 
     Raises InvalidRequest with one line for each fault.
     """
-    try:
-        spec = TableSpec.model_validate(content)
-    except ValidationError as error:
-        faults = (_fault(file, root, detail) for detail in error.errors())
-        raise lc.InvalidRequest("\n".join(faults)) from error
-    if (fault := schema_fault(spec)) is not None:
-        told = str(fault)
-        raise lc.InvalidRequest(f"{file}:{line_of(root, fault.place)}: {told}{'' if told.endswith('?') else '.'}")
+    spec, faults = checked(content)
+    if spec is None:
+        told = sorted((line_of(root, fault.place), _sentence(fault)) for fault in faults)
+        raise lc.InvalidRequest(*(f"{file}:{line}: {text}" for line, text in told))
     return spec
+
+
+def _sentence(fault: Misfit) -> str:
+    told = str(fault)
+    return told if told.endswith((".", "?")) else f"{told}."
 
 
 def misfit_error(spec: TableSpec, fault: Misfit) -> lc.InvalidRequest:
@@ -104,7 +121,7 @@ def misfit_error(spec: TableSpec, fault: Misfit) -> lc.InvalidRequest:
     if spec.path is not None and spec.path.is_file():
         root = node_of(spec.path, spec.database, spec.name)
         where = f"{spec.file}:{line_of(root, fault.place)}"
-    return lc.InvalidRequest(f"{where}: {fault}.")
+    return lc.InvalidRequest(f"{where}: {_sentence(fault)}")
 
 
 def node_of(file: Path, database: str, name: str, *, place: int | None = None) -> yaml.Node:
@@ -125,22 +142,6 @@ def node_of(file: Path, database: str, name: str, *, place: int | None = None) -
 def _child(node: yaml.Node | None, name: str) -> yaml.Node | None:
     found = (value for key, value in node.value if key.value == name) if isinstance(node, yaml.MappingNode) else ()
     return next(iter(found), None)
-
-
-def _fault(file: str, root: yaml.Node, detail: ErrorDetails) -> str:
-    loc, kind = detail["loc"], detail["type"]
-    cause = detail.get("ctx", {}).get("error")
-    if isinstance(cause, Misfit):
-        return f"{file}:{line_of(root, (*loc, *cause.place))}: {cause}"
-    place = ".".join(str(part) for part in loc if part != "[key]")
-    where = f"{file}:{line_of(root, loc)}: "
-    if kind == "extra_forbidden":
-        return f"{where}{place} is not known{nearest(str(loc[-1]), _fields_at(loc[:-1]))}"
-    if kind == "missing":
-        return f"{where}{place} is missing."
-    if kind == "string_pattern_mismatch" and (fault := part_fault(str(detail["input"]))) is not None:
-        return f"{where}{place}: {fault}."
-    return f"{where}{place + ': ' if place else ''}{detail['msg'].removeprefix('Value error, ')}"
 
 
 def _unknown_feed(file: str, root: yaml.Node, feed: FeedSpec, sources: Mapping[str, Collection[str]]) -> Iterator[str]:
@@ -172,22 +173,6 @@ def _unfollowable(file: Path, spec: TableSpec, specs: Mapping[str, TableSpec]) -
             f"{file.name}:{line}: changes_of.table {followed.identifier} has no changelog. Set its option "
             "changelog-producer."
         )
-
-
-def _fields_at(loc: Sequence[int | str]) -> Mapping[str, Any]:
-    """Return the fields of the model that a fault lies in."""
-    model: type[BaseModel] = TableSpec
-    for part in loc:
-        field = model.model_fields.get(str(part))
-        model = model if field is None else _model_in(field.annotation) or model
-    return model.model_fields
-
-
-def _model_in(annotation: Any) -> type[BaseModel] | None:
-    """Return the model that an annotation has, also where it is optional or the value of a mapping."""
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return annotation
-    return next((found for part in get_args(annotation) if (found := _model_in(part)) is not None), None)
 
 
 def line_of(root: yaml.Node, loc: Sequence[int | str]) -> int:

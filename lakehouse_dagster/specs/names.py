@@ -7,7 +7,8 @@ from typing import Annotated
 from pydantic import Field
 
 # Dagster makes op names of them, replacing all else by "_": two tables could fall on one name.
-Identifier = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_]*$")]
+IDENTIFIER = r"^[A-Za-z][A-Za-z0-9_]*$"
+Identifier = Annotated[str, Field(pattern=IDENTIFIER)]
 
 
 def nearest(name: str, known: Collection[str]) -> str:

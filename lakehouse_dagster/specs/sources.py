@@ -11,6 +11,9 @@ from lakehouse_dagster.specs.strict import StrictModel
 
 # The attributes of a specification that are a source of rows.
 SOURCES = ("feed", "changes_of", "files", "sql", "function", "asset")
+# The name of an environment variable, and that of a function in a module.
+VARIABLE = r"^[A-Za-z_][A-Za-z0-9_]*$"
+DOTTED_NAME = r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)+$"
 # In a path of files, a partition: its key, or of a window of time its start by a pattern of strftime.
 FILES_PARAMETER = re.compile(r"\{([A-Za-z][A-Za-z0-9_]*)(?::([^{}]*))?\}")
 # In a query of SQL, the text of a partition. Two colons are a cast of PostgreSQL.
@@ -64,7 +67,7 @@ class SqlSpec(StrictModel):
     """
 
     # The name of the environment variable with the address of the database, never the address.
-    connection: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
+    connection: Annotated[str, Field(pattern=VARIABLE)]
     query: str = Field(min_length=1)
     # A column of the query whose values only rise: later rows have at least the value of earlier ones.
     cursor: str | None = None
@@ -89,7 +92,7 @@ class FunctionSpec(StrictModel):
 
     # Its dotted name, as in `shop.rows.orders`; in Python also the function itself.
     call: Annotated[
-        Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)+$")] | Callable[..., Any],
+        Annotated[str, Field(pattern=DOTTED_NAME)] | Callable[..., Any],
         PlainSerializer(_dotted, return_type=str),
     ]
     cursor: str | None = None

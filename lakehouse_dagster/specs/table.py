@@ -4,7 +4,7 @@ Rule: unknown names are refused, and a specification has everything that the tab
 """
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Final, Literal, Self, TypeAlias
 
@@ -23,7 +23,7 @@ from lakehouse_dagster.specs.sources import (
     SqlSpec,
     UpstreamSpec,
 )
-from lakehouse_dagster.specs.strict import Misfit, StrictModel
+from lakehouse_dagster.specs.strict import Misfit, SeveralMisfits, StrictModel
 
 # What `rowkind_column` of a specification may hold.
 ROW_KINDS = ("+I", "-U", "+U", "-D")
@@ -83,6 +83,14 @@ DYNAMIC_TOGETHER: Final = (
     "commit is 'together', but the table has dynamic buckets: batches that are staged at the same time may put a new "
     "key into two of them. Give it a number of buckets"
 )
+
+
+def _found(check: Callable[[], None]) -> list[Misfit]:
+    try:
+        check()
+    except Misfit as fault:
+        return [fault]
+    return []
 
 
 def _commit(value: object) -> object:
@@ -145,24 +153,35 @@ class TableSpec(StrictModel):
         }
 
     @model_validator(mode="after")
-    def _columns_exist(self) -> Self:
+    def _fits_together(self) -> Self:
+        faults = [*_found(self._columns_exist), *(without_source := _found(self._has_one_source))]
+        if not without_source:
+            for check in (
+                self._can_be_written,
+                self._can_be_partitioned,
+                self._can_be_loaded_by_itself,
+                self._can_be_committed_together,
+            ):
+                faults += _found(check)
+        if faults:
+            raise SeveralMisfits(self, faults)
+        return self
+
+    def _columns_exist(self) -> None:
         for what, names in (("primary_key", self.primary_key), ("partition_by", self.partition_by)):
             for name in names:
                 if name not in self.columns:
                     raise Misfit((what,), f"{what} names {name!r}, which is not a column{nearest(name, self.columns)}")
-        return self
 
-    @model_validator(mode="after")
-    def _has_one_source(self) -> Self:
+    def _has_one_source(self) -> None:
         if len(given := [name for name in SOURCES if getattr(self, name) is not None]) != 1:
-            raise ValueError(
+            raise Misfit(
+                tuple(given[1:2]),
                 f"rows come from one source: found {' and '.join(given) or 'none'}, expected one of "
-                f"{', '.join(SOURCES)}. Give one of them"
+                f"{', '.join(SOURCES)}. Give one of them",
             )
-        return self
 
-    @model_validator(mode="after")
-    def _can_be_written(self) -> Self:
+    def _can_be_written(self) -> None:
         mode, has = self.write_mode, "has" if self.primary_key else "has no"
         if mode != "overwrite" and (mode == "append") == bool(self.primary_key):
             raise Misfit(("write_mode",), f"write_mode is {mode!r}, but the table {has} primary_key")
@@ -192,13 +211,11 @@ class TableSpec(StrictModel):
                 "write_mode is 'append', but each run of a partition would add all rows of its files again. Write "
                 "'overwrite' or 'upsert', or leave partitions out: then each file is loaded once",
             )
-        return self
 
-    @model_validator(mode="after")
-    def _can_be_partitioned(self) -> Self:
+    def _can_be_partitioned(self) -> None:
         if self.partitions is None:
             self._check_selection()
-            return self
+            return
         if self._rising_source is not None or not any(
             getattr(self, name) is not None for name in (*_OF_A_RUN, "files")
         ):
@@ -222,7 +239,6 @@ class TableSpec(StrictModel):
                 "write_mode is 'overwrite', but partitions have no columns: each would replace the whole table. Map "
                 "the keys to columns of partition_by",
             )
-        return self
 
     def _check_selection(self) -> None:
         if self.sql is not None:
@@ -230,8 +246,7 @@ class TableSpec(StrictModel):
         if self.files is not None:
             check_path(self.files, self.partitions)
 
-    @model_validator(mode="after")
-    def _can_be_loaded_by_itself(self) -> Self:
+    def _can_be_loaded_by_itself(self) -> None:
         silent = next((name for name in ("sql", "function") if getattr(self, name) is not None), None)
         if self._are_files_partitioned:
             silent = "a source of files with partitions"
@@ -245,12 +260,10 @@ class TableSpec(StrictModel):
                 "ingest.schedule is for partitions of one dimension. Leave it out, and request the keys in a schedule "
                 "of your own",
             )
-        return self
 
-    @model_validator(mode="after")
-    def _can_be_committed_together(self) -> Self:
+    def _can_be_committed_together(self) -> None:
         if not self.commit.is_together:
-            return self
+            return
         if not self.is_batched:
             raise Misfit(
                 ("commit",), "commit is 'together', which is for a feed in batches. Leave it out, or give the table one"
@@ -269,7 +282,6 @@ class TableSpec(StrictModel):
             )
         if self.primary_key and self.options.get("bucket") == "-1":
             raise Misfit(("options", "bucket"), DYNAMIC_TOGETHER)
-        return self
 
     def fault_of_news(self, silent: str) -> Misfit | None:
         """Return what the specification asks of a source that does not tell what is new; None if it asks nothing.

@@ -311,11 +311,11 @@ def test_a_component_takes_the_changes_of_a_table_that_another_one_makes(sandbox
     [
         ({"primary_key": ["idd"]}, "primary_key names 'idd', which is not a column; did you mean 'id'?"),
         ({"columns": {"id": {"typ": "INT"}}}, r"columns\.id\.typ is not known; did you mean 'type'\?"),
-        ({"files": {"path": ""}}, r"defs\.yaml:19: files\.path: String should have at least 1 character"),
+        ({"files": {"path": ""}}, r"defs\.yaml:19: files\.path: found '', expected a text that is not empty"),
         ({"write_mode": "append"}, r"defs\.yaml:12: write_mode is 'append', but the table has primary_key"),
         (
             {"files": None, "sql": {"connection": "sqlite:///x", "query": "SELECT 1", "cursor": "id"}},
-            r"defs\.yaml:\d+: sql\.connection: String should match pattern",
+            r"defs\.yaml:\d+: sql\.connection: expected the name of an environment variable",
         ),
         (
             {"files": None, "function": {"call": "a.b"}, "partitions": {"static": {"keys": ["a"], "column": "idd"}}},
