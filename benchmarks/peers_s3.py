@@ -1,8 +1,8 @@
 """The same tables on the same S3 server, read and written by Java Paimon (through the judge), by pypaimon and by us.
 
 Each request takes 20 ms. Bars in seconds on the wall, as callers wait; CPU seconds are those of the server too. Java
-gets rows as JSON, so it writes few of them. Java and pypaimon commit without a lock, since each is the only writer. The
-requests are counted where they take no time.
+gets rows as JSON, so it writes few of them; its large write is a full compaction. Java and pypaimon commit without a
+lock, since each is the only writer. The requests are counted where they take no time.
 """
 
 import json
@@ -28,7 +28,7 @@ ROWS, RUNS = 1_000_000, 4
 # pypaimon merges row by row: a share of the rows is enough to know its pace.
 SHARE = 100_000
 OPTIONS = {"bucket": "1", "write-only": "true", "target-file-size": "1 gb"}
-LARGE = "db.large"
+LARGE, COMPACTED = "db.large", "db.compacted"
 
 
 class Side(Protocol):
@@ -49,6 +49,13 @@ class Ours:
         table = catalog.create_table(name, COLUMNS, primary_keys=["k"], options=OPTIONS)
         for number in range(RUNS if rows else 0):
             table.write(narrow(number, rows))
+
+    def make_again(self, name: str, rows: int) -> None:
+        lc.connect(WAREHOUSE, storage=self._storage).drop_table(name, missing_ok=True)
+        self.make(name, rows)
+
+    def compact(self, name: str) -> None:
+        self._table(name).compact(full=True)
 
     def read(self, name: str) -> int:
         return sum(batch.num_rows for batch in self._table(name).scan().to_batches())
@@ -78,6 +85,9 @@ class Java:
         texts = [{**row, "t": f"{row['t']:%Y-%m-%dT%H:%M:%S.%f}"} for row in rows.to_pylist()]
         self._call("write", table=name, rows=texts, mode="batch")
         return len(texts)
+
+    def compact(self, name: str) -> None:
+        self._call("compact", table=name, strategy="full", options={"write-only": "false"})
 
     def _call(self, verb: str, **request: Any) -> Any:
         return self._judge.call(verb, warehouse=WAREHOUSE, catalog=self._catalog, **request)
@@ -138,23 +148,21 @@ def main() -> None:
             {name: partial(side.write, f"db.small_{name}", ten) for name, side in sides.items()},
             rounds=parsed.rounds,
         )
+        compactions = measure.interleave(
+            {"ours": lambda: ours.compact(COMPACTED), "java": lambda: java.compact(COMPACTED)},
+            rounds=parsed.rounds,
+            before_each=lambda: ours.make_again(COMPACTED, rows),
+        )
         counted = requests(judge, client)
     measure.print_table("merge read", large, against="java")
+    measure.print_table("full compaction", compactions, against="java")
     measure.print_table(f"merge read, {share:,} rows a run", less, against="pypaimon")
     measure.print_table(f"write, {share:,} rows", writes, against="pypaimon")
     measure.print_table("write of 10 rows, from opening the catalog", commits, against="ours")
     measure.print_rows(
         "requests, from opening the catalog", ["", "write of 10 rows", f"merge read of {RUNS} files"], counted
     )
-    measure.print_bars(
-        [
-            _times_faster("merge read, Java / ours", large, "java", 2, 3),
-            _times_faster("merge read, pypaimon / ours", less, "pypaimon", 20, 35),
-            _times_faster("write, pypaimon / ours", writes, "pypaimon", 20, 50),
-            _times_faster("write of 10 rows, Java / ours", commits, "java", 1, 2),
-            _times_faster("write of 10 rows, pypaimon / ours", commits, "pypaimon", 1, 2),
-        ]
-    )
+    measure.print_bars(bars(large, compactions, less, writes, commits))
 
 
 def requests(judge: Judge, client: pypaimon_client.PyPaimon) -> list[tuple[str, int, int]]:
@@ -176,6 +184,23 @@ def requests(judge: Judge, client: pypaimon_client.PyPaimon) -> list[tuple[str, 
             side.read(LARGE)
             counted.append((name, written - before, len(stub.requests) - written))
     return counted
+
+
+def bars(
+    large: Mapping[str, measure.Series],
+    compactions: Mapping[str, measure.Series],
+    less: Mapping[str, measure.Series],
+    writes: Mapping[str, measure.Series],
+    commits: Mapping[str, measure.Series],
+) -> list[measure.Bar]:
+    return [
+        _times_faster("merge read, Java / ours", large, "java", 2, 3),
+        _times_faster("full compaction, Java / ours", compactions, "java", 2, 3),
+        _times_faster("merge read, pypaimon / ours", less, "pypaimon", 20, 35),
+        _times_faster("write, pypaimon / ours", writes, "pypaimon", 20, 50),
+        _times_faster("write of 10 rows, Java / ours", commits, "java", 1, 2),
+        _times_faster("write of 10 rows, pypaimon / ours", commits, "pypaimon", 1, 2),
+    ]
 
 
 def _times_faster(what: str, series: Mapping[str, measure.Series], peer: str, must: float, aim: float) -> measure.Bar:
