@@ -97,6 +97,13 @@ def array_of(series: Series) -> pa.Array | None:
     return found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
 
 
+def without_values(series: Series) -> Series | None:
+    """Return a column of floating point numbers that are all missing as one without a type, None for another column:
+    pandas gives this type to columns of which it knows nothing.
+    """
+    return series.astype(object) if series.dtype == np.float64 and not series.notna().any() else None
+
+
 def values_of(series: Series) -> Iterator[Any]:
     """Yield the values of an object column as Python's, None for values that pandas counts as missing."""
     pandas = sys.modules["pandas"]

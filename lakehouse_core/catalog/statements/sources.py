@@ -137,7 +137,7 @@ def _foreign(key: str, data: Any, session: Any) -> QuerySource:
 
         _check_twins(key, data.columns)
         return QuerySource(title=key, fields=fields_from_spark(data.schema), frame=data)
-    rows = data if isinstance(data, ArrowRows) else RowsInMemory(_arrow_table(key, data))
+    rows = data if isinstance(data, ArrowRows) else RowsInMemory(_with_types(key, _arrow_table(key, data)))
     _check_twins(key, rows.schema().names)
     for name in rows.schema().names:
         if "\0" in name:
@@ -195,6 +195,20 @@ def _arrow_table(key: str, data: Any) -> pa.Table:
             f"tables={{{key!r}: {shown(data)}}}: expected an object with an Arrow stream, a pandas frame, a list of "
             f"dicts, or a Spark frame ({error})."
         ) from error
+
+
+def _with_types(key: str, table: pa.Table) -> pa.Table:
+    """Return the data with text in place of the type of columns without values, which no table has.
+
+    Raises InvalidRequest for data without columns.
+    """
+    if not table.num_columns:
+        raise InvalidRequest(
+            f"tables={{{key!r}: …}}: the data has no columns, which an empty list cannot tell. Hand over a "
+            "pyarrow.Table with a schema."
+        )
+    typed = [each.with_type(pa.string()) if pa.types.is_null(each.type) else each for each in table.schema]
+    return table.cast(pa.schema(typed, table.schema.metadata))
 
 
 def _fields(schema: pa.Schema) -> tuple[DataField, ...]:

@@ -51,8 +51,9 @@ def refused_type(field: DataField, source: pa.DataType, misfits: Misfits) -> Inv
     wanted = type_to_sql(field.type)
     nullable = type_to_sql(with_nullable(field.type, True))
     found, into = (_sql_of(source), nullable) if misfits.in_sql else (str(source), str(arrow_type(field.type)))
-    if arrow_type(field.type) == pa.date32() and pt.is_large_string(source) and not misfits.in_sql:
-        # The texts of pandas, which has no type of its own for dates.
+    of_pandas = pt.is_large_string(source) or pt.is_timestamp(source)
+    if arrow_type(field.type) == pa.date32() and of_pandas and not misfits.in_sql:
+        # Texts and times of pandas, which has no type of its own for dates.
         into += ", in pandas with pandas.to_datetime(column).dt.date,"
     return InvalidRequest(f"Column {shown(field.name)} is {wanted} and the data has {found}: cast it to {into} first.")
 

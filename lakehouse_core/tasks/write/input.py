@@ -20,7 +20,7 @@ from lakehouse_core.format.data_types import (
     field_from_arrow,
     type_to_sql,
 )
-from lakehouse_core.interchange.pandas_frames import Series, array_of, frame_columns, values_of
+from lakehouse_core.interchange.pandas_frames import Series, array_of, frame_columns, values_of, without_values
 from lakehouse_core.table.commit_message import Missing
 from lakehouse_core.tasks.python_values import column_of
 from lakehouse_core.tasks.write.arrow_casts import Misfits, lossless_cast, misfit_row, refused_type
@@ -211,8 +211,15 @@ def _of_frame(
     found = {name: series for name, series in columns.items() if len(series)}
     # A column with a type is checked once by its type, not row by row.
     for field in wanted:
-        if field.name in columns and (empty := array_of(columns[field.name].iloc[:0])) is not None:
+        if field.name not in columns or (empty := array_of(columns[field.name].iloc[:0])) is None:
+            continue
+        try:
             lossless_cast(empty.type, field, misfits)
+        except InvalidRequest:
+            if (untyped := without_values(columns[field.name])) is None:
+                raise
+            if field.name in found:
+                found[field.name] = untyped
     return _frame_converted(found, wanted, misfits)
 
 

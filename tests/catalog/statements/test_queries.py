@@ -176,6 +176,16 @@ def test_data_is_named_by_the_call_in_every_form(catalog):
         assert answer.to_arrow().num_rows == 2, name
 
 
+def test_a_column_of_data_without_values_is_text(catalog):
+    nothing = pandas.DataFrame(columns=["id", "note"])
+    one = pa.table({"id": pa.array([1], pa.int64())})
+
+    joined = catalog.sql("SELECT o.id, n.note FROM o LEFT JOIN n USING (id)", tables={"o": one, "n": nothing})
+
+    assert joined.schema().field("note").type == pa.string()
+    assert joined.to_arrow().to_pylist() == [{"id": 1, "note": None}]
+
+
 def test_variables_of_python_are_no_tables(catalog):
     hidden = pa.table({"x": [1]})
     assert hidden.num_rows == 1
