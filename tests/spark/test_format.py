@@ -88,8 +88,27 @@ def test_an_error_ends_with_our_line_and_the_state_of_sql(known, catalog, table)
         Exception, match=r"InvalidRequest: Option 'collumns': .* Did you mean columns\?\n SQLSTATE: \w+$"
     ):
         load(known, catalog, collumns="id")
-    with pytest.raises(Exception, match=r"NotFound: Table 'db.tt' does not exist\. Did you mean t\?\n SQLSTATE: \w+$"):
+    with pytest.raises(
+        Exception, match=r"NotFound: Table 'db.tt' does not exist\. Did you mean t\?\n SQLSTATE: \w+$"
+    ) as refused:
         load(known, catalog, "db.tt")
+    # Two places in the code, with at most one line of marks each.
+    assert len(str(refused.value).splitlines()) <= 9
+    with pytest.raises(Exception, match=r"InvalidRequest: db\.t: The data has a column 'ids', .* Did you mean id\?"):
+        save(known.range(1).selectExpr("1 dt", "id", "'x' v", "1 ids"), catalog)
+
+
+@pytest.mark.long
+def test_a_setting_of_spark_leaves_our_line_alone(known, catalog, table):
+    setting = "spark.sql.execution.pyspark.udf.hideTraceback.enabled"
+    known.conf.set(setting, "true")
+    try:
+        with pytest.raises(
+            Exception, match=r"^\[PYTHON_DATA_SOURCE_ERROR\] [^\n]*: lakehouse_core\.errors\.NotFound: Table"
+        ):
+            load(known, catalog, "db.tt")
+    finally:
+        known.conf.unset(setting)
 
 
 def save(frame, catalog, mode="append", **options):

@@ -42,7 +42,8 @@ def open_batch(options: Mapping[str, str], schema: StructType, overwrite: bool) 
     table = _table_without_key(settings, _BATCH_LINE.format(settings.table))
     user = table._context.clock.uuid()
     opened = open_stage(table._context, user, BATCH_IDENTIFIER, _mode(settings, overwrite), _CALL)
-    return packed_stage(opened, schema)
+    with named(table.name):
+        return packed_stage(opened, schema)
 
 
 def batch_commit(options: Mapping[str, str], opened: bytes, texts: Sequence[str | None]) -> None:
@@ -57,7 +58,8 @@ def open_stream(options: Mapping[str, str], schema: StructType, overwrite: bool)
     table = _table_without_key(settings, _STREAM_LINE)
     # The query and the batch are known to the tasks and to the commit.
     opened = open_stage(table._context, "stream", BATCH_IDENTIFIER, _mode(settings, overwrite), _CALL)
-    return packed_stage(opened, schema)
+    with named(table.name):
+        return packed_stage(opened, schema)
 
 
 def stream_commit(options: Mapping[str, str], opened: bytes, texts: Sequence[str | None], batch_id: int) -> None:

@@ -33,8 +33,11 @@ _MISSING: Final = (
 )
 
 
-# The module that does the work, loaded where it is needed.
-Work: TypeAlias = Callable[[], Any]
+# The errors of a request that is wrong. Their text says all; Spark puts the lines of code before it.
+_OF_REQUESTS: Final = ("NotFound", "InvalidRequest", "UnsupportedFeature")
+
+# The functions of the module that does the work, by name. It is loaded where it is needed.
+Work: TypeAlias = Callable[..., Any]
 
 
 def data_source(name: str, functions: str, cores: int) -> type[DataSource]:
@@ -44,11 +47,17 @@ def data_source(name: str, functions: str, cores: int) -> type[DataSource]:
     All classes are local: Spark's pickler copies these, and refers to others by their module.
     """
 
-    def work() -> Any:
+    def work(function: str, *args: Any) -> Any:
         try:
-            return importlib.import_module(functions)
+            module = importlib.import_module(functions)
         except ModuleNotFoundError as error:
             raise ImportError(_MISSING.format(sys.executable, error.name)) from None
+        try:
+            return getattr(module, function)(*args)
+        except Exception as error:
+            if any(each.__name__ in _OF_REQUESTS for each in type(error).__mro__):
+                raise error.with_traceback(None) from None
+            raise
 
     reader_of, stream_reader_of = _reader(work, cores), _stream_reader(work, cores)
     writer_of, stream_writer_of = _writers(work)
@@ -59,24 +68,24 @@ def data_source(name: str, functions: str, cores: int) -> type[DataSource]:
             return name
 
         def schema(self) -> StructType:
-            found: StructType = work().source_schema(dict(self.options))
+            found: StructType = work("source_schema", dict(self.options))
             return found
 
         def reader(self, schema: StructType) -> DataSourceReader:
-            work().check_batch_read(dict(self.options))
+            work("check_batch_read", dict(self.options))
             return reader_of(dict(self.options), schema)
 
         def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
             options = dict(self.options)
-            return writer_of(options, work().open_batch(options, schema, overwrite))
+            return writer_of(options, work("open_batch", options, schema, overwrite))
 
         def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-            work().check_stream_read(dict(self.options))
+            work("check_stream_read", dict(self.options))
             return stream_reader_of(dict(self.options), schema)
 
         def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
             options = dict(self.options)
-            return stream_writer_of(options, work().open_stream(options, schema, overwrite))
+            return stream_writer_of(options, work("open_stream", options, schema, overwrite))
 
     return Lakehouse
 
@@ -87,10 +96,10 @@ def _reader(work: Work, cores: int) -> Callable[[dict[str, str], StructType], Da
             self.options, self.schema = options, schema
 
         def partitions(self) -> list[InputPartition]:
-            return [InputPartition(each) for each in work().batch_partitions(self.options, self.schema, cores)]
+            return [InputPartition(each) for each in work("batch_partitions", self.options, self.schema, cores)]
 
         def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-            return iter(work().partition_rows(partition and partition.value))
+            return iter(work("partition_rows", partition and partition.value))
 
     return Reader
 
@@ -104,7 +113,7 @@ def _stream_reader(work: Work, cores: int) -> Callable[[dict[str, str], StructTy
 
         def source(self) -> Any:
             if self.stream is None:
-                self.stream = work().stream_source(self.options, self.schema, cores)
+                self.stream = work("stream_source", self.options, self.schema, cores)
             return self.stream
 
         def initialOffset(self) -> dict[str, Any]:
@@ -118,7 +127,7 @@ def _stream_reader(work: Work, cores: int) -> Callable[[dict[str, str], StructTy
             return [InputPartition(each) for each in self.source().partitions(start, end)]
 
         def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-            return iter(work().partition_rows(partition.value))
+            return iter(work("partition_rows", partition.value))
 
         def commit(self, end: dict[str, Any]) -> None:
             self.source().commit(end)
@@ -144,25 +153,25 @@ def _writers(
             self.options, self.opened = options, opened
 
         def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-            return WrittenText(work().task_written(self.opened, iterator))
+            return WrittenText(work("task_written", self.opened, iterator))
 
         def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-            work().batch_commit(self.options, self.opened, texts(messages))
+            work("batch_commit", self.options, self.opened, texts(messages))
 
         def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-            work().aborted(self.options, texts(messages))
+            work("aborted", self.options, texts(messages))
 
     class StreamWriter(DataSourceStreamArrowWriter):
         def __init__(self, options: dict[str, str], opened: bytes) -> None:
             self.options, self.opened = options, opened
 
         def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-            return WrittenText(work().task_written(self.opened, iterator))
+            return WrittenText(work("task_written", self.opened, iterator))
 
         def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-            work().stream_commit(self.options, self.opened, texts(messages), batchId)
+            work("stream_commit", self.options, self.opened, texts(messages), batchId)
 
         def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-            work().aborted(self.options, texts(messages))
+            work("aborted", self.options, texts(messages))
 
     return Writer, StreamWriter
