@@ -120,6 +120,25 @@ assert rows + sum(batch.num_rows for batch in answer) == 200_000
     assert not told or child == "sys.exit(7)"
 
 
+@pytest.mark.parametrize("kept", ["to_batches()", "to_reader()"])
+def test_a_process_ends_quietly_with_an_answer_that_is_half_read(tmp_path, kept):
+    script = f"""
+import sys
+import pyarrow as pa
+import lakehouse_core as lc
+catalog = lc.connect(sys.argv[1])
+catalog.create_database("s")
+catalog.create_table("s.t", {{"id": "INT"}}).write(pa.table({{"id": pa.array(range(200_000), pa.int32())}}))
+answer = catalog.sql("SELECT id FROM s.t").{kept}
+print(next(iter(answer)).num_rows > 0)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script, tmp_path], capture_output=True, text=True, timeout=60, check=False
+    )
+
+    assert (done.returncode, done.stdout, done.stderr) == (0, "True\n", "")
+
+
 def test_more_tables_than_a_box_knows_folders_are_read(tmp_path, monkeypatch):
     monkeypatch.setattr("lakehouse_core.execution.engines.duckdb.box._MOST_FOLDERS", 4)
     catalog = lc.connect(tmp_path)

@@ -3,11 +3,13 @@
 Rule: each read of an answer has a connection of its own. Source: docs/sql.md#without-spark.
 """
 
+import atexit
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from typing import Any, Final
+from weakref import WeakSet
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -23,6 +25,7 @@ _BATCH_ROWS: Final = 65_536
 # Of so many values that are held, or twice as many as there were, each is kept once.
 _HELD_ROWS: Final = 1 << 20
 _MOST_HELD_BYTES: Final = 256 << 20
+_half_read: Final[WeakSet[Generator[pa.RecordBatch]]] = WeakSet()
 
 
 class DuckdbQuery:
@@ -48,6 +51,11 @@ class DuckdbQuery:
         """Yield the rows; no batch is empty. Raises the errors of the tables' reads, InvalidRequest for a value that
         the query cannot compute, or if a forked process reads on.
         """
+        found = self._batches()
+        _half_read.add(found)
+        return found
+
+    def _batches(self) -> Generator[pa.RecordBatch]:
         process = os.getpid()
         with _bound(self._text, self._relations, reads=True) as bound:
             reader = bound.to_arrow_reader(_BATCH_ROWS)
@@ -87,6 +95,18 @@ class DuckdbQuery:
         """Return how many splits of a relation DuckDB reads by itself. Raises CorruptTable, SnapshotExpired."""
         native = relation.native
         return 0 if native is None else native_count(native.plan, native.table)
+
+
+@atexit.register
+def _close_half_read() -> None:
+    """Close the answers that are not read to their end: the objects of DuckDB would outlive its module."""
+    for batches in list(_half_read):
+        # A thread that still reads keeps its own.
+        with suppress(ValueError):
+            batches.close()
+
+
+os.register_at_fork(after_in_child=_half_read.clear)
 
 
 def read_at_once(text: str, relations: Sequence[Relation], names: Sequence[str]) -> pa.Table:
