@@ -41,7 +41,9 @@ def _whole(file: Path, name: str, schema: pa.Schema, form: RowFormat) -> Iterato
             yield write
         partial.replace(file)
     except OSError as error:
-        raise StorageUnavailable(f"{file}: cannot be written ({error.strerror or error}).") from error
+        has_folder = not isinstance(error, FileNotFoundError | NotADirectoryError)
+        advice = "" if has_folder else " Name a file in a folder that exists."
+        raise StorageUnavailable(f"{file}: cannot be written ({error.strerror or error}).{advice}") from error
     finally:
         # Where the folder is none, there is nothing to take away.
         with suppress(OSError):

@@ -1,11 +1,9 @@
 """write, read, count, lookup, changes, diff."""
 
-import json
 import sys
-from collections.abc import Iterable, Iterator, Sequence
-from decimal import Decimal
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import click
 import pyarrow as pa
@@ -19,6 +17,7 @@ from lakehouse_core.cli.arguments import (
     table_argument,
 )
 from lakehouse_core.cli.help import Verb
+from lakehouse_core.cli.lookup_keys import lookup_key
 from lakehouse_core.cli.many import on_each
 from lakehouse_core.cli.options import given_point, json_option, point_options, read_point
 from lakehouse_core.cli.output import json_rows, print_json, print_report, print_rows, text_rows
@@ -246,10 +245,11 @@ def lookup(
     row.
     """
     opened = open_table(context, table)
-    names = opened.schema.primary_keys
+    schema = opened.schema
+    columns_of = [field.name for field in schema.fields]
     found = opened.lookup(
         # A table without a key is refused by the verb.
-        [_key(text, names) if names else {} for text in keys],
+        [lookup_key(text, schema.primary_keys, columns_of) if schema.primary_keys else {} for text in keys],
         columns=None if columns is None else [name.strip() for name in columns.split(",")],
         at=read_point(snapshot, tag, as_of),
         cache=cache,
@@ -293,39 +293,6 @@ def diff(context: click.Context, *, table: str, after: str, until: str, limit: i
     ids = after.isdecimal() and until.isdecimal() and not {after, until} <= {tag.name for tag in opened.tags()}
     found = opened.diff(int(after), int(until)) if ids else opened.diff(after, until)
     put_rows(found.to_batches(), found.schema(), limit=limit, output=output, context=context)
-
-
-def _key(text: str, names: Sequence[str]) -> dict[str, Any]:
-    if text.startswith("{"):
-        try:
-            found = json.loads(text, parse_float=Decimal)
-        except ValueError as error:
-            raise InvalidRequest(f"Key {text!r}: expected a JSON object ({error}).") from error
-        assert isinstance(found, dict)
-        _check_key_columns(text, found, names)
-        return found
-    if len(names) == 1 and not text.startswith(f"{names[0]}="):
-        return {names[0]: text}
-    key: dict[str, Any] = {}
-    for part in text.split(","):
-        name, equals, value = part.partition("=")
-        if not equals or name in key:
-            raise InvalidRequest(
-                f"Key {text!r}: expected each key column once, as in {','.join(f'{name}=…' for name in names)}. "
-                "Pass a JSON object if a value contains a comma."
-            )
-        key[name] = value
-    _check_key_columns(text, key, names)
-    return key
-
-
-def _check_key_columns(text: str, key: Iterable[str], names: Sequence[str]) -> None:
-    """Raise InvalidRequest if the key has other columns than the primary key: they would not be compared."""
-    if names and (others := [name for name in key if name not in names]):
-        raise InvalidRequest(
-            f"Key {text!r}: {others[0]} is not in the primary key ({', '.join(names)}). Leave it out, or find "
-            "the rows with lakehouse read --where."
-        )
 
 
 def _settings(texts: Iterable[str]) -> dict[str, str]:

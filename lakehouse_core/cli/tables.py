@@ -214,19 +214,31 @@ def _read_schema(file: Path) -> dict[str, Any]:
         raise InvalidRequest(f"{file}: cannot be read ({error}).") from error
     except InvalidRequest as error:
         raise InvalidRequest(f"{file}: {error}") from error
-    except yaml.YAMLError as error:
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else 1
+        raise InvalidRequest(f"{file}: line {line}: expected YAML ({error.problem}).") from error
+    except (yaml.YAMLError, ValueError) as error:
+        # A date that the calendar lacks is an error of Python's.
         raise InvalidRequest(f"{file}: expected YAML ({error}).") from error
     if not isinstance(document, Mapping) or not isinstance(document.get("columns"), Mapping):
         raise InvalidRequest(f"{file}: expected a mapping with columns, as in `columns: {{id: BIGINT NOT NULL}}`.")
-    unknown = sorted(set(map(str, document)) - _OF_THE_PIPELINE - set(_OF_THE_TABLE))
-    if unknown:
-        hint = near_hint(unknown[0], _OF_THE_TABLE, f"Use {', '.join(_OF_THE_TABLE)}.", most=1)
-        raise InvalidRequest(f"{file}: {unknown[0]!r} is not a key of a table. {hint}")
+    faults = []
+    for unknown in sorted(set(map(str, document)) - _OF_THE_PIPELINE - set(_OF_THE_TABLE)):
+        hint = near_hint(unknown, _OF_THE_TABLE, f"Use {', '.join(_OF_THE_TABLE)}.", most=1)
+        faults.append(f"{file}: {unknown!r} is not a key of a table. {hint}")
     options = document.get("options") or {}
     if not isinstance(options, Mapping):
-        raise InvalidRequest(f"{file}: options is {options!r}, expected a mapping, as in `options: {{bucket: 4}}`.")
+        faults.append(f"{file}: options is {options!r}, expected a mapping, as in `options: {{bucket: 4}}`.")
+    columns: list[DataField] = []
+    for name, column in document["columns"].items():
+        try:
+            columns.append(_column(file, str(name), column))
+        except InvalidRequest as error:
+            faults += error.args
+    if faults:
+        raise InvalidRequest(*faults)
     return {
-        "schema": [_column(file, str(name), column) for name, column in document["columns"].items()],
+        "schema": columns,
         "primary_keys": _names(file, document, "primary_key"),
         "partition_keys": _names(file, document, "partition_by"),
         "options": {str(key): _option(value) for key, value in options.items()},

@@ -192,6 +192,7 @@ def test_an_output_file_that_cannot_be_made_is_exit_code_4(shell, orders):
 
     assert answer.code == 4
     assert answer.err.startswith("lakehouse: /dev/null/rows.csv: cannot be written (")
+    assert answer.err.endswith("). Name a file in a folder that exists.\n")
 
 
 def test_columns_condition_and_the_past_are_read(shell, orders, home):
@@ -353,10 +354,16 @@ def test_a_key_of_one_column_is_looked_up_by_its_value_alone(shell, home):
     [
         ("7", "Key '7': expected each key column once, as in dt=…,id=…."),
         ("dt=2013-01-01,dt=2013-01-01", "expected each key column once"),
-        ("dt=2013-01-01", "sales.orders: keys: there is no column 'id', which is BIGINT NOT NULL"),
+        ("dt=2013-01-01", "Key 'dt=2013-01-01': it has no id. Give each row all columns of the primary key, in one"),
+        ('{"id":1}', "it has no dt. Give each row all columns of the primary key, in one argument: dt=…,id=…."),
+        ("dt=2013-01-01,ids=1", "Key 'dt=2013-01-01,ids=1': the table has no column 'ids'. Did you mean id?"),
+        ("n=1", "Key 'n=1': the table has no column 'n'. The primary key is (dt, id)."),
         ("{", "Key '{': expected a JSON object"),
-        ("dt=2013-01-01,id=1,n=2", "Key 'dt=2013-01-01,id=1,n=2': n is not in the primary key (dt, id). Leave it"),
-        ('{"dt":"2013-01-01","id":1,"n":2}', "n is not in the primary key (dt, id). Leave it out"),
+        (
+            "dt=2013-01-01,id=1,status=2",
+            "Key 'dt=2013-01-01,id=1,status=2': status is not in the primary key (dt, id). Leave it",
+        ),
+        ('{"dt":"2013-01-01","id":1,"status":2}', "status is not in the primary key (dt, id). Leave it out"),
         ("dt=2013-01-01,id=x", "sales.orders: keys: Row 0, column 'id': 'x' is not a value of BIGINT NOT NULL"),
     ],
 )

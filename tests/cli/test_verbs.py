@@ -108,7 +108,13 @@ def test_an_existing_table_that_is_accepted_is_not_said_to_be_new(shell, orders)
             "columns: {a: INT}\nprimary_keys: [a]",
             "bad.yaml: 'primary_keys' is not a key of a table. Did you mean primary_key?",
         ),
-        ("columns: {a: INT", "bad.yaml: expected YAML"),
+        (
+            "columns: {a: NUMBER, b: INT, c: TXT}\ncoment: x\noptions: [1]",
+            "bad.yaml: 'coment' is not a key of a table. Did you mean comment? bad.yaml: options is [1], expected a "
+            "mapping, as in `options: {bucket: 4}`. bad.yaml: column 'a': 'NUMBER' is not a data type",
+        ),
+        ("columns: {a: INT", "bad.yaml: line 1: expected YAML (expected ',' or '}', but got '<stream end>')."),
+        ("columns: {a: INT}\ncomment: 2013-13-01", "bad.yaml: expected YAML (month must be in 1..12)."),
     ],
 )
 def test_a_table_that_cannot_be_made_leaves_no_database_behind(shell, home, declared, message):
