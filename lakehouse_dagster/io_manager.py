@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any, Literal, TypeAlias, get_args
 
 import dagster as dg
+from pydantic import ConfigDict
 
 import lakehouse_core as lc
 from lakehouse_dagster.failures import retry_transient
@@ -72,6 +73,9 @@ class LakehouseIOManager(dg.ConfigurableIOManager):
     frame, a polars DataFrame or LazyFrame, a Spark DataFrame. `AssetIn(metadata=…)` takes `columns`, a list of names,
     and `where`, a SQL condition.
     """
+
+    # Dagster would leave out a misspelled argument silently.
+    model_config = ConfigDict(extra="forbid")
 
     lakehouse: LakehouseResource
 

@@ -13,7 +13,7 @@ import dagster as dg
 import lakehouse_core as lc
 from lakehouse_dagster.feed import Feed
 from lakehouse_dagster.partitions import partition_fault
-from lakehouse_dagster.specs import Misfit, TableSpec, misfit_error
+from lakehouse_dagster.specs import FeedSpec, Misfit, TableSpec, misfit_error, nearest
 from lakehouse_dagster.translator import LakehouseTranslator, TableFacts
 
 
@@ -40,17 +40,18 @@ class Lake:
     _by_identifier: Mapping[str, TableSpec] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        if not all(isinstance(table, TableSpec) for table in self.tables):
+            raise lc.InvalidRequest(
+                f"lake {self.name}: tables={self.tables!r}: expected specifications. Read them: load_specs(folder)."
+            )
         counts = Counter(table.identifier for table in self.tables)
         object.__setattr__(self, "_by_identifier", {table.identifier: table for table in self.tables})
         for table in self.tables:
             if counts[table.identifier] > 1:
                 twice = f"{table.identifier} is specified twice in the lake {self.name}. Keep one"
                 raise misfit_error(table, Misfit(("name",), twice))
-            if table.feed is not None and table.feed.source not in self.feeds:
-                raise lc.InvalidRequest(
-                    f"lake {self.name}: {table.identifier} is fed by {table.feed.source!r}, expected one of "
-                    f"{', '.join(self.feeds) or 'no feeds'}. Add the feed, or change feed.source."
-                )
+            if table.feed is not None and (unknown := self._unknown_feed(table.feed)) is not None:
+                raise misfit_error(table, unknown)
             if table.feed is not None and self.feeds[table.feed.source].delivered is None:
                 fault = table.fault_of_news(f"the feed {table.feed.source!r}, which has no `delivered`,")
                 if fault is not None:
@@ -68,6 +69,20 @@ class Lake:
                     f"{key.to_user_string()}. Give each table a key of its own"
                 )
                 raise misfit_error(table, Misfit(("name",), told))
+
+    def _unknown_feed(self, feed: FeedSpec) -> Misfit | None:
+        """Return why the lake has no such feed, None if it has it."""
+        if not self.feeds:
+            told = f"the lake {self.name} has no feeds. Give it one: Lake(feeds={{{feed.source!r}: …}})"
+            return Misfit(("feed", "source"), f"feed.source {feed.source!r}: {told}")
+        if feed.source not in self.feeds:
+            return Misfit(
+                ("feed", "source"), f"feed.source {feed.source!r} is not known{nearest(feed.source, self.feeds)}"
+            )
+        names = self.feeds[feed.source].names
+        if feed.name not in names:
+            return Misfit(("feed", "name"), f"feed.name {feed.name!r} is not known{nearest(feed.name, names)}")
+        return None
 
     def _check_appearance(self, table: TableSpec) -> None:
         """Raise InvalidRequest for owners, tags or a group that Dagster refuses."""

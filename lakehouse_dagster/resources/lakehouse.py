@@ -10,6 +10,7 @@ from typing import Any
 from urllib.parse import urlparse
 
 import dagster as dg
+from pydantic import ConfigDict
 
 import lakehouse_core as lc
 from lakehouse_dagster.resources.spark import SessionSource
@@ -21,6 +22,9 @@ class LakehouseResource(dg.ConfigurableResource):
     Its arguments but `name`, `table_defaults`, `health_pages` and `lineage` are those of `lc.connect`. Give what is
     secret, and what differs between machines, as a `dg.EnvVar`: Dagster shows the values of all others.
     """
+
+    # Dagster would leave out a misspelled argument silently.
+    model_config = ConfigDict(extra="forbid")
 
     name: str = "lake"
     """The first part of the asset keys of its tables."""

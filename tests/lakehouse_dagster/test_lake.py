@@ -8,10 +8,15 @@ from typing import Any
 
 import dagster as dg
 import pytest
+from pydantic import ValidationError
 
 import lakehouse_core as lc
 from lakehouse_dagster import (
+    Lake,
+    LakehouseIOManager,
+    LakehouseResource,
     LakehouseTranslator,
+    SparkRuntime,
     TableFacts,
     TableSpec,
     commit_asset,
@@ -64,7 +69,11 @@ def test_a_table_of_another_lake_is_refused(foreign: TableSpec, fault: str, buil
         ([{}, {}], "sales.orders: sales.orders is specified twice in the lake mine. Keep one."),
         (
             [{"feed": {"source": "mail", "name": "orders"}}],
-            "lake mine: sales.orders is fed by 'mail', expected one of shop. Add the feed, or change feed.source.",
+            "sales.orders: feed.source 'mail' is not known; there are shop.",
+        ),
+        (
+            [{"feed": {"source": "shop", "name": "order"}}],
+            "sales.orders: feed.name 'order' is not known; did you mean 'orders'?",
         ),
         (
             [{"feed": None, "changes_of": {"table": "sales.carts", "while_null": ["id"]}}],
@@ -77,6 +86,22 @@ def test_a_lake_that_cannot_be_filled_is_refused(changes: list[dict[str, Any]], 
         shop_lake(*(orders(**change) for change in changes))
 
     assert str(refused.value) == fault
+
+
+def test_a_lake_without_feeds_or_with_a_folder_in_place_of_tables_is_refused():
+    with pytest.raises(
+        lc.InvalidRequest, match=r"the lake mine has no feeds\. Give it one: Lake\(feeds=\{'shop': …\}\)\."
+    ):
+        Lake(name="mine", tables=(orders(),))
+    with pytest.raises(lc.InvalidRequest, match=r"tables='tables': expected specifications\. Read them: load_specs"):
+        Lake(name="mine", tables="tables")
+
+
+def test_a_misspelled_argument_of_a_resource_is_refused():
+    with pytest.raises(ValidationError, match="profil\n  Extra inputs are not permitted"):
+        LakehouseResource(warehouse="a", profil="b", spark=SparkRuntime())
+    with pytest.raises(ValidationError, match="lake\n  Extra inputs are not permitted"):
+        LakehouseIOManager(lakehouse=LakehouseResource(warehouse="a", spark=SparkRuntime()), lake="b")
 
 
 class Flat(LakehouseTranslator):
