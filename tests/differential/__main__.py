@@ -35,6 +35,7 @@ from tests.differential.generate import (
     with_odd_floats,
     with_postponed_buckets,
 )
+from tests.differential.settings import with_settings
 from tests.interop import engines as interop
 from tests.interop.judge import VERSIONS, Judge, JudgeError, prepare
 from tests.interop.moving_turns import KINDS, write_in_turns
@@ -69,6 +70,7 @@ _CHANGED: Mapping[str, Callable[[int, History], History]] = {
     "odd floats": with_odd_floats,
     "dynamic": with_dynamic_buckets,
     "postponed": with_postponed_buckets,
+    "settings": with_settings,
     "changes": with_changes,
     "overwrites": partial(with_changes, verbs=JAVAS),
     "stored otherwise": stored_otherwise,
@@ -109,6 +111,10 @@ def _checks(judges: Mapping[str, Judge]) -> dict[str, Check]:
         "ours, changes, stored otherwise": partial(against_model, OursInMemory()),
         "ours, changes, dynamic": partial(against_model, OursInMemory()),
         "ours, changes, postponed": partial(against_model, OursInMemory()),
+        "ours, settings": partial(against_model, OursInMemory()),
+        "ours, settings, changes": partial(against_model, OursInMemory()),
+        "ours, settings, changes, dynamic": partial(against_model, OursInMemory()),
+        "ours, settings, changes, postponed": partial(against_model, OursInMemory()),
     }
     for version, judge in judges.items():
         java = Java(judge)
@@ -127,6 +133,11 @@ def _checks(judges: Mapping[str, Judge]) -> dict[str, Check]:
         for kind in ("", ", dynamic", ", postponed"):
             checks[f"Java {version} writes, we read, overwrites{kind}"] = partial(against_reader, java, Ours())
             checks[f"we write, Java {version} reads, changes{kind}"] = partial(against_reader, Ours(), java)
+            checks[f"Java {version} against the model, settings, overwrites{kind}"] = partial(against_model, java)
+            checks[f"Java {version} writes, we read, settings, overwrites{kind}"] = partial(
+                against_reader, java, Ours()
+            )
+            checks[f"we write, Java {version} reads, settings, changes{kind}"] = partial(against_reader, Ours(), java)
         checks[f"Java {version} writes, we and it expire, overwrites"] = partial(in_turns, java, Ours())
         checks[f"we write, Java {version} and we expire, changes"] = partial(in_turns, Ours(), java)
         if version == VERSIONS[-1]:

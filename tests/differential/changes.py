@@ -38,6 +38,8 @@ def with_changes(seed: int, history: History, *, verbs: Sequence[str] = STATEMEN
         history = _with_partitions(random, history)
     if random.random() < 0.2:
         history = replace(history, options={**history.options, "delete.force-produce-changelog": "true"})
+    if random.random() < 0.6:
+        history = _with_an_order(random, history)
     drawing = _Drawing(random, history)
     operations: list[Json] = []
     for number, operation in enumerate(history.operations):
@@ -46,6 +48,8 @@ def with_changes(seed: int, history: History, *, verbs: Sequence[str] = STATEMEN
         is_last = number == len(history.operations) - 1
         if random.random() < 0.45 or is_last:
             operations += drawing.statement(verbs)
+    # Last, for what is refused ends the history.
+    operations += drawing.against_the_order(verbs)
     return replace(history, operations=operations)
 
 
@@ -67,6 +71,20 @@ def _with_partitions(random: Random, history: History) -> History:
         partition_keys=["z"],
         operations=operations,
     )
+
+
+def _with_an_order(random: Random, history: History) -> History:
+    """Let a column of the table order the versions of a key, where the table has none and keeps its columns."""
+    options = history.options
+    engine = options.get("merge-engine", "deduplicate")
+    is_free = not any(name.startswith("fields.") for name in options) and "sequence.field" not in options
+    if engine not in ("deduplicate", "partial-update") or not is_free:
+        return history
+    if any(operation["verb"] == "alter" for operation in history.operations):
+        return history
+    taken = {*history.primary_keys, options.get("rowkind.field")}
+    columns = [each["name"] for each in history.fields if each["name"] not in taken and each["type"] in _COMPARED]
+    return replace(history, options={**options, "sequence.field": random.choice(columns)}) if columns else history
 
 
 class _Drawing:
@@ -96,7 +114,23 @@ class _Drawing:
         legal = [verb for verb in verbs if self._is_legal(verb)]
         if not legal or not self._rows:
             return []
-        made = self._made(self._random.choice(legal))
+        return self._beside_compactions(self._made(self._random.choice(legal)))
+
+    def against_the_order(self, verbs: Sequence[str]) -> list[Json]:
+        """Return a change that may give rows lower values in the columns that order versions, if there are such."""
+        names = sorted(self._ordering() & self._types.keys())
+        if "update" not in verbs or not self._takes_updates or not names or not self._rows:
+            return []
+        random = self._random
+        if random.random() < 0.4 and not self._waits:
+            return [{"verb": "merge", "clauses": ["update"], "rows": [self._new_rows(1)[0]]}]
+        where = (
+            self._condition() if random.random() < 0.5 else {"field": self._history.primary_keys[0], "op": "isNotNull"}
+        )
+        values = {name: self._value(name, is_great=False) for name in names}
+        return self._beside_compactions({"verb": "update", "set": values, "where": where})
+
+    def _beside_compactions(self, made: Json | None) -> list[Json]:
         if made is None:
             return []
         if not self._waits:
@@ -151,7 +185,8 @@ class _Drawing:
             case "delete":
                 return {"verb": verb, "where": self._condition()}
             case "update":
-                return {"verb": verb, "set": self._assigned(), "where": self._condition()}
+                values, where = self._assigned(), self._condition()
+                return {"verb": verb, "set": values, "where": where} if values else None
         return {"verb": verb}
 
     def _overwrite(self) -> Json:

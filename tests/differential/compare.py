@@ -18,11 +18,11 @@ from tests.differential.shrink import shrunk
 from tests.interop.judge import JudgeError
 from tests.oracle.engines import Schema
 from tests.oracle.history import History, Json, Replay, Step, Trace, by_key, canonical
-from tests.oracle.table import COMPARES_NUMBERS, FLUSHES_ASCENDING
+from tests.oracle.table import COMPACTS_BESIDE, COMPARES_NUMBERS, FLUSHES_ASCENDING
 
 Check = Callable[[History], list[str]]
 # What an older release does when it writes; the others are how it merges.
-_OF_WRITERS = frozenset({COMPARES_NUMBERS, FLUSHES_ASCENDING})
+_OF_WRITERS = frozenset({COMPACTS_BESIDE, COMPARES_NUMBERS, FLUSHES_ASCENDING})
 FAILURES = Path("build/differential")
 
 

@@ -31,12 +31,31 @@ from tests.oracle.functions import KEEPS_BLANKS, NESTS_BLINDLY, WRAPS
 from tests.oracle.history import File, History, Json, Step, Trace, View
 from tests.oracle.roots import ROOT_VERBS, snapshot_behind
 from tests.oracle.statements import OURS_ALONE, STATEMENTS
-from tests.oracle.table import COMPARES_NUMBERS, FLUSHES_ASCENDING, Place
+from tests.oracle.table import (
+    COMPACTS_BESIDE,
+    COMPARES_NUMBERS,
+    FLUSHES_ASCENDING,
+    SKIPS_LEVEL_0,
+    SKIPS_LEVEL_0_BESIDE_WAITING,
+    SKIPS_WAITING,
+    Place,
+)
 
 # What a release does otherwise than the newest: the model is told so.
 QUIRKS = {
-    "1.4.2": frozenset({COMPARES_NUMBERS, FLUSHES_ASCENDING, KEEPS_BLANKS, NESTS_BLINDLY, WRAPS}),
-    "2.0.0": frozenset[str](),
+    "1.4.2": frozenset(
+        {
+            COMPACTS_BESIDE,
+            COMPARES_NUMBERS,
+            FLUSHES_ASCENDING,
+            KEEPS_BLANKS,
+            NESTS_BLINDLY,
+            SKIPS_LEVEL_0,
+            SKIPS_WAITING,
+            WRAPS,
+        }
+    ),
+    "2.0.0": frozenset({COMPACTS_BESIDE, SKIPS_LEVEL_0_BESIDE_WAITING}),
 }
 TABLE = "db.t"
 

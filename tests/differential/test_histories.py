@@ -24,6 +24,7 @@ from tests.differential.generate import (
     with_odd_floats,
     with_postponed_buckets,
 )
+from tests.differential.settings import with_settings
 from tests.differential.shrink import shrunk
 from tests.oracle.history import History, Replay, Trace
 from tests.oracle.statements import STATEMENTS
@@ -175,6 +176,27 @@ def test_statements_leave_what_the_model_says_whatever_was_before_and_comes_afte
         # Half of them; every other history takes the other half.
         for name, history, ours in ways[seed % 2 :: 2]:
             found = failure(name, lambda other, ours=ours: against_model(ours, other), seed, history)
+
+            assert found is None, found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("share", shares(120))
+def test_options_that_move_compactions_or_change_reads_lead_to_what_the_model_says(share: int) -> None:
+    for seed, plain in of_share(140_000_000, share, SHARE // 6):
+        settings = with_settings(seed, plain)
+        dynamic = with_settings(seed, with_dynamic_buckets(seed, plain))
+        postponed = with_settings(seed, with_postponed_buckets(seed, plain))
+        ways = [
+            ("ours, settings", settings),
+            ("ours, settings, changes", with_changes(seed, settings)),
+            ("ours, settings, postponed", postponed),
+            ("ours, settings, changes, dynamic", with_changes(seed, dynamic)),
+            ("ours, settings, changes, postponed", with_changes(seed, postponed)),
+        ]
+        # Half of them; every other history takes the other half.
+        for name, history in ways[seed % 2 :: 2]:
+            found = failure(name, lambda other: against_model(OursInMemory(), other), seed, history)
 
             assert found is None, found
 

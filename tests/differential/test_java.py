@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import pytest
 
 from tests.differential.changes import JAVAS, with_changes
-from tests.differential.compare import against_model, against_reader, failure, in_turns
-from tests.differential.executors import InTurns, Java, Ours
+from tests.differential.compare import Check, against_model, against_reader, failure, in_turns
+from tests.differential.executors import Executor, InTurns, Java, Ours
 from tests.differential.generate import (
     histories,
     with_dynamic_buckets,
@@ -14,6 +14,7 @@ from tests.differential.generate import (
     with_odd_floats,
     with_postponed_buckets,
 )
+from tests.differential.settings import with_settings
 from tests.interop.judge import VERSIONS, Judge
 from tests.oracle.history import History
 from tests.oracle.statements import STATEMENTS
@@ -123,6 +124,31 @@ def test_java_and_we_read_what_the_other_put_in_the_place_of_rows(java: Java, sh
                 )
 
                 assert found is None, found
+
+
+@pytest.mark.parametrize("share", range(SHARES))
+def test_java_and_we_do_the_same_by_options_of_compactions_reads_and_overwrites(java: Java, share: int) -> None:
+    ours = Ours()
+    for seed, plain in histories(900 + share * 100_000, SHARE // 10):
+        for kind, history in kinds(seed, plain):
+            settings = with_settings(seed, history)
+            overwrites, changes = with_changes(seed, settings, verbs=JAVAS), with_changes(seed, settings)
+            for name, check, told in (
+                (f"Java {java.version} against the model, settings, overwrites{kind}", model_of(java), overwrites),
+                (f"Java {java.version} writes, we read, settings, overwrites{kind}", between(java, ours), overwrites),
+                (f"we write, Java {java.version} reads, settings, changes{kind}", between(ours, java), changes),
+            ):
+                found = failure(name, check, seed, told)
+
+                assert found is None, found
+
+
+def model_of(engine: Executor) -> Check:
+    return lambda told: against_model(engine, told)
+
+
+def between(writer: Executor, reader: Executor) -> Check:
+    return lambda told: against_reader(writer, reader, told)
 
 
 @pytest.mark.parametrize("share", range(SHARES))

@@ -41,7 +41,7 @@ class Made:
     """What a statement leaves: by bucket the runs of deletes, of new rows after them, and of rewritten rows, which are
     at the top level.
 
-    `rises`: new rows of a bucket may come to the top level at once. `waits`: partitions whose new rows wait for their
+    `rises`: new rows of a bucket come to the top level at once. `waits`: partitions whose new rows wait for their
     buckets. `unwaits`: partitions whose waiting rows are removed. `kind` None: there was nothing to do.
     """
 
@@ -85,7 +85,8 @@ def _replaced(table: Table, covers: Callable[[Any], bool], rows: Sequence[Row], 
     made = table.overwrite(covers, [("+I", row) for row in rows], waits=waits)
     if waits:
         return Made(kind, waits={place[0] for place in made}, unwaits=unwaits)
-    return Made(kind, flushed=made, rises=True, unwaits=unwaits)
+    rises = table.schema.options.get("overwrite-upgrade") != "false"
+    return Made(kind, flushed=made, rises=rises, unwaits=unwaits)
 
 
 def _has_files(table: Table, covers: Callable[[Any], bool]) -> bool:

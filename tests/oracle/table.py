@@ -9,6 +9,7 @@ docs/semantics/deletion-vectors.md#key-tables.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cmp_to_key
@@ -28,6 +29,11 @@ Place = tuple[Any, int]
 # What an older release does otherwise: rows of one write are ordered ascending whatever the table says.
 FLUSHES_ASCENDING = "a flush ignores sort-order"
 COMPARES_NUMBERS = "row-deduplicate compares floats as numbers: NaN is not NaN, -0.0 is 0.0"
+SKIPS_LEVEL_0 = "deletion-vectors.merge-on-read is ignored"
+SKIPS_WAITING = "postpone.merge-on-read is ignored"
+# Java's newest too.
+COMPACTS_BESIDE = "an overwrite that compacts leaves its files at level 0"
+SKIPS_LEVEL_0_BESIDE_WAITING = "postpone.merge-on-read shows no more of level 0 than other reads"
 
 
 class Unreadable(Refused):
@@ -67,6 +73,8 @@ class Snapshot:
     schema: Schema
     buckets: Mapping[Place, tuple[Run, ...]]
     changes: tuple[Changes, ...]
+    # Rows that wait for their buckets, by the place to which they will come.
+    waiting: Mapping[Place, tuple[tuple[Schema, Record], ...]] = dataclasses.field(default_factory=dict)
 
 
 class Table:
@@ -122,8 +130,14 @@ class Table:
     def rows(self, snapshot: Snapshot) -> list[Row]:
         """Return the rows that a batch read of the snapshot shows, with the columns that it had."""
         schema, found = snapshot.schema, []
-        for runs in snapshot.buckets.values():
-            seen = [run for run in runs if run.level > 0 or not self._hides_level_0]
+        waiting = snapshot.waiting if self._merges_waiting else {}
+        for place in {**snapshot.buckets, **waiting}:
+            seen = [run for run in snapshot.buckets.get(place, ()) if run.level > 0 or not self._skips_level_0]
+            if place in waiting:
+                # As if a compaction had moved them: one flush.
+                records = [_converted(record, source, schema) for source, record in waiting[place]]
+                _, kept = self._reduced_flush(schema, records)
+                seen.append(Run(0, 0, schema, kept))
             for versions in self._keys(schema, seen):
                 record = self._reduced(schema, versions)
                 if record is not None and record.adds:
@@ -152,7 +166,7 @@ class Table:
             arrived.setdefault(place, []).append(record)
         made, changes = self._flushed(arrived)
         told = [*(self.snapshots.pop().changes if beside else ()), *(changes if tells else ())]
-        self.snapshots.append(Snapshot(self.schema, dict(self._buckets), tuple(told)))
+        self._shown(told)
         return made
 
     def overwrite(
@@ -173,7 +187,7 @@ class Table:
             made = dict.fromkeys(arrived, 0)
         else:
             made, _ = self._flushed(arrived)
-        self.snapshots.append(Snapshot(self.schema, dict(self._buckets), ()))
+        self._shown(())
         return made
 
     def rise(self, place: Place, name: int) -> None:
@@ -193,7 +207,7 @@ class Table:
             made[place] = self._named()
             ordered = tuple(sorted(kept, key=_KEY))
             self._buckets[place] = (Run(made[place], self.max_level, self.schema, ordered),)
-        self.snapshots.append(Snapshot(self.schema, dict(self._buckets), ()))
+        self._shown(())
         return made
 
     def wait(self, rows: Iterable[tuple[str, Row]]) -> set[Any]:
@@ -203,7 +217,7 @@ class Table:
             self._waiting.setdefault(place, []).append((self.schema, record))
         told = arrived and self._producer == "none"
         changes = [Changes(self.schema, tuple(record for _, record in arrived))] if told else []
-        self.snapshots.append(Snapshot(self.schema, dict(self._buckets), tuple(changes)))
+        self._shown(changes)
         return {partition for (partition, _), _ in arrived}
 
     @property
@@ -235,11 +249,9 @@ class Table:
         """Make a run of level 0 of the rows of each bucket; return their names, and what is told of the rows."""
         made, changes, buckets = {}, [], dict(self._buckets)
         for place, records in arrived.items():
-            raw = sorted(records, key=cmp_to_key(lambda a, b: self._compare(self.schema, a, b, flush=True)))
-            reduced = [self._reduced(self.schema, list(group)) for _, group in groupby(raw, key=_KEY)]
-            kept = tuple(record for record in reduced if record is not None)
+            raw, kept = self._reduced_flush(self.schema, records)
             if self._producer == "input":
-                changes.append(Changes(self.schema, tuple(raw)))
+                changes.append(Changes(self.schema, raw))
             elif self._producer == "none":
                 changes.append(Changes(self.schema, kept))
             if kept:
@@ -247,6 +259,19 @@ class Table:
                 buckets[place] = (*buckets.get(place, ()), Run(made[place], 0, self.schema, kept))
         self._buckets = buckets
         return made, changes
+
+    def _reduced_flush(
+        self, schema: Schema, records: Iterable[Record]
+    ) -> tuple[tuple[Record, ...], tuple[Record, ...]]:
+        """Return the records of one flush in their order, and what it leaves of them."""
+        raw = sorted(records, key=cmp_to_key(lambda a, b: self._compare(schema, a, b, flush=True)))
+        reduced = [self._reduced(schema, list(group)) for _, group in groupby(raw, key=_KEY)]
+        return tuple(raw), tuple(record for record in reduced if record is not None)
+
+    def _shown(self, changes: Iterable[Changes]) -> None:
+        """Make a snapshot of what is there now."""
+        waiting = {place: tuple(rows) for place, rows in self._waiting.items()}
+        self.snapshots.append(Snapshot(self.schema, dict(self._buckets), tuple(changes), waiting))
 
     def compact(self, picks: Sequence[tuple[Place, Pick]]) -> list[int | None]:
         """Carry out compactions, in this order, that one commit makes visible.
@@ -272,7 +297,7 @@ class Table:
                 others.append(Run(self._run, pick.level, moved.schema if pick.moves else self.schema, tuple(kept)))
             buckets[place] = tuple(others)
         self._buckets = buckets
-        self.snapshots.append(Snapshot(self.schema, dict(buckets), tuple(changes)))
+        self._shown(changes)
         return made
 
     # -- how
@@ -288,6 +313,18 @@ class Table:
     @property
     def _hides_level_0(self) -> bool:
         return self._engine == "first-row" or self.schema.is_on("deletion-vectors.enabled")
+
+    @property
+    def _merges_waiting(self) -> bool:
+        return self.schema.is_on("postpone.merge-on-read") and SKIPS_WAITING not in self._quirks
+
+    @property
+    def _skips_level_0(self) -> bool:
+        """Whether reads leave out level 0."""
+        if self._merges_waiting and SKIPS_LEVEL_0_BESIDE_WAITING not in self._quirks:
+            return False
+        merges = self.schema.is_on("deletion-vectors.merge-on-read") and SKIPS_LEVEL_0 not in self._quirks
+        return self._hides_level_0 and not (merges and self._engine != "first-row")
 
     @property
     def _looks_up(self) -> bool:
@@ -320,7 +357,7 @@ class Table:
     def _merged(self, unit: list[Run], others: list[Run], level: int) -> tuple[list[Record], list[Record], list[Run]]:
         """Return what a compaction leaves of each key, its changelog, and the other runs without marked rows."""
         kept, changed = [], []
-        looks_up = self._looks_up and any(run.level == 0 for run in unit)
+        looks_up = self._looks_up and self._producer != "full-compaction" and any(run.level == 0 for run in unit)
         for versions in self._keys(self.schema, unit):
             if looks_up and self._engine == "first-row":
                 result, changes = self._first_row(versions, others, level)

@@ -1,0 +1,117 @@
+"""Options in random histories that change when and what is compacted, what reads show, and what statements leave.
+
+The model follows the picks of an engine, so that an option which only moves them needs nothing of it.
+Source: docs/options.md, docs/semantics/tables.md#postponed-buckets.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+from string import ascii_letters, digits
+from typing import Final
+
+from tests.oracle.history import WAITING, History
+
+# By name: values that a table may have whatever else it has, mostly those that are not the default.
+_OF_COMPACTIONS: Final = {
+    "compaction.force-rewrite-all-files": ("true",),
+    "compaction.force-up-level-0": ("true",),
+    "compaction.incremental-size-threshold": ("1 b", "3 kb"),
+    "compaction.max-size-amplification-percent": ("0", "60", "100000"),
+    "compaction.optimization-interval": ("1 ms", "1 h"),
+    "compaction.size-ratio": ("0", "50", "1000"),
+    "compaction.total-size-threshold": ("3 kb", "1 mb"),
+    "force-lookup": ("true",),
+    "lookup-compact": ("gentle",),
+    "lookup-compact.max-interval": ("1", "2", "4"),
+    "num-sorted-run.stop-trigger": ("1", "4"),
+}
+# Java's core leaves these to its engines.
+_OF_WRITES: Final = {
+    "commit.force-compact": ("true",),
+    "lookup-wait": ("false",),
+    "full-compaction.delta-commits": "12",
+}
+_OF_HASHES: Final = {"INT": ("mod", "hive"), "BIGINT": ("mod", "hive"), "STRING": ("hive",), "DATE": ("hive",)}
+
+# Keys that no other row has.
+_OTHER_KEYS: Final = {
+    "INT": 99,
+    "BIGINT": 99,
+    "STRING": "zz",
+    "DATE": "2024-02-01",
+    "DECIMAL(6, 2)": "77.50",
+    "BOOLEAN": True,
+}
+
+
+def with_settings(seed: int, history: History) -> History:
+    """Return the history in a table with further options."""
+    random = Random(f"settings {seed}")
+    if random.random() < 0.5:
+        history = _with_a_large_run(random, history)
+    options = dict(history.options)
+    for name, values in {**_OF_COMPACTIONS, **_OF_WRITES}.items():
+        if random.random() < 0.15:
+            options[name] = random.choice(values)
+    for name, value, chance in (
+        ("overwrite-upgrade", "false", 0.4),
+        ("snapshot.ignore-empty-commit", "true", 0.2),
+        ("deletion-vectors.merge-on-read", "true", 0.5),
+        ("deletion-vectors.bitmap64", "true", 0.3),
+    ):
+        if random.random() < chance:
+            options[name] = value
+    if random.random() < 0.35:
+        # The oldest run stays where it is, and others come to the levels below it.
+        options |= {"compaction.max-size-amplification-percent": "100000", "compaction.size-ratio": "0"}
+        options |= {"num-sorted-run.compaction-trigger": random.choice(["2", "3"]), "num-levels": random.choice("57")}
+    if options.get("changelog-producer") == "lookup":
+        options.pop("full-compaction.delta-commits", None)
+    if options.get("bucket") == "-1":
+        _dynamic(random, options)
+    elif options.get("bucket") == str(WAITING):
+        _postponed(random, options)
+    _hashed(random, history, options)
+    return replace(history, options=options)
+
+
+def _with_a_large_run(random: Random, history: History) -> History:
+    """Return the history with a row in its first write that makes the oldest run much larger than the others, so that
+    they are compacted without it.
+    """
+    types = {each["name"]: each["type"].removesuffix(" NOT NULL") for each in history.fields}
+    first = next((number for number, each in enumerate(history.operations) if each.get("rows")), None)
+    if first is None:
+        return history
+    operation = history.operations[first]
+    sample = operation["rows"][0]
+    text = "".join(random.choices(ascii_letters + digits, k=9000))
+    row = {name: sample[name] for name in history.primary_keys} | {"large": text, "_kind": "+I"}
+    row |= {name: _OTHER_KEYS[types[name]] for name in history.primary_keys if name not in history.partition_keys}
+    if "rowkind.field" in history.options:
+        row[history.options["rowkind.field"]] = "+I"
+    operations = list(history.operations)
+    operations[first] = {**operation, "rows": [*operation["rows"], row]}
+    return replace(history, fields=[*history.fields, {"name": "large", "type": "STRING"}], operations=operations)
+
+
+def _dynamic(random: Random, options: dict[str, str]) -> None:
+    for name in ("dynamic-bucket.initial-buckets", "dynamic-bucket.assigner-parallelism"):
+        if random.random() < 0.3:
+            options[name] = random.choice(["1", "2", "3"])
+
+
+def _postponed(random: Random, options: dict[str, str]) -> None:
+    if random.random() < 0.6:
+        options["postpone.merge-on-read"] = "true"
+
+
+def _hashed(random: Random, history: History, options: dict[str, str]) -> None:
+    """Let another function choose the bucket of a key, where there is one for its type."""
+    types = {each["name"]: each["type"].removesuffix(" NOT NULL") for each in history.fields}
+    keys = [types[name] for name in history.primary_keys if name not in history.partition_keys]
+    legal = _OF_HASHES.get(keys[0], ()) if len(keys) == 1 else ()
+    if legal and options.get("bucket") != "-1" and random.random() < 0.3:
+        options["bucket-function.type"] = random.choice(legal)
