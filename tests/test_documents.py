@@ -62,6 +62,21 @@ UNUSED_WORDS = {
         re.IGNORECASE,
     ),
 }
+# The rooms whose rules are those of the format, of a promise or of a page, and their modules that have none of them.
+RULED = ("execution/commit", "execution/expiry", "merge", "metadata", "planning")
+OWN_RULES = {
+    "execution/commit/order",
+    "merge/frontier",
+    "merge/key_filter",
+    "merge/layers",
+    "merge/search",
+    "metadata/added_files",
+    "metadata/look",
+    "metadata/lru",
+    "metadata/read_ahead",
+    "metadata/seen",
+    "planning/timestamps",
+}
 TEXTS = ("lakehouse_core", "lakehouse_dagster", "resources", "assets", "orchestration")
 
 
@@ -131,6 +146,17 @@ def test_every_citation_in_the_code_leads_to_a_heading():
 
     assert [where for where in citations if not is_there(ROOT / where[1])] == []
     assert len(citations) > 100
+
+
+def test_every_module_that_carries_out_a_rule_names_its_page():
+    core = ROOT / "lakehouse_core"
+    headers = {
+        str(path.relative_to(core).with_suffix("")): ast.get_docstring(ast.parse(path.read_text()))
+        for room in RULED
+        for path in (core / room).rglob("*.py")
+    }
+
+    assert {name for name, text in headers.items() if text and not CITATION.search(text)} == OWN_RULES
 
 
 def test_every_link_of_a_page_leads_to_a_heading():

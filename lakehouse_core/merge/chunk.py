@@ -1,4 +1,7 @@
-"""Chunk merge: merge the slices of several runs for the same keys into one record per key, in key order."""
+"""Chunk merge: merge the slices of several runs for the same keys into one record per key, in key order.
+
+Source: docs/semantics/reading.md#merge-reads.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,7 @@
-"""Positions of versions in key order, and their comparison."""
+"""Positions of versions in key order, and their comparison.
+
+Source: docs/semantics/merge-engines.md#order-of-versions.
+"""
 
 from collections.abc import Sequence
 from typing import Final

@@ -1,4 +1,4 @@
-"""Record columns: the records of one merge, as columns by name."""
+"""Record columns: the records of one merge, as columns by name. Source: docs/format/data-files.md#columns-and-order."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,7 @@
-"""Version actions: the actions of all versions on the columns that share a sequence, as arrays for their folds."""
+"""Version actions: the actions of all versions on the columns that share a sequence, as arrays for their folds.
+
+Source: docs/semantics/merge-engines.md#sequence-groups.
+"""
 
 from functools import cached_property
 

@@ -2,6 +2,7 @@
 
 Rule: the boundary never goes down. An id below it has expired; a file of such an id is ignored. While a verb works on a
 whole branch, the boundary of the branch says so, and no expiry raises it.
+Source: docs/reliability/commit.md#why-the-boundary.
 """
 
 from collections.abc import Mapping

@@ -1,4 +1,7 @@
-"""Changelog log: the long-lived changelogs of a table, which keep the changes of expired snapshots readable."""
+"""Changelog log: the long-lived changelogs of a table, which keep the changes of expired snapshots readable.
+
+Source: docs/format/snapshot.md#long-lived-changelog.
+"""
 
 from lakehouse_core.errors import NotFound
 from lakehouse_core.metadata.hints import write_hint

@@ -1,6 +1,7 @@
 """Deltas: read the file changes of the snapshots after a given one, while other runs may expire them.
 
 Rule: an id names a snapshot only together with its time, because other engines can roll a table back.
+Source: docs/semantics/reading.md#increments.
 """
 
 from typing import Final

@@ -1,4 +1,4 @@
-"""Ids: list the snapshots or changelogs in a folder."""
+"""Ids: list the snapshots or changelogs in a folder. Source: docs/format/layout.md#directory-layout."""
 
 import re
 from typing import Final

@@ -1,6 +1,7 @@
 """Manifest writer: write the manifests and lists of one commit, and delete those that no snapshot names in the end.
 
 Rule: call `flush` before publishing a snapshot that names these files.
+Source: docs/format/manifest.md#lists-of-a-commit.
 """
 
 from collections.abc import Iterable, Sequence, Set

@@ -1,7 +1,7 @@
 """Roots: read anew all roots of a table and its branches.
 
 Rule: one root that cannot be read stops the caller, which wants to delete. An error never counts as "there is no such
-root".
+root". Source: docs/reliability/deletion.md#what-keeps-files.
 """
 
 import re

@@ -1,4 +1,7 @@
-"""Snapshot search: find snapshots by time or watermark, by bisection over their ids."""
+"""Snapshot search: find snapshots by time or watermark, by bisection over their ids.
+
+Source: docs/semantics/reading.md#scan-modes.
+"""
 
 from collections.abc import Callable
 

@@ -2,7 +2,7 @@
 continue.
 
 One object per commit user and identifier, below `lakehouse/pending/`: the commit as JSON, and in a second line its
-CRC-32. It is not a part of the table's history.
+CRC-32. It is not a part of the table's history. Source: docs/format/layout.md#names-of-this-project.
 """
 
 import re

@@ -1,6 +1,7 @@
 """Tag log: the tags of a table. Each file that we write holds its tag's name, so that exchanged files are detected.
 
 Other engines rename tags by renaming their files, and write files without a name: neither is damage.
+Source: docs/format/snapshot.md#tag-file.
 """
 
 import re

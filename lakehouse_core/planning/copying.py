@@ -1,7 +1,7 @@
 """Copying: choose the snapshots, tags and branches of a table that a copy has.
 
 Rule: the snapshots of a branch are one run up to its latest, so that a copy reads as a table whose older snapshots have
-expired.
+expired. Source: docs/moving.md#copy-tables-to-another-warehouse.
 """
 
 from collections.abc import Sequence

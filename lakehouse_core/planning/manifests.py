@@ -1,6 +1,7 @@
 """Manifests by their partition statistics: which of them may name files of some partitions.
 
 Rule: nothing that may name such a file is left out; the statistics of a column may be missing.
+Source: docs/semantics/reading.md#pruning-by-statistics.
 """
 
 from collections.abc import Collection, Iterable, Sequence

@@ -1,4 +1,7 @@
-"""Partitions as users name them: values by column, for some or all partition keys."""
+"""Partitions as users name them: values by column, for some or all partition keys.
+
+Source: docs/format/buckets.md#partition-directory.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

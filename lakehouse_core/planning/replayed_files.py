@@ -1,6 +1,7 @@
 """Replayed files: the live files of one history after a replay of its deltas, and findings for entries that do not fit.
 
 Rule: a step takes time in proportion to its changes, not to the table. Only a finding makes it check a whole bucket.
+Source: docs/reliability/invariants.md#i7-deltas-replay.
 """
 
 from bisect import bisect_left

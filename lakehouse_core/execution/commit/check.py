@@ -1,6 +1,7 @@
 """Check staged commits before they are committed: whether they can be at all.
 
 Rule: what is refused here stays refused, so the data must be staged again. What is not refused may still conflict.
+Source: docs/semantics/commit.md#commit-message.
 """
 
 from collections import defaultdict

@@ -1,4 +1,7 @@
-"""Live files of some partitions, read from those manifests alone that may name them."""
+"""Live files of some partitions, read from those manifests alone that may name them.
+
+Source: docs/format/manifest.md#live-files.
+"""
 
 from collections.abc import Sequence, Set
 

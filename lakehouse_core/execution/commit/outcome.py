@@ -1,4 +1,7 @@
-"""Outcomes of a commit: the results of one attempt, of one step, and of a staged commit with all its steps."""
+"""Outcomes of a commit: the results of one attempt, of one step, and of a staged commit with all its steps.
+
+Source: docs/reliability/commit.md#errors.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

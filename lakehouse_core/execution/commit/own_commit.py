@@ -1,6 +1,7 @@
 """Own commits: what a verb commits by itself, as an append of its messages, or of none.
 
 Rule: the user is fresh unless the verb commits several times, because batch commits share one identifier.
+Source: docs/semantics/commit.md#users-and-identifiers.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,6 +1,7 @@
 """Branch schemas: the schema by which a root or a deletion plan of a branch is treated, and what follows from it.
 
 A run on one branch finishes what runs on all others began, and each branch has options of its own.
+Source: docs/reliability/deletion.md#branches.
 """
 
 from lakehouse_core.errors import NotFound

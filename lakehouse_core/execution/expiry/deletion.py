@@ -2,6 +2,7 @@
 
 A deletion plan is stored before its roots are unlinked and deleted after their files, so a later run finds the work
 that an earlier one left. Nothing here sleeps: the next run after the end of a wait deletes the files.
+Source: docs/reliability/deletion.md#order.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

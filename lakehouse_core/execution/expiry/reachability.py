@@ -1,6 +1,7 @@
 """Reachability: find the files that roots of a table need, all of them or those among some candidates.
 
 Rule: one root that cannot be read stops the deletion. An error never counts as "there is no such root".
+Source: docs/reliability/deletion.md#what-keeps-files.
 """
 
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping

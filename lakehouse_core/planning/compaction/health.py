@@ -1,4 +1,7 @@
-"""Bucket health: figures of a bucket that show whether compaction keeps up with the writers."""
+"""Bucket health: figures of a bucket that show whether compaction keeps up with the writers.
+
+Source: docs/maintenance.md#looking.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,5 +1,5 @@
 """Deletion: decide when a deletion plan is due, which roots it keeps while it waits, and the order of file
-deletions.
+deletions. Source: docs/reliability/deletion.md#order.
 """
 
 from collections.abc import Mapping, Sequence

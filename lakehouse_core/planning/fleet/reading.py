@@ -1,7 +1,7 @@
 """Reading: what a read of a bucket opens and merges, now and after a planned compaction.
 
 Rule: only figures of manifests count. Rows that a newer version replaces are not known from them, so a compaction
-frees at least what is said here.
+frees at least what is said here. Source: docs/fleet.md#what-an-operation-is-worth.
 """
 
 from collections.abc import Iterable, Sequence

@@ -1,6 +1,6 @@
 """Survey: what one pass over a table finds in its metadata, and what each possible operation would do to it.
 
-Rule: figures only. What an operation costs and is worth is decided in `candidates`.
+Rule: figures only. What an operation costs and is worth is decided in `candidates`. Source: docs/fleet.md#the-plan.
 """
 
 from collections import Counter

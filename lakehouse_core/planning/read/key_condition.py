@@ -1,4 +1,7 @@
-"""Lookup conditions: derive a condition from looked-up keys, so that other rows are not read."""
+"""Lookup conditions: derive a condition from looked-up keys, so that other rows are not read.
+
+Source: docs/lookups.md#lookups.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, TypeAlias

@@ -1,6 +1,7 @@
 """Scan scope: one condition, applied to manifests, partitions, buckets and files.
 
 Rule: nothing that may match is left out; keeping too much costs time only.
+Source: docs/semantics/reading.md#batch-scan.
 """
 
 from collections.abc import Sequence

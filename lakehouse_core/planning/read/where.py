@@ -1,7 +1,7 @@
 """SQL conditions as predicates: `dt >= DATE '2013-01-05' AND amount > 10`.
 
 sqlglot parses the text; this module maps the parts that a predicate can express. Rule: any other part is refused by
-name, so that no part of a condition is ignored.
+name, so that no part of a condition is ignored. Source: docs/conditions.md#what-a-condition-may-have.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""Assignments: check the new values of an update against the schema."""
+"""Assignments: check the new values of an update against the schema. Source: docs/row-changes.md#new-values."""
 
 from collections.abc import Mapping
 from typing import Any, Final

@@ -1,4 +1,4 @@
-"""SQL expressions as values: the text of a new value, parsed by sqlglot."""
+"""SQL expressions as values: the text of a new value, parsed by sqlglot. Source: docs/row-changes.md#new-values."""
 
 from functools import reduce
 from typing import Any, Final

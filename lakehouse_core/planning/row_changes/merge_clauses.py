@@ -1,6 +1,7 @@
 """Clauses of a MERGE: what becomes of the rows of the table and of the source, as callers say it.
 
 Rule: of the clauses for one kind of row, the first one whose condition is true counts.
+Source: docs/semantics/row-changes.md#merge.
 """
 
 from collections.abc import Mapping

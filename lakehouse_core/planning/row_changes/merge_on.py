@@ -1,4 +1,7 @@
-"""ON of a MERGE: which columns it compares, and what it says of the table alone."""
+"""ON of a MERGE: which columns it compares, and what it says of the table alone.
+
+Source: docs/semantics/row-changes.md#merge.
+"""
 
 from typing import Any
 

@@ -1,4 +1,7 @@
-"""Statements: row changes as values: which rows, and what becomes of them."""
+"""Statements: row changes as values: which rows, and what becomes of them.
+
+Source: docs/semantics/row-changes.md#methods.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,6 +1,7 @@
 """Stored alike: the new values that the verb `update` stores as Spark's SQL does, without an engine of SQL.
 
 Rule: only those whose type a column takes as they are; for others the result of a cast counts.
+Source: docs/row-changes.md#new-values.
 """
 
 from datetime import date, datetime

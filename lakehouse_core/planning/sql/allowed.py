@@ -1,6 +1,7 @@
 """What queries may have: the nodes of trees and the functions that both engines carry out with the same result.
 
 Rule: this list is closed. A function of an engine that could reach files, settings or the network is not in it.
+Source: docs/sql.md#queries.
 """
 
 from typing import Final

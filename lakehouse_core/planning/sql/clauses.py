@@ -1,6 +1,7 @@
 """Parts that several statements have: queries inside them, and properties.
 
 Rule: each function reads one part at the cursor, and refuses what is not one with its place.
+Source: docs/sql.md#queries.
 """
 
 from decimal import Decimal

@@ -1,6 +1,7 @@
 """DEFAULT among the values of an INSERT: where it stands, and the query with values in its place.
 
 Rule: only a value that is the word DEFAULT alone means the column's default, as in Spark; a name in backquotes is one.
+Source: docs/sql.md#changing-tables.
 """
 
 from collections.abc import Iterator, Mapping

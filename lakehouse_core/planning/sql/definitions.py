@@ -1,6 +1,6 @@
 """Definitions: CREATE, ALTER and DROP of databases and tables.
 
-Rule: a clause that no value holds is refused by name and place.
+Rule: a clause that no value holds is refused by name and place. Source: docs/sql.md#changing-tables.
 """
 
 from dataclasses import replace

@@ -1,6 +1,6 @@
 """Expressions inside statements: their text → a tree whose columns are those of the tables in reach.
 
-Rule: messages name the place in the whole statement.
+Rule: messages name the place in the whole statement. Source: docs/sql.md#queries.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,6 +1,7 @@
 """Queries over relations that are named in the text, not in a catalog: the join of a MERGE.
 
 A name in backquotes with blanks is that of a relation: no table, and no data of a call, has such a name.
+Source: docs/sql.md#queries.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,6 +1,7 @@
 """Lambdas: which arguments of which functions they are, and how many arguments of their own they have.
 
 Rule: a lambda in another place is refused, as is a name that Spark takes for an argument and the parser for a column.
+Source: docs/sql.md#queries.
 """
 
 from collections.abc import Iterator, Sequence

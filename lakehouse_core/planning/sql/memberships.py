@@ -1,7 +1,7 @@
 """Memberships: the conditions `column IN (SELECT …)` that all rows of a DELETE or UPDATE satisfy, and the text in which
 the answers of their queries stand instead: few values, or the name of data.
 
-Rule: values are parameters, never text.
+Rule: values are parameters, never text. Source: docs/sql.md#queries.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

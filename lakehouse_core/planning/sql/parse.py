@@ -1,6 +1,7 @@
 """Parsing: the text of a statement → its value, for all that is carried out. Queries are parsed by sqlglot later.
 
 Rule: a part of the text that no value holds is refused by name and place; nothing is skipped.
+Source: docs/sql.md#changing-tables.
 """
 
 from collections.abc import Callable, Mapping

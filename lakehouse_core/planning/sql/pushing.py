@@ -1,7 +1,7 @@
 """Pushing: which columns of each table a query needs, and which of its conditions a scan of the table may test.
 
 Rule: pushing only leaves out rows and columns that cannot matter; the query still tests each condition. A condition is
-pushed only where a scan gives it the meaning that both engines give it.
+pushed only where a scan gives it the meaning that both engines give it. Source: docs/sql.md#queries.
 """
 
 import re

@@ -2,6 +2,7 @@
 
 Time travel and the functions that read changes are taken out of the text first, because a parser of SQL reads them in
 several ways; blanks keep the places of all that follows. Rule: a tree with a part that is not listed is refused.
+Source: docs/sql.md#queries.
 """
 
 import re

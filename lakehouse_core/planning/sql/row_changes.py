@@ -1,4 +1,7 @@
-"""DELETE, UPDATE, MERGE, TRUNCATE and DROP PARTITION: the text of a statement → its value."""
+"""DELETE, UPDATE, MERGE, TRUNCATE and DROP PARTITION: the text of a statement → its value.
+
+Source: docs/sql.md#changing-tables.
+"""
 
 from typing import Any
 

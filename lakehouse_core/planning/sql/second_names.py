@@ -1,4 +1,7 @@
-"""Functions of Spark that the parser of queries does not know, in terms of those that it knows."""
+"""Functions of Spark that the parser of queries does not know, in terms of those that it knows.
+
+Source: docs/sql.md#queries.
+"""
 
 from collections.abc import Sequence
 from typing import Any, Final

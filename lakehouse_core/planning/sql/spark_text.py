@@ -1,6 +1,6 @@
 """The text of a query for Spark: that of the user, in which tables have the names of their views.
 
-Rule: nothing else of the text changes, so that Spark reads what the user wrote.
+Rule: nothing else of the text changes, so that Spark reads what the user wrote. Source: docs/sql.md#queries.
 """
 
 from collections.abc import Mapping

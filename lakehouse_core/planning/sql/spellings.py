@@ -1,4 +1,7 @@
-"""What the parser of queries reads in another way than Spark, or takes where Spark does not: found in the words."""
+"""What the parser of queries reads in another way than Spark, or takes where Spark does not: found in the words.
+
+Source: docs/sql.md#queries.
+"""
 
 from collections.abc import Sequence
 from typing import Final

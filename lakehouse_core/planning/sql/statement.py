@@ -1,4 +1,7 @@
-"""Statements of SQL as values. `parse` makes them; each part of the text is in the value, or is refused."""
+"""Statements of SQL as values. `parse` makes them; each part of the text is in the value, or is refused.
+
+Source: docs/sql.md#changing-tables.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

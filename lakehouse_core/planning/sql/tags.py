@@ -1,4 +1,4 @@
-"""Statements about tags, with the words of Paimon's extension of Spark's SQL."""
+"""Statements about tags, with the words of Paimon's extension of Spark's SQL. Source: docs/sql.md#changing-tables."""
 
 from datetime import timedelta
 from typing import Final

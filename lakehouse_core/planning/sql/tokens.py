@@ -1,6 +1,7 @@
 """SQL text as tokens with their places, and a cursor over them for the statements that are parsed here.
 
 Rule: strings, names and comments end where the parser of queries says, because both use its tokenizer.
+Source: docs/sql.md#queries.
 """
 
 from collections.abc import Iterator, Sequence

@@ -1,6 +1,6 @@
 """Column types as Spark writes them: `BIGINT`, `TIMESTAMP_NTZ`, `ARRAY<STRUCT<a: INT>>`.
 
-Rule: TIMESTAMP is Spark's, an instant; a time without a zone is TIMESTAMP_NTZ.
+Rule: TIMESTAMP is Spark's, an instant; a time without a zone is TIMESTAMP_NTZ. Source: docs/sql.md#queries.
 """
 
 from typing import Final

@@ -1,1 +1,4 @@
-"""What a commit compares by key: hash indexes, and the places of keys that move between partitions."""
+"""What a commit compares by key: hash indexes, and the places of keys that move between partitions.
+
+Source: docs/semantics/commit.md#conflict-detection.
+"""

@@ -1,6 +1,7 @@
 """Aggregates, windows and orders that DuckDB would compute in another way than Spark.
 
 Rule: OVER, FILTER and IGNORE NULLS belong to the function; what is computed from its value is around all of them.
+Source: docs/sql.md#without-spark.
 """
 
 from typing import Any, Final

@@ -2,6 +2,7 @@
 what types of Spark the answer has.
 
 Rule: a name in ORDER BY is that of the answer first. Columns of two queries have one type before they meet.
+Source: docs/sql.md#without-spark.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

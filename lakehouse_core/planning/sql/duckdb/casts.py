@@ -1,6 +1,7 @@
 """Casts that DuckDB would carry out in another way than Spark.
 
 Rule: a text that Spark does not read as the type is an error, with TRY_CAST it is NULL. It is never another value.
+Source: docs/sql.md#without-spark.
 """
 
 import re

@@ -1,6 +1,7 @@
 """Sizes of decimals in a typed query, as Spark has them: DuckDB's are others, and those of the parser are often wrong.
 
 Rule: a size that is not known stays unknown. What is computed from it keeps DuckDB's type, so that no digit is lost.
+Source: docs/sql.md#without-spark.
 """
 
 from collections.abc import Iterable

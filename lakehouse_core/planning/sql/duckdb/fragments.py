@@ -1,4 +1,7 @@
-"""Parts of a tree for DuckDB, written as its SQL with places for the parts that they are made of."""
+"""Parts of a tree for DuckDB, written as its SQL with places for the parts that they are made of.
+
+Source: docs/sql.md#without-spark.
+"""
 
 from functools import cache
 from typing import Any, Final

@@ -1,6 +1,7 @@
 """Exact quotients of decimals, which DuckDB divides as DOUBLE: by integers that hold all their digits.
 
 Rule: a half is rounded away from zero. What needs more than 38 digits on its way is left to DuckDB.
+Source: docs/sql.md#without-spark.
 """
 
 from typing import Any, Final

@@ -1,6 +1,7 @@
 """Functions of texts and bytes that DuckDB would compute in another way than Spark.
 
 Rule: an argument that is written in the query decides what is needed; only other arguments are tested row by row.
+Source: docs/sql.md#without-spark.
 """
 
 import re

@@ -1,6 +1,6 @@
 """The text of a query for DuckDB: the parts that it would compute in another way than Spark are rewritten.
 
-Rule: a part that cannot be said in DuckDB's SQL is an error, never left out.
+Rule: a part that cannot be said in DuckDB's SQL is an error, never left out. Source: docs/sql.md#without-spark.
 """
 
 from typing import Any, Final

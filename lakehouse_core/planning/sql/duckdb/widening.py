@@ -1,7 +1,7 @@
 """Values of several types beside each other, for which DuckDB would choose another common type than Spark.
 
 Rule: beside another type a text is read as that type, and a FLOAT beside another number is a DOUBLE, before anything is
-compared or computed. What Spark does not put beside each other is an error.
+compared or computed. What Spark does not put beside each other is an error. Source: docs/sql.md#without-spark.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,7 +1,7 @@
 """The types that the nodes of a query have in Spark: as the parser finds them where that is right, and those that it
 does not know: of values of several types, of lambdas, of values of maps, of the columns of LATERAL VIEW.
 
-Rule: each node has its type when that of what it is in is found.
+Rule: each node has its type when that of what it is in is found. Source: docs/sql.md#without-spark.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,6 +1,7 @@
 """The types that computed values have in Spark: of arithmetic, texts, times, aggregates, and of one of several values.
 
 Rule: beside another type a text is read as that type, and a FLOAT beside another number is a DOUBLE.
+Source: docs/sql.md#without-spark.
 """
 
 from collections.abc import Callable, Sequence
