@@ -101,7 +101,7 @@ def unfailing(listener: Listener) -> Listener:
     return listen
 
 
-class _Nobody(Watch):
+class _NoWatch(Watch):
     """The watch of steps that run outside a user's verb: it reports nothing."""
 
     def __init__(self) -> None:
@@ -111,4 +111,4 @@ class _Nobody(Watch):
         pass
 
 
-NOBODY: Final[Watch] = _Nobody()
+NO_WATCH: Final[Watch] = _NoWatch()

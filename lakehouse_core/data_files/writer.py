@@ -214,8 +214,8 @@ class DataFileWriter:
         if len(embedded) <= self._output.encoding.schema.table_options.file_index_embedded_bytes:
             return replace(file, embedded_index=embedded)
         name = file.file_name + INDEX_SUFFIX
-        sealed = serialize_container(bodies, sealed_for=file.file_name)
-        self._output.store.write(f"{self._folder}/{name}", sealed)
+        container = serialize_container(bodies, checked_for=file.file_name)
+        self._output.store.write(f"{self._folder}/{name}", container)
         return replace(file, extra_files=(name,))
 
     def _entry(self, name: str, written: WrittenFile) -> DataFile:

@@ -32,7 +32,7 @@ from lakehouse_core.metadata.roots import branch_names, collect_roots
 from lakehouse_core.metadata.schema_log import SchemaLog
 from lakehouse_core.planning.copying import CopyChoice, check_choice, chosen_roots
 from lakehouse_core.planning.read.packing import pack
-from lakehouse_core.progress import NOBODY, Watch
+from lakehouse_core.progress import NO_WATCH, Watch
 from lakehouse_core.retry import LISTING
 from lakehouse_core.storage import is_hidden
 from lakehouse_core.storage.object_store import ObjectStore
@@ -85,7 +85,7 @@ def copy_files(
     clock: Clock,
     *,
     engine: Callable[[], Engine],
-    watch: Watch = NOBODY,
+    watch: Watch = NO_WATCH,
 ) -> CopyResult:
     """Make a copy of the table in the folder `target`, which holds nothing but an earlier, unfinished copy of it.
 

@@ -7,7 +7,7 @@ The engine gives each task the runtime of the place where it runs.
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Protocol, TypeVar
 
-from lakehouse_core.progress import NOBODY, Watch
+from lakehouse_core.progress import NO_WATCH, Watch
 from lakehouse_core.table.commit_message import CommitMessage
 from lakehouse_core.tasks.runtime import TaskRuntime
 from lakehouse_core.tasks.write.task import WriteTask
@@ -25,7 +25,7 @@ class Engine(Protocol):
         """Yield the text of one successful attempt per input, in any order. Raises TaskFailed."""
         ...
 
-    def write(self, task: WriteTask, data: object, watch: Watch = NOBODY) -> Iterable[CommitMessage]:
+    def write(self, task: WriteTask, data: object, watch: Watch = NO_WATCH) -> Iterable[CommitMessage]:
         """Write rows as files without a snapshot; yield the commit message of each bucket.
 
         `watch` counts the rows that this process sees.

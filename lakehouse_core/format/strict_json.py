@@ -17,9 +17,9 @@ MAX_JSON_BYTES = 16 * 1024 * 1024
 MAX_DEPTH = 64
 
 # A field of our own at the end of each file we write. Other engines ignore fields they do not know and drop them when
-# they rewrite a file (a snapshot into a tag, say), so a seal that is there always belongs to the text it is in. Among
-# a snapshot's `properties` it would not: those are copied into other documents. Stored in tables. Never rename.
-SEAL_FIELD = "lakehouseCrc32"
+# they rewrite a file (a snapshot into a tag, say), so a checksum that is there belongs to the text it is in. Among a
+# snapshot's `properties` it would not: those are copied into other documents. Stored in tables. Never rename.
+CHECKSUM_FIELD = "lakehouseCrc32"
 
 _LOWEST, _HIGHEST = -(2**63), 2**63 - 1
 # Digits and sign of the longest 64-bit integer: longer texts are refused before Python converts them.
@@ -58,12 +58,12 @@ def strict_json(data: bytes, key: str) -> dict[str, Any]:
         raise _corrupt(key, f"its values are nested deeper than {MAX_DEPTH}")
     if "\\u" in text:
         _refuse_lone_surrogates(document, key)
-    return _unsealed(document, key)
+    return _without_checksum(document, key)
 
 
 def json_with_checksum(document: Mapping[str, Any]) -> bytes:
     """Return the file that `strict_json` reads back as `document`: `json_text` with the checksum as its last field."""
-    return json_text({**document, SEAL_FIELD: _seal(document)}).encode("utf-8")
+    return json_text({**document, CHECKSUM_FIELD: _checksum(document)}).encode("utf-8")
 
 
 def json_text(value: Any) -> str:
@@ -96,22 +96,23 @@ def _text(value: Any, indent: str) -> str:
     raise TypeError(f"{type(value).__name__} has no JSON form: use str, int, bool, Decimal, None, lists and dicts.")
 
 
-def _unsealed(document: dict[str, Any], key: str) -> dict[str, Any]:
-    if SEAL_FIELD not in document:
+def _without_checksum(document: dict[str, Any], key: str) -> dict[str, Any]:
+    if CHECKSUM_FIELD not in document:
         # Damage may change the checksum field's name and other bytes; the remains of the name show it.
         broken = [name for name in document if name.startswith("lakehouse") or name.endswith("Crc32")]
         if broken:
-            raise _corrupt(key, f"it has a field {broken[0]!r}, which no engine writes: expected {SEAL_FIELD}")
+            raise _corrupt(key, f"it has a field {broken[0]!r}, which no engine writes: expected {CHECKSUM_FIELD}")
         return document
-    content = {name: value for name, value in document.items() if name != SEAL_FIELD}
-    if document[SEAL_FIELD] != _seal(content):
+    content = {name: value for name, value in document.items() if name != CHECKSUM_FIELD}
+    if document[CHECKSUM_FIELD] != _checksum(content):
         raise _corrupt(
-            key, f"its checksum {SEAL_FIELD} is {document[SEAL_FIELD]!r}, its content has {_seal(content)!r}"
+            key,
+            f"its checksum {CHECKSUM_FIELD} is {document[CHECKSUM_FIELD]!r}, its content has {_checksum(content)!r}",
         )
     return content
 
 
-def _seal(document: Mapping[str, Any]) -> str:
+def _checksum(document: Mapping[str, Any]) -> str:
     """Return the CRC-32 of the values, whatever their layout and order, so that reformatting breaks nothing."""
     text = json.dumps(document, sort_keys=True, ensure_ascii=False, separators=(",", ":"), default=str)
     return f"{zlib.crc32(text.encode('utf-8')):08x}"

@@ -27,7 +27,7 @@ from lakehouse_core.table.read_back import readable_file
 from lakehouse_core.table.staged_commit import StagedCommit
 
 # The prefix of the checksum line. A person who edits the object removes the line. Stored in tables. Never change.
-_SEAL: Final = re.compile(rb"(.*)\ncrc32:([0-9a-f]{8})", re.DOTALL)
+_WITH_CHECKSUM: Final = re.compile(rb"(.*)\ncrc32:([0-9a-f]{8})", re.DOTALL)
 _NAME: Final = re.compile(r"(.+)-(\d+)\.json")
 
 
@@ -35,7 +35,7 @@ def keep_pending(store: ObjectStore, layout: TableLayout, staged: StagedCommit) 
     """Store a staged commit, replacing an earlier one of the same user and identifier."""
     plain = StagedCommit(**{each.name: getattr(staged, each.name) for each in fields(StagedCommit)})
     key = layout.staged_commit(staged.commit_user, staged.commit_identifier)
-    data = readable_file(plain, _sealed, partial(parse_pending, where=key), what="The staged commit")
+    data = readable_file(plain, _with_checksum, partial(parse_pending, where=key), what="The staged commit")
     store.write(key, data)
 
 
@@ -129,10 +129,10 @@ def parse_pending(data: bytes, where: str) -> StagedCommit:
 
     Raises CorruptTable if it is damaged, UnsupportedFeature if a newer release wrote it.
     """
-    sealed = _SEAL.fullmatch(data)
-    text = data if sealed is None else sealed[1]
+    checked = _WITH_CHECKSUM.fullmatch(data)
+    text = data if checked is None else checked[1]
     try:
-        if sealed is not None and int(sealed[2], 16) != zlib.crc32(text):
+        if checked is not None and int(checked[2], 16) != zlib.crc32(text):
             raise InvalidRequest("it does not fit its checksum.")
         return StagedCommit.from_json(text.decode("utf-8"))
     except (InvalidRequest, UnicodeDecodeError) as error:
@@ -150,7 +150,7 @@ def remove(store: ObjectStore, keys: Sequence[str]) -> None:
         raise StorageUnavailable(f"{store.uri(left[0])}: the kept commit could not be deleted. Call again.")
 
 
-def _sealed(staged: StagedCommit) -> bytes:
+def _with_checksum(staged: StagedCommit) -> bytes:
     text = staged.to_json().encode()
     return text + b"\ncrc32:%08x" % zlib.crc32(text)
 

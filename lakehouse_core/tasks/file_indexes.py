@@ -119,8 +119,8 @@ def _changed(task: FileIndexTask, files: BucketFiles, file: DataFile, name: str)
         return None
     if is_small:
         return _Index(NewIndex(embedded=embedded, size_bytes=len(embedded)))
-    sealed = serialize_container(bodies, sealed_for=file.file_name)
-    return _Index(NewIndex(file_name=name, size_bytes=len(sealed)), beside=sealed)
+    container = serialize_container(bodies, checked_for=file.file_name)
+    return _Index(NewIndex(file_name=name, size_bytes=len(container)), beside=container)
 
 
 def _bodies(files: BucketFiles, file: DataFile, file_schema: TableSchema, wanted: Sequence[IndexedColumn]) -> Bodies:

@@ -36,7 +36,7 @@ from lakehouse_core.planning.commit.index_files import vector_files
 from lakehouse_core.planning.commit.partial import NumberedAbove
 from lakehouse_core.planning.read.packing import pack
 from lakehouse_core.planning.readable import deletion_files
-from lakehouse_core.progress import NOBODY, Watch
+from lakehouse_core.progress import NO_WATCH, Watch
 from lakehouse_core.storage.outcomes import named_by_nobody
 from lakehouse_core.table.commit_message import BATCH_IDENTIFIER, CommitMessage
 from lakehouse_core.table.data_layout import DataLayout
@@ -82,7 +82,7 @@ def compact(
     identity: tuple[str, int] | None = None,
     emits_changelog: bool = True,
     why_not: WhyNot | None = None,
-    watch: Watch = NOBODY,
+    watch: Watch = NO_WATCH,
 ) -> CompactionResult:
     """Compact the buckets in `scope`.
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, TypeVar
 
-from lakehouse_core.progress import NOBODY, Watch
+from lakehouse_core.progress import NO_WATCH, Watch
 from lakehouse_core.table.commit_message import CommitMessage
 from lakehouse_core.tasks.runtime import TaskRuntime
 from lakehouse_core.tasks.write.input import input_batches, row_count
@@ -25,7 +25,7 @@ class LocalEngine:
         for each in inputs:
             yield task(each, self._runtime)
 
-    def write(self, task: WriteTask, data: object, watch: Watch = NOBODY) -> list[CommitMessage]:
+    def write(self, task: WriteTask, data: object, watch: Watch = NO_WATCH) -> list[CommitMessage]:
         """Write rows as files without a snapshot; return the commit message of each bucket. Raises InvalidRequest."""
         count = row_count(data)
         rows = input_batches(data, task.schema.fields, rowkind_column=task.rowkind_column, missing=task.missing)

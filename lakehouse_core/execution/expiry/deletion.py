@@ -26,7 +26,7 @@ from lakehouse_core.metadata.manifest_reader import ManifestReader, Missing
 from lakehouse_core.metadata.read_ahead import both, in_order
 from lakehouse_core.metadata.roots import Roots, collect_roots, on_all_roots
 from lakehouse_core.planning.expiry.deletion import as_roots, deletion_order
-from lakehouse_core.progress import NOBODY, Watch
+from lakehouse_core.progress import NO_WATCH, Watch
 from lakehouse_core.storage.object_store import FolderStore, ObjectInfo, StoreReader
 from lakehouse_core.table.data_layout import DataLayout
 from lakehouse_core.table.deletion_plan import DeletionPlan, DeletionStage
@@ -74,7 +74,7 @@ def finish_deletions(
     schema: TableSchema,
     *,
     unlinked: Iterable[DeletionPlan] = (),
-    watch: Watch = NOBODY,
+    watch: Watch = NO_WATCH,
 ) -> Deleted:
     """Advance every deletion plan of the table as far as possible now. The roots of `unlinked` are known to be
     deleted.

@@ -31,7 +31,7 @@ from lakehouse_core.options import TableOptions, option_of_unknown_roots
 from lakehouse_core.planning.expiry.retention import ExpiryPlan, Retention, plan_expiry, retention_of
 from lakehouse_core.planning.expiry.rollback_tags import is_needed, rollback_ids
 from lakehouse_core.planning.timestamps import believed_now
-from lakehouse_core.progress import NOBODY, Watch
+from lakehouse_core.progress import NO_WATCH, Watch
 from lakehouse_core.table.deletion_plan import DeletionPlan
 from lakehouse_core.table.layout import TAG_PREFIX, TableLayout
 from lakehouse_core.table.root import Root, RootKind, root_of
@@ -73,7 +73,7 @@ def expire(
     retain_min: int | None = None,
     max_age_millis: int | None = None,
     dry_run: bool = False,
-    watch: Watch = NOBODY,
+    watch: Watch = NO_WATCH,
 ) -> ExpiryResult:
     """Expire snapshots, changelogs and tags, and delete the files that only they needed. None: as the table's options
     say.

@@ -30,7 +30,7 @@ from lakehouse_core.metadata.roots import Roots, branch_names, collect_roots, on
 from lakehouse_core.metadata.staged_commits import pending_commits
 from lakehouse_core.planning.expiry.deletion import as_roots
 from lakehouse_core.planning.expiry.orphans import OrphanFile, OrphanKind, orphan_kind
-from lakehouse_core.progress import NOBODY, Watch
+from lakehouse_core.progress import NO_WATCH, Watch
 from lakehouse_core.retry import LISTING
 from lakehouse_core.storage.outcomes import begun
 from lakehouse_core.table.data_layout import DataLayout
@@ -52,7 +52,7 @@ class OrphanRemoval:
 
 
 def remove_orphans(
-    table: TableContext, *, min_age_millis: int, dry_run: bool = False, watch: Watch = NOBODY
+    table: TableContext, *, min_age_millis: int, dry_run: bool = False, watch: Watch = NO_WATCH
 ) -> OrphanRemoval:
     """Delete the files that no root, deletion plan or kept commit names and that are `min_age_millis` old or older.
 

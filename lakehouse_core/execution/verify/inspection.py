@@ -16,7 +16,7 @@ from lakehouse_core.errors import CorruptTable, InvalidRequest, NotFound, Unsupp
 from lakehouse_core.metadata.manifest_reader import ManifestReader
 from lakehouse_core.planning.findings import Finding, Invariant, manifest_findings, unreadable, vector_findings
 from lakehouse_core.planning.readable import READABLE_FORMATS, deletion_files
-from lakehouse_core.progress import NOBODY, Watch
+from lakehouse_core.progress import NO_WATCH, Watch
 from lakehouse_core.storage.object_store import StoreReader
 from lakehouse_core.storage.overlap import reading_ahead
 from lakehouse_core.table.data_file import DataFile
@@ -84,7 +84,7 @@ class _Content:
 class Inspection:
     """One pass over a table. Each damaged object is reported once, for the first root that names it."""
 
-    def __init__(self, store: StoreReader, *, reads_data: bool, watch: Watch = NOBODY) -> None:
+    def __init__(self, store: StoreReader, *, reads_data: bool, watch: Watch = NO_WATCH) -> None:
         self._watch = watch
         self._root_count = 0
         self._roots_checked = 0

@@ -33,7 +33,7 @@ from lakehouse_core.planning.findings import (
     interrupted_branch,
     no_schema,
 )
-from lakehouse_core.progress import NOBODY, Watch
+from lakehouse_core.progress import NO_WATCH, Watch
 from lakehouse_core.retry import LISTING
 from lakehouse_core.storage.object_store import StoreReader
 from lakehouse_core.table.boundary import NO_MARK
@@ -56,7 +56,7 @@ T = TypeVar("T")
 _INTERRUPTED_AFTER_MILLIS = 3_600_000
 
 
-def verify(table: TableContext, *, reads_data: bool = False, watch: Watch = NOBODY) -> tuple[Finding, ...]:
+def verify(table: TableContext, *, reads_data: bool = False, watch: Watch = NO_WATCH) -> tuple[Finding, ...]:
     """Return a finding for every broken invariant of the table and its branches; an empty tuple if there is none.
 
     With `reads_data`, every data file that a root names and its indexes are decoded as well, and checksums compared.

@@ -15,7 +15,7 @@ from lakehouse_core.execution.compaction.compact import CompactionResult, compac
 from lakehouse_core.execution.compaction.scope import WrittenBuckets
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.planning.compaction.trigger import Trigger, trigger_after
-from lakehouse_core.progress import NOBODY, Watch
+from lakehouse_core.progress import NO_WATCH, Watch
 from lakehouse_core.retry import Retry
 from lakehouse_core.table.bucketing import is_placed, may_wait
 from lakehouse_core.table.commit_message import Append
@@ -42,7 +42,7 @@ def compact_written(
     staged: StagedCommit,
     *,
     replayed: bool,
-    watch: Watch = NOBODY,
+    watch: Watch = NO_WATCH,
 ) -> WriteCompaction:
     """Compact as the table's options say after this commit; repeat the compaction of buckets with a conflict.
 

@@ -24,7 +24,7 @@ from lakehouse_core.planning.commit.overwrites import overwritten
 from lakehouse_core.planning.commit.steps import commit_steps
 from lakehouse_core.planning.partitions import partition_name
 from lakehouse_core.planning.write_base import NOTHING_WRITTEN, WriteBase, write_base
-from lakehouse_core.progress import NOBODY, Watch
+from lakehouse_core.progress import NO_WATCH, Watch
 from lakehouse_core.storage.outcomes import named_by_nobody
 from lakehouse_core.table.bucketing import (
     Dynamic,
@@ -70,7 +70,7 @@ def stage(
     properties: Mapping[str, str],
     behind: Sequence[StagedCommit] = (),
     missing: Missing = "null",
-    watch: Watch = NOBODY,
+    watch: Watch = NO_WATCH,
 ) -> StagedCommit:
     """Write `data` to files and return the staged commit, which has no messages if there are no rows.
 
@@ -223,7 +223,7 @@ def _placed(
             before,
             emits_changelog=task.emits_changelog,
             named_by="the write",
-            watch=NOBODY,
+            watch=NO_WATCH,
         )
 
 

@@ -27,9 +27,9 @@ _NOWHERE: Final = -1
 # Higher ones are damage rather than versions to come.
 _LAST_LIKELY_VERSION: Final = 15
 # At the end of the head: what it is, and a digest of all of the head before that. Stored in index files. Never change.
-_SEAL_MARK: Final = b"lh-indx1"
+_CHECKSUM_MARK: Final = b"lh-indx1"
 _DIGEST_BYTES: Final = 8
-_SEAL_BYTES: Final = len(_SEAL_MARK) + _DIGEST_BYTES
+_CHECKSUM_BYTES: Final = len(_CHECKSUM_MARK) + _DIGEST_BYTES
 # This many bytes of a mark at the mark's position are not there by chance.
 _TELLING_BYTES: Final = 5
 
@@ -72,13 +72,13 @@ def head_length(prefix: bytes, what: str) -> int:
 def parse_directory(head: bytes, what: str, data_file_name: str) -> Directory:
     """Return where each index lies; `head` begins with the `head_length` bytes of the head.
 
-    Raises CorruptTable, also where the seal is broken or of the index of another data file, UnsupportedFeature.
+    Raises CorruptTable, also where its checksum is wrong or that of another data file, UnsupportedFeature.
     """
     length = head_length(head, what)
     if len(head) < length:
         raise corrupt(what, f"it ends after {len(head)} bytes, inside its head")
     head = head[:length]
-    is_sealed = _check_seal(head, what, data_file_name)
+    has_checksum = _check_digest(head, what, data_file_name)
     # The version is checked after the checksum, so that a damaged number is not reported as an unknown version.
     _, version, _ = _PREFIX.unpack_from(head)
     if version != _VERSION:
@@ -106,9 +106,9 @@ def parse_directory(head: bytes, what: str, data_file_name: str) -> Directory:
         raise corrupt(what, f"its directory cannot be decoded ({error})") from error
     if position + extra_bytes != len(head):
         raise corrupt(what, f"its head has {len(head)} bytes, its directory ends after {position + extra_bytes}")
-    if extra_bytes and not is_sealed:
+    if extra_bytes and not has_checksum:
         raise corrupt(what, f"its directory is followed by {extra_bytes} bytes that no engine writes")
-    return _with_checksums(directory, head[position:-_SEAL_BYTES], what) if is_sealed else directory
+    return _with_checksums(directory, head[position:-_CHECKSUM_BYTES], what) if has_checksum else directory
 
 
 def body_of(container: bytes, place: Place, what: str) -> bytes:
@@ -126,14 +126,14 @@ def checked(body: bytes, place: Place, what: str) -> bytes:
     return body
 
 
-def serialize_container(indexes: Mapping[str, Mapping[str, bytes | None]], *, sealed_for: str | None = None) -> bytes:
+def serialize_container(indexes: Mapping[str, Mapping[str, bytes | None]], *, checked_for: str | None = None) -> bytes:
     """Return the container of the bodies by column and kind, in their order. None: an index without a body.
 
-    `sealed_for`: the name of the data file, where the container is to be a file of its own, with a seal.
+    `checked_for`: the name of the data file, where the container is to be a file of its own, with checksums.
     """
     parts = [body for bodies in indexes.values() for body in bodies.values() if body is not None]
-    checksums = b"" if sealed_for is None else b"".join(_CHECKSUM.pack(zlib.crc32(body)) for body in parts)
-    extra_bytes = 0 if sealed_for is None else len(checksums) + _SEAL_BYTES
+    checksums = b"" if checked_for is None else b"".join(_CHECKSUM.pack(zlib.crc32(body)) for body in parts)
+    extra_bytes = 0 if checked_for is None else len(checksums) + _CHECKSUM_BYTES
     head_bytes = PREFIX_BYTES + 2 * _COUNT.size + extra_bytes
     for column, bodies in indexes.items():
         head_bytes += len(_encoded(column)) + _COUNT.size
@@ -147,8 +147,8 @@ def serialize_container(indexes: Mapping[str, Mapping[str, bytes | None]], *, se
             start += 0 if body is None else len(body)
     directory += _COUNT.pack(extra_bytes)  # The length of fields that later versions may add: readers pass over them.
     head = _PREFIX.pack(_MAGIC, _VERSION, head_bytes) + bytes(directory) + checksums
-    seal = b"" if sealed_for is None else _seal(head, sealed_for)
-    return b"".join([head, seal, *parts])
+    mark = b"" if checked_for is None else _marked_digest(head, checked_for)
+    return b"".join([head, mark, *parts])
 
 
 def corrupt(what: str, found: str) -> CorruptTable:
@@ -158,18 +158,18 @@ def corrupt(what: str, found: str) -> CorruptTable:
     )
 
 
-def _check_seal(head: bytes, what: str, data_file_name: str) -> bool:
+def _check_digest(head: bytes, what: str, data_file_name: str) -> bool:
     """Return whether the head ends with a checksum. Raises CorruptTable if the head does not fit it."""
-    mark = head[-_SEAL_BYTES:-_DIGEST_BYTES]
-    if sum(one == other for one, other in zip(mark, _SEAL_MARK, strict=False)) < _TELLING_BYTES:
+    mark = head[-_CHECKSUM_BYTES:-_DIGEST_BYTES]
+    if sum(one == other for one, other in zip(mark, _CHECKSUM_MARK, strict=False)) < _TELLING_BYTES:
         return False
-    if head[-_SEAL_BYTES:] != _seal(head[:-_SEAL_BYTES], data_file_name):
+    if head[-_CHECKSUM_BYTES:] != _marked_digest(head[:-_CHECKSUM_BYTES], data_file_name):
         raise corrupt(what, f"its head does not fit its checksum, or is not that of an index of {data_file_name}")
     return True
 
 
-def _seal(head: bytes, data_file_name: str) -> bytes:
-    return _SEAL_MARK + hashlib.blake2b(head + data_file_name.encode(), digest_size=_DIGEST_BYTES).digest()
+def _marked_digest(head: bytes, data_file_name: str) -> bytes:
+    return _CHECKSUM_MARK + hashlib.blake2b(head + data_file_name.encode(), digest_size=_DIGEST_BYTES).digest()
 
 
 def _with_checksums(directory: Directory, checksums: bytes, what: str) -> Directory:

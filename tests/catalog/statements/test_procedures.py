@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import lakehouse_core as lc
-from lakehouse_core.format.strict_json import SEAL_FIELD
+from lakehouse_core.format.strict_json import CHECKSUM_FIELD
 
 
 @pytest.fixture
@@ -79,7 +79,7 @@ def test_the_watermark_of_an_expired_snapshot_is_that_of_the_tag_which_holds_it(
     # As another engine commits a watermark.
     store, key = table._context.store, "snapshot/snapshot-1"
     made = json.loads(store.read(key))
-    del made[SEAL_FIELD]
+    del made[CHECKSUM_FIELD]
     store.write(key, json.dumps({**made, "watermark": 1700}).encode())
     table.create_tag("kept", at=1)
     table.expire_snapshots(retain_max=1, retain_min=1)

@@ -19,7 +19,7 @@ from lakehouse_core.execution.engines.spark.write.frame import write_frame
 from lakehouse_core.execution.read.incremental_scan import IncrementalPlan
 from lakehouse_core.execution.read.scan import ScanPlan
 from lakehouse_core.format.data_types import DataField
-from lakehouse_core.progress import NOBODY, Watch
+from lakehouse_core.progress import NO_WATCH, Watch
 from lakehouse_core.table.commit_message import CommitMessage
 from lakehouse_core.tasks.runtime import TaskRuntime
 from lakehouse_core.tasks.write.input import input_batches, row_count
@@ -54,7 +54,7 @@ class SparkEngine:
         """
         return run_tasks(self.session, task, inputs)
 
-    def write(self, task: WriteTask, data: object, watch: Watch = NOBODY) -> Iterable[CommitMessage]:
+    def write(self, task: WriteTask, data: object, watch: Watch = NO_WATCH) -> Iterable[CommitMessage]:
         """Write rows as files without a snapshot; yield the commit message of each bucket.
 
         Raises the InvalidRequest of a task after all messages.
