@@ -246,7 +246,7 @@ def _file(header: dict[str, bytes], blocks: list[tuple[int, bytes]]) -> bytes:
 def _without_checksum(data: bytes) -> bytes:
     container = open_container(data, "f")
     blocks = [(block.count, block.data) for block in container.blocks]
-    sealed = build_container(json.dumps(container.schema), blocks, codec=container.codec, metadata={})
-    start = sealed.index(encode_long(len(CHECKSUM_KEY)) + CHECKSUM_KEY.encode())
+    checked = build_container(json.dumps(container.schema), blocks, codec=container.codec, metadata={})
+    start = checked.index(encode_long(len(CHECKSUM_KEY)) + CHECKSUM_KEY.encode())
     size = 1 + len(CHECKSUM_KEY) + 1 + 8
-    return sealed[:4] + encode_long(2) + sealed[5:start] + sealed[start + size :]
+    return checked[:4] + encode_long(2) + checked[5:start] + checked[start + size :]

@@ -71,23 +71,23 @@ def test_the_layout_is_javas():
     )
 
 
-def test_a_changed_value_breaks_the_seal():
-    sealed = json_with_checksum({"count": 100, "name": "a"})
+def test_a_changed_value_breaks_the_checksum():
+    checked = json_with_checksum({"count": 100, "name": "a"})
 
     with pytest.raises(CorruptTable, match="checksum"):
-        strict_json(sealed.replace(b"100", b"101"), "f")
+        strict_json(checked.replace(b"100", b"101"), "f")
 
 
-def test_the_seal_survives_another_layout_and_order():
-    sealed = strict_json(json_with_checksum({"a": 1, "b": {"c": [1, 2]}}), "f")
-    reordered = b'{"lakehouseCrc32":"%s","b":{"c":[1,2]},"a":1}' % _seal_of(json_with_checksum(sealed))
+def test_the_checksum_survives_another_layout_and_order():
+    checked = strict_json(json_with_checksum({"a": 1, "b": {"c": [1, 2]}}), "f")
+    reordered = b'{"lakehouseCrc32":"%s","b":{"c":[1,2]},"a":1}' % _checksum_of(json_with_checksum(checked))
 
-    assert strict_json(reordered, "f") == sealed
+    assert strict_json(reordered, "f") == checked
 
 
-def test_a_file_of_another_engine_needs_no_seal():
+def test_a_file_of_another_engine_needs_no_checksum():
     assert strict_json(b'{"a":1}', "f") == {"a": 1}
 
 
-def _seal_of(data: bytes) -> bytes:
+def _checksum_of(data: bytes) -> bytes:
     return data.rsplit(b'"', 2)[1]

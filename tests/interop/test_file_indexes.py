@@ -26,7 +26,7 @@ INDEXES = {
     "file-index.bitmap.columns": "n",
     "file-index.range-bitmap.columns": "k",
 }
-# Java makes the decision about the place of an index once more by its own size, which has no seal.
+# Java makes the decision about the place of an index once more by its own size, which has no checksum.
 PLACES = {"beside": "1 b", "inside": "1 mb"}
 
 

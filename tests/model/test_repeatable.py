@@ -1,6 +1,6 @@
 """Time and chance come from the clock seam alone: the same life with the same seed writes the same bytes.
 
-With another seed only UUIDs differ, and with them what counts or seals bytes that hold one.
+With another seed only UUIDs differ, and with them what counts or checksums bytes that hold one.
 """
 
 from __future__ import annotations
@@ -55,14 +55,14 @@ TABLES: dict[str, dict[str, str]] = {
 }
 PRIMARY_KEYS = {"appended": [], "moving": ["k"]}
 UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
-# What counts or seals bytes that hold a UUID.
+# What counts or checksums bytes that hold a UUID.
 SEALS = re.compile(r"size|checksum|crc", re.IGNORECASE)
 
 # What the records of branches begin with.
 CHECKSUM = re.compile(r"^crc32:[0-9a-f]{8} ")
 
 # Eight bytes that depend on the name of the data file.
-INDEX_SEAL = re.compile(rb"(?<=lh-indx1).{8}", re.DOTALL)
+INDEX_CHECKSUM = re.compile(rb"(?<=lh-indx1).{8}", re.DOTALL)
 
 
 class CountingClock(VirtualClock):
@@ -215,7 +215,7 @@ def meaning(key: str, data: bytes) -> object:
         # Several files behind each other; readers were told what is in them.
         return len(data)
     if key.endswith(".parquet.index"):
-        return INDEX_SEAL.sub(b"", data)
+        return INDEX_CHECKSUM.sub(b"", data)
     if data[:1] == b"{":
         return json.loads(data)
     if data[:4] == b"Obj\1":

@@ -327,7 +327,7 @@ def test_a_missing_file_is_corruption_and_a_foreign_one_not_supported(sample):
         table.read()
 
 
-def test_files_without_key_columns_without_seal_and_with_nulls_for_kinds_of_others_read_the_same(sample):
+def test_files_without_key_columns_without_checksum_and_with_nulls_for_kinds_of_others_read_the_same(sample):
     """What another engine may have written: no `_KEY_` columns, no page checksums, large strings, other order."""
     original = pq.read_table(pa.BufferReader(sample.only_file()))
     columns = ["x", "l", "v", "k", "_VALUE_KIND", "_SEQUENCE_NUMBER"]

@@ -40,8 +40,8 @@ def test_a_tag_is_the_snapshot_itself_and_names_the_latest_unless_told_otherwise
 def test_a_tag_keeps_what_other_engines_wrote_into_the_snapshot():
     table = table_with(1)
     text = table.store.read("snapshot/snapshot-1").decode()
-    without_seal = text[: text.index(',\n  "lakehouseCrc32"')]
-    table.store.write("snapshot/snapshot-1", (without_seal + ',\n  "inventedIn2030" : 7\n}').encode())
+    without_checksum = text[: text.index(',\n  "lakehouseCrc32"')]
+    table.store.write("snapshot/snapshot-1", (without_checksum + ',\n  "inventedIn2030" : 7\n}').encode())
 
     table.tag("t", retention_millis=1000)
 
