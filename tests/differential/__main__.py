@@ -48,10 +48,12 @@ def main() -> int:
     parser.add_argument("--start", type=int, default=0, help="the first seed")
     parser.add_argument("--only", default="", help="checks whose name contains this")
     parser.add_argument("--replay", type=Path, help="a file that a failure wrote")
+    parser.add_argument("--spark", action="store_true", help="only ours, with tasks that run on Spark")
     arguments = parser.parse_args()
     with ExitStack() as stack:
-        judges = {version: _judge(stack, version) for version in VERSIONS}
-        checks = {name: check for name, check in _checks(judges).items() if arguments.only in name}
+        judges = {} if arguments.spark else {version: _judge(stack, version) for version in VERSIONS}
+        known = _checks_on_spark() if arguments.spark else _checks(judges)
+        checks = {name: check for name, check in known.items() if arguments.only in name}
         if arguments.replay:
             return _replayed(checks, History.of(json.loads(arguments.replay.read_text())))
         failed = 0
@@ -152,6 +154,15 @@ def _checks(judges: Mapping[str, Judge]) -> dict[str, Check]:
             checks[f"Java {version} writes odd floats, we read"] = partial(against_reader, java, Ours())
             checks[f"we write odd floats, Java {version} reads"] = partial(against_reader, Ours(), java)
     return checks
+
+
+def _checks_on_spark() -> dict[str, Check]:
+    """Return the checks of histories whose tasks run on Spark, all in one session."""
+    # Spark is loaded for them only.
+    from tests.differential.spark import STATED, OnSpark, session
+
+    ours = OnSpark(session())
+    return {f"ours on Spark, {kind}": partial(against_model, ours) for kind in STATED}
 
 
 def _staged_ahead(java: Java, history: History) -> list[str]:

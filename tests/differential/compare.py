@@ -34,7 +34,8 @@ def failure(name: str, check: Check, seed: int, history: History) -> str | None:
     FAILURES.mkdir(parents=True, exist_ok=True)
     file = FAILURES / f"{name.replace(' ', '-').replace(',', '')}-{seed}.json"
     file.write_text(json.dumps(small.to_json(), indent=1, ensure_ascii=False) + "\n")
-    again = f'{sys.executable} -m tests.differential --only "{name}" --replay {file}'
+    engine = "--spark " if "on Spark" in name else ""
+    again = f'{sys.executable} -m tests.differential {engine}--only "{name}" --replay {file}'
     return "\n  ".join([f"{name}, seed {seed}:", *check(small)[:2], small.text(), f"again: {again}"])
 
 
