@@ -504,7 +504,12 @@ CASES: dict[str, list[tuple[Call, type[lc.LakehouseError], str]]] = {
         (lambda w: w.orders.scan(columns=[5]), INVALID, "columns=[5]: give a list of column names"),
         (lambda w: w.orders.scan(limit=-2), INVALID, "db.orders: limit=-2: expected a number of rows, 0 or more"),
         (lambda w: w.orders.scan(limit="5"), INVALID, "limit='5': expected a number of rows"),
-        (lambda w: w.orders.scan(options={"bucket": "1"}), INVALID, "option bucket is not a read option"),
+        (
+            lambda w: w.orders.scan(options={"bucket": "1"}),
+            INVALID,
+            "option bucket is not a read option. Read options: ",
+        ),
+        (lambda w: w.orders.scan(options={"scan.tag": "a"}), INVALID, "not a read option. Did you mean scan.tag-name"),
         (
             lambda w: w.orders.scan(at=lc.Latest(), options={"scan.snapshot-id": "1"}),
             INVALID,
@@ -687,6 +692,25 @@ CASES: dict[str, list[tuple[Call, type[lc.LakehouseError], str]]] = {
             INVALID,
             "connect: there is no argument 'catalog'. It has warehouse, ",
         ),
+        (lambda w: w.orders.scan().to_pandas(columns=["id"]), INVALID, "db.orders: to_pandas: there is no argument"),
+        (
+            lambda w: lc.RowFiles("a.csv", sep=";"),
+            INVALID,
+            "RowFiles: there is no argument 'sep'. Did you mean delimiter?",
+        ),
+        (
+            lambda w: lc.AtSnapshot(snapshot_id=1),
+            INVALID,
+            "AtSnapshot: there is no argument 'snapshot_id'. Did you mean id?",
+        ),
+        (
+            lambda w: lc.AsOf(timestamp="2013-01-31"),
+            INVALID,
+            "AsOf: there is no argument 'timestamp'. Did you mean time?",
+        ),
+        (lambda w: lc.AddColumn("a", typ="INT"), INVALID, "AddColumn: there is no argument 'typ'. Did you mean type?"),
+        (lambda w: lc.WhenMatched({"a": 1}), INVALID, "Write the names, as in WhenMatched(update={'a': 1})."),
+        (lambda w: lc.WhenNotMatched(), INVALID, "WhenNotMatched: insert is missing. Write WhenNotMatched(insert=…)."),
         (lambda w: lc.register(), INVALID, "register: session is missing. Write register(session=…)."),
         (
             lambda w: w.orders.compact(True),
@@ -907,7 +931,8 @@ def test_bad_input_is_refused_in_one_line_and_leaves_nothing_behind(warehouse, g
 # Their objects are no tables yet, or none at all.
 NO_TABLE = {"names", "warehouse", "values"}
 OWN_OBJECTS = (
-    *("staged commit", "AtSnapshot(", "AsOf(", "col(", "Warehouse ", "Catalog: ", "connect: ", "register: "),
+    *("staged commit", "AtSnapshot", "AsOf", "col(", "Warehouse ", "Catalog: ", "connect: ", "register: "),
+    *("AddColumn: ", "RowFiles: ", "WhenMatched: ", "WhenNotMatched: "),
     "Invalid database name",
 )
 

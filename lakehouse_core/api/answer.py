@@ -5,8 +5,8 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-from lakehouse_core.api.calls import checks_calls
 from lakehouse_core.api.reports import Report
+from lakehouse_core.calls import checks_calls
 from lakehouse_core.display import line, page
 from lakehouse_core.errors import InvalidRequest
 from lakehouse_core.interchange.arrow_rows import ArrowRows

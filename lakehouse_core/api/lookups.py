@@ -5,8 +5,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakehouse_core.api.calls import checks_calls
 from lakehouse_core.api.verb import names_table
+from lakehouse_core.calls import checks_calls
 from lakehouse_core.errors import InvalidRequest
 from lakehouse_core.execution.lookup.lookup import TableLookup
 

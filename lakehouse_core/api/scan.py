@@ -6,9 +6,9 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-from lakehouse_core.api.calls import checks_calls
 from lakehouse_core.api.spark_engine import spark_engine_of
 from lakehouse_core.api.verb import named, names_table
+from lakehouse_core.calls import checks_calls
 from lakehouse_core.display import line, page
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.execution.read.incremental_scan import IncrementalPlan, change_batches

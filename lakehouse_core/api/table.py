@@ -23,12 +23,12 @@ from lakehouse_core.api import (
     table_writes,
 )
 from lakehouse_core.api.arguments import CallOptions, Condition, GivenRows, check_only_where
-from lakehouse_core.api.calls import checks_calls
 from lakehouse_core.api.health.facts import HealthFacts, health_facts
 from lakehouse_core.api.local_engine import local_engine
 from lakehouse_core.api.lookups import Lookups
 from lakehouse_core.api.scan import ChangesScan, Scan
 from lakehouse_core.api.system.tables import SystemTable
+from lakehouse_core.calls import checks_calls
 from lakehouse_core.clock import Clock
 from lakehouse_core.errors import CorruptTable, InvalidRequest, NotFound, shown
 from lakehouse_core.execution.context import TableContext, table_context

@@ -8,11 +8,11 @@ from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from lakehouse_core.api.calls import checks_calls
 from lakehouse_core.api.local_engine import local_engine
 from lakehouse_core.api.reports import CompactionReport, CopyReport
 from lakehouse_core.api.system.tables import SystemTable
 from lakehouse_core.api.table import Table
+from lakehouse_core.calls import checks_calls
 from lakehouse_core.catalog import ddl, each_table
 from lakehouse_core.catalog.context import CatalogContext
 from lakehouse_core.catalog.ddl import StructType

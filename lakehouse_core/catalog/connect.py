@@ -10,8 +10,8 @@ from pathlib import PurePath
 from typing import Any, TypeAlias
 
 from lakehouse_core.api.arguments import mapping_of
-from lakehouse_core.api.calls import checks_call
 from lakehouse_core.api.spark_engine import spark_engine
+from lakehouse_core.calls import checks_call
 from lakehouse_core.catalog.catalog import Catalog
 from lakehouse_core.catalog.metastore import Metastore
 from lakehouse_core.catalog.profiles import Profile, read_profile

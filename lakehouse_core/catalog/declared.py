@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from lakehouse_core.api.calls import checks_call
+from lakehouse_core.calls import checks_call
 from lakehouse_core.table.schema import ColumnDeclarations, TableSchema, new_schema
 
 

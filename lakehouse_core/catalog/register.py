@@ -2,8 +2,8 @@
 
 from typing import Any, Final, TypeAlias
 
-from lakehouse_core.api.calls import checks_call
 from lakehouse_core.api.spark_engine import spark_engine
+from lakehouse_core.calls import checks_call
 
 # Named for the reader: this module must not know Spark.
 SparkSession: TypeAlias = Any

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
+from lakehouse_core.calls import checks_calls
 from lakehouse_core.errors import InvalidRequest, shown
 from lakehouse_core.interchange.pandas_frames import to_pandas
 
@@ -20,6 +21,7 @@ DuckConnection: TypeAlias = Any
 DuckRelation: TypeAlias = Any
 
 
+@checks_calls
 class ArrowRows:
     """The conversions of all objects that hold rows. A subclass provides `schema` and `to_batches`."""
 

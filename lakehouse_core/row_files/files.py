@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from lakehouse_core.calls import checks_arguments
 from lakehouse_core.errors import InvalidRequest, shown
 from lakehouse_core.format.data_types import DataField
 from lakehouse_core.row_files.csv_records import parse_delimiter
@@ -17,6 +18,7 @@ from lakehouse_core.row_files.row_input import read_files
 from lakehouse_core.table.commit_message import Missing
 
 
+@checks_arguments
 @dataclass(frozen=True, slots=True)
 class RowFiles:
     """Rows in local files: `table.write(RowFiles("orders.csv"))`. Pass one path, or a list of paths in their order.

@@ -545,6 +545,11 @@ def test_arrow_of_other_kinds_is_taken_as_it_is_or_refused(catalog: lc.Catalog, 
 
 
 POLARS = {
+    "texts for days": (
+        pl.Series(["2013-01-31"]),
+        "DATE",
+        r"cast it to date32\[day\], in polars with polars\.col\(…\)\.str\.to_date\(\), first",
+    ),
     "categories": (pl.Series(["a", None, "b"], dtype=pl.Categorical), "STRING", ["a", None, "b"]),
     "an enum": (pl.Series(["x", None], dtype=pl.Enum(["x", "y"])), "STRING", ["x", None]),
     "a time": (pl.Series([dt.time(1, 2, 3, 4000), None]), "TIME(3)", [dt.time(1, 2, 3, 4000), None]),

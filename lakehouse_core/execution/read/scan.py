@@ -212,9 +212,8 @@ def _check_options(table: str, point: ReadPoint | None, options: Mapping[str, st
         )
     for key in options:
         if key not in SCAN_KEYS:
-            raise InvalidRequest(
-                f"{table}: option {key} is not a read option. Read options: {', '.join(sorted(SCAN_KEYS))}."
-            )
+            hint = near_hint(key, SCAN_KEYS, f"Read options: {', '.join(sorted(SCAN_KEYS))}.", cutoff=0.6)
+            raise InvalidRequest(f"{table}: option {key} is not a read option. {hint}")
 
 
 def _check_columns(table: str, columns: Sequence[str] | None) -> None:

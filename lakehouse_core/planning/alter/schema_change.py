@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Final, TypeAlias
 
+from lakehouse_core.calls import checks_arguments
 from lakehouse_core.errors import InvalidRequest, shown
 from lakehouse_core.format.stored import check_text
 
@@ -57,6 +58,7 @@ class _Change:
             _CHECKS[each.type](f"{type(self).__name__}: {each.name}", getattr(self, each.name))
 
 
+@checks_arguments
 @dataclass(frozen=True, slots=True)
 class AddColumn(_Change):
     """Add a nullable column, by default as the last one. `type` is SQL text."""
@@ -69,6 +71,7 @@ class AddColumn(_Change):
     before: str | None = None
 
 
+@checks_arguments
 @dataclass(frozen=True, slots=True)
 class DropColumn(_Change):
     """Drop a column from the schema; existing files keep its values. Key columns and the only column cannot be
@@ -78,6 +81,7 @@ class DropColumn(_Change):
     name: Column
 
 
+@checks_arguments
 @dataclass(frozen=True, slots=True)
 class RenameColumn(_Change):
     """Rename a column, also in keys and options that name it."""
@@ -86,6 +90,7 @@ class RenameColumn(_Change):
     new_name: str
 
 
+@checks_arguments
 @dataclass(frozen=True, slots=True)
 class UpdateColumnType(_Change):
     """Change the type by which a column is read and written. Nullability stays unless the text says NOT NULL."""
@@ -94,6 +99,7 @@ class UpdateColumnType(_Change):
     type: str
 
 
+@checks_arguments
 @dataclass(frozen=True, slots=True)
 class UpdateColumnNullability(_Change):
     """Make a column nullable or NOT NULL; NOT NULL needs `alter-column-null-to-not-null.disabled` = false. Key columns
@@ -104,6 +110,7 @@ class UpdateColumnNullability(_Change):
     nullable: bool
 
 
+@checks_arguments
 @dataclass(frozen=True, slots=True)
 class UpdateColumnComment(_Change):
     """Change the comment of a column; None removes it."""
@@ -112,6 +119,7 @@ class UpdateColumnComment(_Change):
     comment: str | None
 
 
+@checks_arguments
 @dataclass(frozen=True, slots=True)
 class UpdateColumnDefault(_Change):
     """Set the default, as text, that replaces nulls in later writes; None removes it. Stored rows do not change."""
@@ -120,6 +128,7 @@ class UpdateColumnDefault(_Change):
     default: str | None
 
 
+@checks_arguments
 @dataclass(frozen=True, slots=True)
 class MoveColumn(_Change):
     """Move a column: give exactly one of the four places."""
@@ -131,6 +140,7 @@ class MoveColumn(_Change):
     last: bool = False
 
 
+@checks_arguments
 @dataclass(frozen=True, slots=True)
 class SetOption(_Change):
     """Set a table option; key and value are text, with units as in Paimon (`128 mb`, `1 h`)."""
@@ -139,6 +149,7 @@ class SetOption(_Change):
     value: str
 
 
+@checks_arguments
 @dataclass(frozen=True, slots=True)
 class RemoveOption(_Change):
     """Reset a table option to its default."""
@@ -146,6 +157,7 @@ class RemoveOption(_Change):
     key: str
 
 
+@checks_arguments
 @dataclass(frozen=True, slots=True)
 class UpdateComment(_Change):
     """Change the comment of the table; None removes it."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields
 from math import isfinite
 from typing import Final
 
+from lakehouse_core.calls import checks_arguments
 from lakehouse_core.display import count_text, size_text
 from lakehouse_core.errors import InvalidRequest, shown
 from lakehouse_core.format.stored import is_int64
@@ -23,6 +24,7 @@ def is_amount(value: object) -> bool:
         return False
 
 
+@checks_arguments
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rates:
     """How fast this package reads and rewrites: one core, Parquet with zstd 1, the warehouse on a local disk.
@@ -100,6 +102,7 @@ def kept_seconds(freed_bytes: int, freed_objects: int = 0, *, rates: Rates = RAT
     )
 
 
+@checks_arguments
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
     """The most that maintenance may spend: bytes to rewrite, requests to the store, seconds; None: not limited.

@@ -9,6 +9,7 @@ from datetime import UTC, date, datetime, timedelta
 from enum import StrEnum
 from typing import Final, TypeAlias, cast, get_args
 
+from lakehouse_core.calls import checks_arguments
 from lakehouse_core.errors import InvalidRequest, shown
 from lakehouse_core.format.stored import check_text, is_int64
 from lakehouse_core.table.commit_message import BATCH_IDENTIFIER, CommitKind
@@ -24,6 +25,7 @@ class Latest:
 LATEST: Final = Latest()
 
 
+@checks_arguments
 @dataclass(frozen=True, slots=True)
 class AtSnapshot:
     """The snapshot of this id, with its schema."""
@@ -35,6 +37,7 @@ class AtSnapshot:
             raise InvalidRequest(f"AtSnapshot({shown(self.id)}): expected a snapshot id, a whole number from 1.")
 
 
+@checks_arguments
 @dataclass(frozen=True, slots=True)
 class AtTag:
     """The snapshot that the tag names, also after the snapshot expired."""
@@ -45,6 +48,7 @@ class AtTag:
         check_text("AtTag: the name", self.name)
 
 
+@checks_arguments
 @dataclass(frozen=True, slots=True)
 class AtVersion:
     """The version of SQL's VERSION AS OF: a tag of this name, else `watermark-<n>`, else a snapshot id in digits."""
@@ -59,6 +63,7 @@ class AtVersion:
         check_text("AtVersion: the name", self.version)
 
 
+@checks_arguments
 @dataclass(frozen=True, slots=True, init=False)
 class AsOf:
     """The newest snapshot committed at this time or before.
@@ -78,6 +83,7 @@ class AsOf:
         return millis_of(self.time)
 
 
+@checks_arguments
 @dataclass(frozen=True, slots=True)
 class AtWatermark:
     """The first snapshot whose watermark is this one or later; a snapshot without a watermark has that of the one

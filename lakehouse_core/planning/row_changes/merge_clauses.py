@@ -8,12 +8,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias
 
+from lakehouse_core.calls import checks_arguments
+
 # `update="*"`, `insert="*"`: each column of the table from the column of the source with the same name.
 ALL: Final = "*"
 MergeName: TypeAlias = Literal["MERGE", "DELETE", "UPDATE"]
 Values: TypeAlias = Mapping[str, Any] | Literal["*"]
 
 
+@checks_arguments
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WhenMatched:
     """What becomes of a row that has a row of the source: an update, or a delete.
@@ -27,6 +30,7 @@ class WhenMatched:
     where: Any = None
 
 
+@checks_arguments
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WhenNotMatched:
     """What becomes of a row of the source that has no row in the table: it is inserted.
@@ -39,6 +43,7 @@ class WhenNotMatched:
     where: Any = None
 
 
+@checks_arguments
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WhenNotMatchedBySource:
     """What becomes of a row of the table that has no row in the source. Its texts are over the columns `t.a` alone."""

@@ -55,6 +55,8 @@ def refused_type(field: DataField, source: pa.DataType, misfits: Misfits) -> Inv
     if arrow_type(field.type) == pa.date32() and of_pandas and not misfits.in_sql:
         # Texts and times of pandas, which has no type of its own for dates.
         into += ", in pandas with pandas.to_datetime(column).dt.date,"
+    if arrow_type(field.type) == pa.date32() and pt.is_string_view(source) and not misfits.in_sql:
+        into += ", in polars with polars.col(…).str.to_date(),"
     return InvalidRequest(f"Column {shown(field.name)} is {wanted} and the data has {found}: cast it to {into} first.")
 
 

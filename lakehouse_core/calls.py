@@ -1,4 +1,4 @@
-"""Calls: refuse a call of a public verb whose arguments do not fit its signature, and name the argument that was meant.
+"""Calls: refuse a call of a public name whose arguments do not fit its signature, and name the argument that was meant.
 
 Rule: the signature is the only place that says what a verb takes, and it stays as it is typed.
 """
@@ -40,6 +40,15 @@ _NAMES: Final[Mapping[str, tuple[str, ...]]] = {
         "session": "spark",
         "storage": "storage_options",
         "warehouse": "path uri root",
+        # Of values that verbs take.
+        "delimiter": "sep separator",
+        "null": "na_values null_value",
+        "type": "typ data_type dtype",
+        "update": "set values",
+        "insert": "set values",
+        "time": "timestamp",
+        "id": "snapshot snapshot_id",
+        "seconds": "minutes hours time",
     }.items()
 }
 # Other names of a state of the table, and how it is given.
@@ -63,24 +72,32 @@ def checks_calls(cls: C) -> C:
     return cls
 
 
-def checks_call(verb: F) -> F:
+def checks_arguments(cls: C) -> C:
+    """Make a call of the class raise InvalidRequest for arguments that it does not take."""
+    made: Any = cls
+    made.__init__ = checks_call(made.__init__, cls.__name__)
+    return cls
+
+
+def checks_call(verb: F, name: str | None = None) -> F:
     """Make a verb raise InvalidRequest for arguments that it does not take, and for a flag that is neither True nor
-    False: the text "no" would count as true.
+    False: the text "no" would count as true. `name`: that of a class, of which `verb` is the constructor.
     """
     signature = inspect.signature(verb)
-    flags = {each.name: each.annotation for each in signature.parameters.values()}
-    flags = {name: kind for name, kind in flags.items() if kind in (bool, bool | None)}
+    kinds = {} if name else {each.name: each.annotation for each in signature.parameters.values()}
+    flags = {flag: kind for flag, kind in kinds.items() if kind in (bool, bool | None)}
 
     @wraps(verb)
     def call(*args: Any, **kwargs: Any) -> Any:
         try:
             signature.bind(*args, **kwargs)
         except TypeError:
-            raise InvalidRequest(_refusal(verb.__name__, signature, args, kwargs)) from None
-        for name, kind in flags.items():
-            if not isinstance(value := kwargs.get(name, False), kind):
+            where = "" if name else _where(signature, args)
+            raise InvalidRequest(where + _refusal(name or verb.__name__, signature, args, kwargs)) from None
+        for flag, kind in flags.items():
+            if not isinstance(value := kwargs.get(flag, False), kind):
                 where = _where(signature, args)
-                raise InvalidRequest(f"{where}{verb.__name__}({name}={shown(value)}): expected True or False.")
+                raise InvalidRequest(f"{where}{verb.__name__}({flag}={shown(value)}): expected True or False.")
         return verb(*args, **kwargs)
 
     return call  # type: ignore[return-value]
@@ -92,21 +109,20 @@ def _refusal(verb: str, signature: Signature, args: Sequence[Any], kwargs: Mappi
     places = [each.name for each in parameters if each.kind is Parameter.POSITIONAL_OR_KEYWORD]
     names = [each.name for each in parameters if each.kind is not Parameter.VAR_POSITIONAL]
     given = args[len(signature.parameters) - len(parameters) :]
-    where = f"{_where(signature, args)}{verb}"
     for name in kwargs:
         if name not in names:
-            return f"{where}: there is no argument {shown(name)}. {_advice(verb, name, names)}"
+            return f"{verb}: there is no argument {shown(name)}. {_advice(verb, name, names)}"
     if len(given) > len(places) and len(parameters) == len(names):
         free = [name for name in names if name not in places and name not in kwargs]
         advice = f"Write the names, as in {verb}({free[0]}={shown(given[len(places)])})" if free else "Leave it out"
         found = count_text(len(given), "argument")
-        return f"{where}: found {found} without a name, expected {len(places)} at most. {advice}."
+        return f"{verb}: found {found} without a name, expected {len(places)} at most. {advice}."
     if twice := [name for name in places[: len(given)] if name in kwargs]:
-        return f"{where}: the argument {twice[0]} is given twice, by its place and by its name. Leave one of them out."
+        return f"{verb}: the argument {twice[0]} is given twice, by its place and by its name. Leave one of them out."
     needed = [each.name for each in parameters if each.default is Parameter.empty and each.name in names]
     missing = [name for name in needed if name not in kwargs and name not in places[: len(given)]]
     are = "is" if len(missing) == 1 else "are"
-    return f"{where}: {' and '.join(missing)} {are} missing. Write {verb}({'=…, '.join(missing)}=…)."
+    return f"{verb}: {' and '.join(missing)} {are} missing. Write {verb}({'=…, '.join(missing)}=…)."
 
 
 def _where(signature: Signature, args: Sequence[Any]) -> str:
