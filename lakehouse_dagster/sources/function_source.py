@@ -3,6 +3,7 @@
 Rule: the function is imported by the run that calls it, never while assets are defined.
 """
 
+import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -69,7 +70,9 @@ class FunctionSource(QueriedSource):
 
     def _tables(self, table: lc.Table, *arguments: object) -> Iterator[pa.Table]:
         """Call the function and yield its rows. Raises InvalidRequest for what are not rows."""
-        found = loaded(self.spec, table.name)(*arguments)
+        function = loaded(self.spec, table.name)
+        self._check_takes(function, table.name, arguments)
+        found = function(*arguments)
         names: list[str] | None = None
         for item in [found] if _is_rows(found) else found if hasattr(found, "__iter__") else [found]:
             if not _is_rows(item):
@@ -85,6 +88,23 @@ class FunctionSource(QueriedSource):
                     f"{', '.join(names)}. Yield the same columns each time."
                 )
             yield rows.select(names)
+
+    def _check_takes(self, function: Callable[..., Any], table: str, arguments: Sequence[object]) -> None:
+        """Raise InvalidRequest for a function that cannot be called as the specification says."""
+        try:
+            signature = inspect.signature(function)
+        except (TypeError, ValueError):
+            # Of some functions Python does not know what they take.
+            return
+        try:
+            signature.bind(*arguments)
+        except TypeError as error:
+            given = "the last value of its cursor" if self.spec.cursor is not None else "the key of a partition"
+            raise lc.InvalidRequest(
+                f"{table}: {self.spec.name}{signature} does not take what it is called with, "
+                f"{given if arguments else 'no argument'} ({error}). Correct the function, or cursor and partitions of "
+                "the specification."
+            ) from error
 
     def _typed(self, table: lc.Table, rows: pa.Table) -> pa.RecordBatch:
         refuse_unknown_columns(table, rows.column_names, {self.rowkind_column, self.spec.cursor}, self.spec.name)

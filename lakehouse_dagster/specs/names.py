@@ -10,11 +10,17 @@ from pydantic import Field
 IDENTIFIER = r"^[A-Za-z][A-Za-z0-9_]*$"
 Identifier = Annotated[str, Field(pattern=IDENTIFIER)]
 
+# As many as a specification has attributes, and some.
+_MOST_NAMES = 30
+
 
 def nearest(name: str, known: Collection[str]) -> str:
     """Return the end of a message about an unknown name: the nearest known one, else all of them."""
     matches = difflib.get_close_matches(name, known, n=1)
-    return f"; did you mean {matches[0]!r}?" if matches else f"; there are {', '.join(known)}."
+    if matches:
+        return f"; did you mean {matches[0]!r}?"
+    more = f" and {len(known) - _MOST_NAMES} more" if len(known) > _MOST_NAMES else ""
+    return f"; there are {', '.join(list(known)[:_MOST_NAMES])}{more}."
 
 
 def part_fault(name: str) -> str | None:

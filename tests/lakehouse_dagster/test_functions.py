@@ -135,6 +135,9 @@ def test_a_function_without_cursor_gives_the_whole_table_in_each_run():
         ({"call": other_columns}, "other_columns yields the columns note after id. Yield the same columns each time."),
         ({"call": backwards, "cursor": "id"}, "cursor 'id': found 1 after 2, but rows are taken in its order."),
         ({"call": orders, "cursor": "at"}, "function.cursor names 'at', but"),
+        ({"call": everything, "cursor": "id"}, "does not take what it is called with, the last value of its cursor ("),
+        ({"call": "os.rows"}, "'rows' does not exist; there are "),
+        ({"call": orders}, "orders(since: int | None)"),
     ],
 )
 def test_a_function_that_gives_no_such_rows_is_told(function: dict[str, object], told: str):
