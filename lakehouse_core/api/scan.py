@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from lakehouse_core.api.spark_engine import spark_engine_of
-from lakehouse_core.api.verb import named, names_table
+from lakehouse_core.api.verb import names_table, overtaken
 from lakehouse_core.calls import checks_calls
 from lakehouse_core.display import line, page
 from lakehouse_core.execution.context import TableContext
@@ -67,7 +67,7 @@ class Scan(ArrowRows):
 
         Raises the errors of `Table.scan`, and SnapshotExpired when the snapshot expires during the read.
         """
-        with named(self.name):
+        with overtaken(self._table):
             yield from scan_batches(self._plan, self._table)
 
     @names_table
@@ -133,7 +133,7 @@ class ChangesScan(ArrowRows):
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the changes in batches, in the order of the snapshots; within a bucket in the order of its files."""
-        with named(self.name):
+        with overtaken(self._table):
             yield from change_batches(self._plan, self._table)
 
     @names_table

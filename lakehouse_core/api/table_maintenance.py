@@ -45,7 +45,7 @@ from lakehouse_core.execution.expiry.orphans import remove_orphans as delete_orp
 from lakehouse_core.execution.expiry.tags import create_tag as make_tag
 from lakehouse_core.execution.expiry.tags import delete_tag as drop_tag
 from lakehouse_core.execution.file_indexes import rewrite_file_indexes
-from lakehouse_core.execution.presence import check_kept
+from lakehouse_core.execution.presence import check_dropped, check_kept
 from lakehouse_core.execution.read.state import state_at
 from lakehouse_core.execution.rescale import rescale as rescale_partitions
 from lakehouse_core.execution.rollback import roll_back
@@ -252,4 +252,7 @@ def verify(table: TableContext, call: CallOptions, *, data: bool) -> VerifyRepor
         newest,
         at_once=table.store.requests_at_once,
     )
+    if findings:
+        # Of a table that is dropped, objects are missing.
+        check_dropped(table)
     return VerifyReport(table=table.name, snapshot_id_before=latest_id, findings=findings)

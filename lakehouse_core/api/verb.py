@@ -61,10 +61,12 @@ def overtaken(table: _Named) -> Iterator[None]:
         except (CommitOutcomeUnknown, WriteOutcomeUnknown):
             raise
         except _OF_A_DROP as error:
+            # A scan and a system table have the table that they read.
+            read = getattr(table, "_table", table)
             # Else nothing was read, and an argument is wrong.
-            if isinstance(table, TableContext) and table.schemas.known_id() is not None:
+            if isinstance(read, TableContext) and read.schemas.known_id() is not None:
                 with suppress(StorageUnavailable):
-                    check_here(table, error)
+                    check_here(read, error)
             raise
 
 

@@ -124,6 +124,19 @@ def check_here(table: TableContext, cause: Exception | None = None) -> None:
         raise found.error(table) from cause
 
 
+def check_dropped(table: TableContext) -> None:
+    """Raise as `check_here` does, for a verb that reports what is missing: a table without one of its schemas may be
+    damaged.
+    """
+    known = table.schemas.known_id()
+    found = gone(table, known)
+    if found is None:
+        return
+    is_damaged = found.is_other and known is not None and not table.store.infos([table.layout.schema(known)])
+    if not is_damaged:
+        raise found.error(table)
+
+
 def _has_table(table: TableContext) -> bool:
     """Return whether the folder holds a table, as the catalog tells it."""
     if _has_first_schema(table):

@@ -98,6 +98,11 @@ def is_kept(table: lc.Table) -> bool:
     return table.pending("u", 1) is not None
 
 
+def verify(table: lc.Table) -> None:
+    # Objects of a table that is gone are not missing.
+    assert table.verify(data=True).findings == ()
+
+
 def has_tag(name: str) -> Callable[[lc.Table], bool]:
     return lambda table: name in [tag.name for tag in table.tags()]
 
@@ -127,6 +132,12 @@ VERBS: dict[str, Verb] = {
     "expire": Verb(
         lambda table: table.expire_snapshots(retain_max=1, older_than=timedelta(0)),
     ),
+    "verify": Verb(verify),
+    "scan": Verb(lambda table: table.scan().to_arrow()),
+    "scan a tag": Verb(lambda table: table.scan(at=lc.AtTag("a")).count()),
+    "scan a branch": Verb(lambda table: table.scan().to_arrow(), branch="b"),
+    "read changes": Verb(lambda table: table.changes(after=1).to_arrow()),
+    "read a system table": Verb(lambda table: table.system("files").to_arrow()),
     "expire in a branch": Verb(lambda table: table.expire_snapshots(retain_max=1, older_than=timedelta(0)), branch="b"),
     "remove orphans": Verb(lambda table: table.remove_orphans(older_than=timedelta(hours=1))),
     "create a tag": Verb(lambda table: table.create_tag("new"), has_tag("new")),
@@ -312,6 +323,8 @@ QUICK = [
     ("alter", "disk", "rename"),
     ("alter", "memory", "do again"),
     ("create a branch", "memory", "drop"),
+    ("verify", "objects", "drop"),
+    ("scan", "objects", "drop"),
 ]
 
 

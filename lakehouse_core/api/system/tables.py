@@ -28,7 +28,7 @@ from lakehouse_core.api.system.rows import (
     statistics_rows,
     tag_rows,
 )
-from lakehouse_core.api.verb import named, names_table
+from lakehouse_core.api.verb import named, names_table, overtaken
 from lakehouse_core.display import line, page
 from lakehouse_core.errors import InvalidRequest, NotFound, UnsupportedFeature, near_hint, shown
 from lakehouse_core.execution.branches.closing import listed_branches
@@ -75,6 +75,7 @@ class SystemTable(ArrowRows):
     ) -> None:
         self.name = name
         self._origin = origin
+        self._table = origin[1].table
         self._schema = schema
         self._batches = batches
         self._frame = frame
@@ -95,7 +96,7 @@ class SystemTable(ArrowRows):
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the rows in non-empty batches. Raises the errors of the table's own read."""
-        with named(self.name):
+        with named(self.name), overtaken(self._table):
             yield from self._batches()
 
     @names_table
