@@ -45,7 +45,7 @@ from lakehouse_core.execution.expiry.orphans import remove_orphans as delete_orp
 from lakehouse_core.execution.expiry.tags import create_tag as make_tag
 from lakehouse_core.execution.expiry.tags import delete_tag as drop_tag
 from lakehouse_core.execution.file_indexes import rewrite_file_indexes
-from lakehouse_core.execution.presence import check_dropped, check_kept
+from lakehouse_core.execution.presence import check_before, check_dropped, check_kept
 from lakehouse_core.execution.read.state import state_at
 from lakehouse_core.execution.rescale import rescale as rescale_partitions
 from lakehouse_core.execution.rollback import roll_back
@@ -226,12 +226,14 @@ def expire_tags(table: TableContext, *, older_than: timedelta | datetime | None,
 
 @names_table
 def set_consumer(table: TableContext, name: str, next_snapshot_id: int) -> None:
+    check_before(table)
     consumers.set_consumer(table.store, table.layout, name, next_snapshot_id)
     check_kept(table, [table.layout.consumer(name)])
 
 
 @names_table
 def delete_consumer(table: TableContext, name: str) -> None:
+    check_before(table)
     consumers.delete_consumer(table.store, table.layout, name)
     check_kept(table)
 

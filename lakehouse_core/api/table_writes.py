@@ -33,7 +33,7 @@ from lakehouse_core.execution.commit.loop import commit_or_discard
 from lakehouse_core.execution.commit.outcome import CommitResult
 from lakehouse_core.execution.commit.staged_files import discard, discards_of_dropped
 from lakehouse_core.execution.context import TableContext
-from lakehouse_core.execution.presence import check_kept
+from lakehouse_core.execution.presence import check_before, check_kept
 from lakehouse_core.execution.row_changes.change_base import ReadAt, check_whole_read
 from lakehouse_core.execution.write.compact_after_commit import compact_written
 from lakehouse_core.execution.write.stage import OpenStage, close_append_stage
@@ -188,6 +188,7 @@ def keep_pending(table: TableContext, staged: StagedCommit) -> None:
 
 @discards_of_dropped
 def _keep(table: TableContext, staged: StagedCommit) -> None:
+    check_before(table)
     write_pending(table.store, table.layout, staged)
     check_kept(table, [table.layout.staged_commit(staged.commit_user, staged.commit_identifier)])
 
@@ -215,6 +216,7 @@ def forget_pending(table: TableContext, staged: Sequence[StagedCommit | PendingR
     for each in staged:
         if not isinstance(each, PendingRecord):
             check_staged_commit("forget_pending", each)
+    check_before(table)
     remove_kept(
         table.store,
         [

@@ -112,10 +112,24 @@ def check_kept(table: TableContext, written: Sequence[str] = (), *, content: byt
 
 
 def check_table(table: TableContext) -> None:
-    """Raise unless the table is the one whose branches a verb has changed before this call."""
+    """Raise unless the table is the one whose branches a verb changes. If its folder has moved, so have they."""
     found = gone(table, table.schemas.known_id())
     if found is not None and not (found.has_moved or found.is_branch):
         raise found.error(table)
+
+
+def is_another(table: TableContext) -> bool:
+    """Return whether another table is there now."""
+    found = gone(table, table.schemas.known_id())
+    return found is not None and found.is_other
+
+
+def check_before(table: TableContext) -> None:
+    """Raise if the table or branch that the handle has read is gone, for a verb that writes or deletes by a key that
+    another table may use too. It does not save the verb from looking again after that.
+    """
+    if table.schemas.known_id() is not None:
+        check_here(table)
 
 
 def check_here(table: TableContext, cause: Exception | None = None) -> None:

@@ -5,11 +5,12 @@ whole branch, the boundary of the branch says so, and no expiry raises it.
 Source: docs/reliability/commit.md#why-the-boundary.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from lakehouse_core.errors import CommitConflict, NotFound, StorageUnavailable
 from lakehouse_core.metadata.look import Look
+from lakehouse_core.metadata.read_ahead import both
 from lakehouse_core.retry import Retry
 from lakehouse_core.storage.object_store import ObjectStore, StoreReader
 from lakehouse_core.storage.outcomes import replaced
@@ -50,13 +51,15 @@ class Boundary:
         """Return what the boundary says, also of a branch that a verb has closed. Raises CorruptTable."""
         return boundary_mark(self._store, self._layout, look)
 
-    def advance(self, first_kept_id: int) -> int:
-        """Raise the boundary to `first_kept_id`, durably; return the boundary, which may be higher already.
+    def advance(self, first_kept_id: int, check: Callable[[], None] = lambda: None) -> int:
+        """Raise the boundary to `first_kept_id`, durably; return the boundary, which may be higher already. `check`:
+        called before, to raise if the boundary may be that of another table.
 
         Raises CommitConflict while a verb works on the whole branch.
         """
         for _ in _RAISING.attempts():
-            found = self._store.read_versioned(self._key)
+            read, at_once = lambda: self._store.read_versioned(self._key), self._store.requests_at_once
+            found = both(read, check, at_once=at_once)[0]
             mark = NO_MARK if found is None else parse_mark(found[0], self._store.uri(self._key))
             if mark.work is not None:
                 raise CommitConflict(

@@ -50,6 +50,13 @@ def end_name(store: ObjectStore, layout: TableLayout, token: str) -> None:
     )
 
 
+def forget_name(store: ObjectStore, layout: TableLayout, token: str) -> None:
+    """Delete the mark that the verb with `token` made. REQUIRES: no verb has made or will make the branch."""
+    used = used_name(store, layout)
+    if used is not None and used.token == token:
+        store.delete([layout.used_name])
+
+
 def names_of(store: StoreReader, token: str) -> list[str]:
     """Return the names that the verb with `token` used. Raises CorruptTable."""
     layouts = map(TableLayout, store.children(NAMES_FOLDER).files)

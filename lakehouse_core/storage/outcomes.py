@@ -3,7 +3,7 @@
 Rule: an effect that was found by reading is made durable before the caller relies on it.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 
 from lakehouse_core.errors import InvalidRequest, NotFound, StorageUnavailable, TableDropped, WriteOutcomeUnknown
@@ -73,6 +73,14 @@ def moved(store: FolderStore, source: str, target: str, *, witness: str) -> bool
             store.make_last([source, target])
             return True
         raise
+
+
+def delete_own(store: ObjectStore, objects: Mapping[str, bytes]) -> Sequence[str]:
+    """Delete objects that have this content; return the keys that could not be deleted. Another writer may have used
+    the same keys since.
+    """
+    found = store.read_found(objects)
+    return store.delete([key for key, data in found.items() if data == objects[key]])
 
 
 def clear_away(store: ObjectStore | Sinks, keys: Iterable[str]) -> None:

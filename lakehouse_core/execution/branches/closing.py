@@ -5,17 +5,20 @@ to it is acknowledged. So the files that the verb has listed then are all there 
 Source: docs/reliability/deletion.md#branches.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Final
 
-from lakehouse_core.errors import CommitConflict, InvalidRequest, NotFound, shown
+from lakehouse_core.errors import CommitConflict, InvalidRequest, LakehouseError, NotFound, shown
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.execution.expiry.unlinking import is_unlinking, resume
+from lakehouse_core.execution.presence import check_table, is_another
 from lakehouse_core.format.stored import check_name_for_file
 from lakehouse_core.metadata.boundary import Boundaries
 from lakehouse_core.metadata.deletion_plans import current_plans
 from lakehouse_core.metadata.roots import branch_names, has_schema, is_begun
-from lakehouse_core.metadata.used_names import used_name
+from lakehouse_core.metadata.used_names import forget_name, used_name
 from lakehouse_core.retry import Retry
 from lakehouse_core.table.boundary import BoundaryMark, BranchWork
 from lakehouse_core.table.layout import MAIN_BRANCH, TableLayout
@@ -37,6 +40,11 @@ def check_branch_name(name: object) -> None:
         fault = "it contains '$', which ends the name of a branch"
     if fault is not None:
         raise InvalidRequest(f"Branch {shown(name)}: {fault}. Use letters, digits, '-' and '_'.")
+
+
+def main_of(table: TableContext) -> TableContext:
+    """Return the table itself, as it knows its schemas; for a branch of it as one that has read nothing."""
+    return table if table.layout.branch is None else table.on_branch(None)
 
 
 def open_branches(table: TableContext) -> list[str]:
@@ -122,6 +130,22 @@ def check_free(branch: TableContext) -> None:
     )
 
 
+@contextmanager
+def freed_in_another(table: TableContext, branch: TableContext, token: str) -> Iterator[None]:
+    """Let the name of `branch` be used again if the block, of the verb with `token`, found that another table is there
+    now, in which no branch had the name.
+
+    REQUIRES: the block removes what it wrote, and the verb writes nothing after it.
+    """
+    try:
+        yield
+    except (CommitConflict, InvalidRequest, NotFound):
+        with suppress(LakehouseError):
+            if not is_begun(branch.store, branch.layout) and is_another(table):
+                forget_name(branch.store, branch.layout, token)
+        raise
+
+
 def name_was_used(branch: TableContext) -> InvalidRequest:
     name = branch.layout.branch
     return InvalidRequest(
@@ -132,27 +156,34 @@ def name_was_used(branch: TableContext) -> InvalidRequest:
 
 
 def close(
+    main: TableContext,
     branch: TableContext,
     work: BranchWork,
     *,
     over: tuple[BranchWork | None, ...],
     joins: bool = True,
     token: str | None = None,
+    expected: BoundaryMark | None = None,
 ) -> BoundaryMark:
     """Record that `work` begins, in place of one of `over`, and return the mark; with `joins` one of the same work is
-    kept. `token`: that of the mark, None for a fresh one.
+    kept. `token`: that of the mark, None for a fresh one. `expected`: only in place of this mark.
 
-    Raises CommitConflict if another verb works on the branch.
+    `main`: the table of the branch, whose schema was read before. Raises as `check_table` does if it is another one
+    now: then the branch of that one is as it was. Raises CommitConflict if another verb works on the branch.
     """
     boundary = branch.snapshots.boundary
     for _ in _CLOSING.attempts():
         mark, version = boundary.read_versioned()
-        if mark.work is work and joins:
+        check_table(main)
+        if mark.work is work and joins and expected is None:
             return mark
-        if mark.work not in over:
+        if mark.work not in over or expected not in (None, mark):
             raise busy(branch, mark)
         closed = replace(mark, work=work, token=token or branch.clock.uuid())
         if boundary.change(closed, if_version=version):
+            # Boundaries of two tables may have the same content.
+            with _undone(branch, closed, None if version is None else mark):
+                check_table(main)
             if work is not BranchWork.DELETING and not has_schema(branch.store, branch.layout):
                 # Another call deleted the branch, with its boundary.
                 branch.store.delete([boundary.key])
@@ -164,6 +195,22 @@ def close(
         f"Branch {shown(branch.layout.branch)}: its boundary changed in each of {_CLOSING.max_attempts} attempts. "
         "Nothing was changed: call again."
     )
+
+
+@contextmanager
+def _undone(branch: TableContext, closed: BoundaryMark, before: BoundaryMark | None) -> Iterator[None]:
+    """Write the mark that was there `before` in place of `closed` if the block raises an error; None: no mark."""
+    try:
+        yield
+    except LakehouseError:
+        with suppress(LakehouseError):
+            boundary = branch.snapshots.boundary
+            found, version = boundary.read_versioned()
+            if found == closed and before is not None:
+                boundary.change(before, if_version=version)
+            elif found == closed:
+                branch.store.delete([boundary.key])
+        raise
 
 
 def busy(branch: TableContext, mark: BoundaryMark) -> CommitConflict:

@@ -21,7 +21,7 @@ from lakehouse_core.errors import (
     WriteOutcomeUnknown,
     shown,
 )
-from lakehouse_core.execution.branches.closing import check_branch_name, check_free, name_was_used
+from lakehouse_core.execution.branches.closing import check_branch_name, check_free, freed_in_another, name_was_used
 from lakehouse_core.execution.branches.delete import remove
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.execution.expiry.expire import check_understood
@@ -29,14 +29,16 @@ from lakehouse_core.execution.expiry.tags import is_held, snapshot_content, tag_
 from lakehouse_core.execution.presence import check_kept
 from lakehouse_core.execution.read.state import state_at
 from lakehouse_core.execution.read.waiting import waiting_row_count_at
-from lakehouse_core.metadata.used_names import use_name
+from lakehouse_core.metadata.read_ahead import both
+from lakehouse_core.metadata.used_names import use_name, used_name
 from lakehouse_core.planning.alter.announcement import is_announcement
 from lakehouse_core.planning.read.read_point import AtSnapshot, AtTag, ReadPoint
-from lakehouse_core.storage.outcomes import begun, created
+from lakehouse_core.storage.outcomes import begun, created, delete_own
 from lakehouse_core.table.boundary import BoundaryMark, BranchWork
 from lakehouse_core.table.branch_base import identity_of, serialize_base
 from lakehouse_core.table.bucketing import may_wait
 from lakehouse_core.table.snapshot import Snapshot, parse_tag
+from lakehouse_core.table.used_name import UsedName
 
 _CALL_AGAIN: Final = "Call delete_branch, which removes what is there, then create a branch of another name."
 
@@ -72,15 +74,21 @@ def create_branch(table: TableContext, name: str, point: ReadPoint | None, *, dr
     claim = BoundaryMark(work=BranchWork.CREATING, token=table.clock.uuid())
     if not use_name(branch.store, branch.layout, claim.token):
         raise name_was_used(branch)
-    # One without work was written late, for a branch that was deleted.
-    mark, version = branch.snapshots.boundary.read_versioned()
+    # One without work was written late, for a branch that was deleted; or the name is now that of a branch of another
+    # table.
+    (mark, version), used = both(
+        branch.snapshots.boundary.read_versioned,
+        lambda: used_name(branch.store, branch.layout),
+        at_once=branch.store.requests_at_once,
+    )
+    if used != UsedName(token=claim.token):
+        raise name_was_used(branch)
     if mark.work is not None or not branch.snapshots.boundary.change(claim, if_version=version):
         check_free(branch)
         raise CommitConflict(f"Branch {shown(name)}: another call creates it, or did. Nothing was changed: call again.")
     try:
-        _fill(table, branch, source)
-        check_kept(table, [*source.objects, *source.schemas, branch.layout.boundary, branch.layout.used_name])
-        _open(branch, source, claim)
+        with freed_in_another(table, branch, claim.token):
+            _filled(table, branch, source, claim)
     except WriteOutcomeUnknown as error:
         raise WriteOutcomeUnknown(f"{error} {_CALL_AGAIN}") from error
     except TableDropped as error:
@@ -88,21 +96,38 @@ def create_branch(table: TableContext, name: str, point: ReadPoint | None, *, dr
             raise
         # What is there has moved with the table.
         raise WriteOutcomeUnknown(f"{error} {_CALL_AGAIN}") from error
+    return source.snapshot_id
+
+
+def _filled(table: TableContext, branch: TableContext, source: _Source, claim: BoundaryMark) -> None:
+    """Write the objects of the branch and open it, or remove them after an error that leaves no doubt."""
+    try:
+        _fill(table, branch, source)
+        check_kept(table, _keys(branch, source))
+        _open(branch, source, claim)
+    except (WriteOutcomeUnknown, TableDropped):
+        raise
     except LakehouseError:
+        with suppress(LakehouseError):
+            # A dropped table has no schema by which the branch could be deleted.
+            check_kept(table, _keys(branch, source))
         # What cannot be removed now is removed by delete_branch. The name stays used.
         with suppress(LakehouseError):
             _withdraw(branch, source, claim)
         raise
-    return source.snapshot_id
+
+
+def _keys(branch: TableContext, source: _Source) -> list[str]:
+    return [*source.objects, *source.schemas, branch.layout.boundary, branch.layout.used_name]
 
 
 def _withdraw(branch: TableContext, source: _Source, claim: BoundaryMark) -> None:
     mark, version = branch.snapshots.boundary.read_versioned()
     if version is None:
         # Another call deleted the branch before all of it was there.
-        branch.store.delete([*source.objects, *source.schemas])
+        delete_own(branch.store, {**source.objects, **source.schemas})
     elif mark == claim:
-        remove(branch, expected=claim)
+        remove(branch.on_branch(None), branch, expected=claim)
 
 
 def _source(table: TableContext, branch: TableContext, point: ReadPoint | None) -> _Source:

@@ -5,13 +5,12 @@ Java deletes the folder alone, so that the files stay as orphans.
 Source: docs/semantics/maintenance.md#branches, docs/reliability/deletion.md#branches.
 """
 
-from lakehouse_core.errors import CommitConflict
-from lakehouse_core.execution.branches.closing import close, existing_branch, finish_unlinking
+from lakehouse_core.execution.branches.closing import close, existing_branch, finish_unlinking, main_of
 from lakehouse_core.execution.branches.forwarding import end_overtaken
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.execution.expiry.deletion import Deleted, DryRun, finish_deletions, preview
 from lakehouse_core.execution.expiry.expire import ExpiryResult, check_understood, deletion_result
-from lakehouse_core.execution.expiry.unlinking import deleting, remove_branch
+from lakehouse_core.execution.expiry.unlinking import deleting, is_removed_by, remove_branch
 from lakehouse_core.metadata.deletion_plans import begin, current_plans, skip_wait
 from lakehouse_core.metadata.roots import roots_of
 from lakehouse_core.table.boundary import BoundaryMark, BranchWork
@@ -25,8 +24,9 @@ def delete_branch(table: TableContext, name: str, *, dry_run: bool = False) -> E
     With `dry_run` nothing changes; the result is that of a run. Raises NotFound, CommitConflict while a fast_forward of
     the branch may publish, WriteOutcomeUnknown when it stopped midway: call again.
     """
-    branch, main = existing_branch(table, name), table.on_branch(None)
+    main = main_of(table)
     schema = main.schemas.latest()
+    branch = existing_branch(table, name)
     check_understood(main.store.uri(""), schema)
     end_overtaken(branch, dry_run=dry_run)
     if dry_run:
@@ -34,25 +34,23 @@ def delete_branch(table: TableContext, name: str, *, dry_run: bool = False) -> E
         plans = () if plan is None else (plan,)
         boundary = main.snapshots.boundary.first_id()
         return deletion_result(plans, preview(main, schema, DryRun(plans=plans), boundary=boundary))
-    return remove(branch)
+    return remove(main, branch)
 
 
-def remove(branch: TableContext, *, expected: BoundaryMark | None = None) -> ExpiryResult:
+def remove(main: TableContext, branch: TableContext, *, expected: BoundaryMark | None = None) -> ExpiryResult:
     """Delete a branch that exists, or was begun. `expected`: only while its boundary says so; then its files are left
-    to the next expiry. Raises as `delete_branch` does.
+    to the next expiry. Raises as `delete_branch` and `close` do.
     """
-    main = branch.on_branch(None)
     schema = main.schemas.latest()
     with deleting():
         finish_unlinking(branch)
-        if expected is not None and branch.snapshots.boundary.mark() != expected:
-            raise CommitConflict(f"{branch.name}: another call deletes it.")
         over = (None, BranchWork.CREATING, BranchWork.RENAMING)
-        mark = close(branch, BranchWork.DELETING, over=over)
+        mark = close(main, branch, BranchWork.DELETING, over=over, expected=expected)
         plan = next((plan for plan in current_plans(branch.store) if plan.uuid == mark.token), None)
         if plan is None:
             plan = _plan(branch, mark.token)
-            if plan is not None:
+            # Else these may be roots of another table.
+            if plan is not None and is_removed_by(branch, mark.token):
                 begin(branch.store, plan)
         remove_branch(branch, plan, token=mark.token, with_staged=True)
         if expected is not None and plan is not None:

@@ -29,7 +29,7 @@ from lakehouse_core.execution.commit.state import StepReader
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.execution.expiry.expire import check_understood
 from lakehouse_core.execution.expiry.holding import states_held
-from lakehouse_core.execution.presence import check_kept
+from lakehouse_core.execution.presence import check_kept, check_table
 from lakehouse_core.planning.commit.checks import check_properties
 from lakehouse_core.planning.commit.file_changes import FileChanges
 from lakehouse_core.planning.commit.steps import RestoreStep, plan_step
@@ -255,6 +255,8 @@ class _Attempt:
         with suppress(LakehouseError):
             key = branch.layout.branch_base
             found = branch.store.read_versioned(key)
+            # No two tables have the same content there.
+            check_table(table)
             base = serialize_base(identity_of(outcome.snapshot))
             replaced(branch.store, key, base, if_version=None if found is None else found[1])
             check_kept(branch, [key], content=base)

@@ -12,6 +12,7 @@ from typing import Final
 from lakehouse_core.errors import CommitConflict, NotFound, shown
 from lakehouse_core.execution.branches.closing import busy, reopen
 from lakehouse_core.execution.context import TableContext
+from lakehouse_core.execution.presence import check_table
 from lakehouse_core.metadata.roots import has_schema
 from lakehouse_core.metadata.used_names import use_name
 from lakehouse_core.retry import Retry
@@ -40,6 +41,7 @@ def begin_forwarding(table: TableContext, branch: TableContext) -> Forwarding:
 
     Raises CommitConflict while another verb works on the branch, NotFound if it was deleted, WriteOutcomeUnknown.
     """
+    check_table(table)
     # A proof lists main's snapshots again if a branch had a name, also one that Java made, and drops without a plan.
     use_name(branch.store, branch.layout, table.clock.uuid())
     boundary = branch.snapshots.boundary

@@ -6,6 +6,7 @@ call can take it over; the roots of both folders count all the time.
 Source: docs/semantics/maintenance.md#branches, docs/reliability/deletion.md#branches.
 """
 
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from typing import Final
@@ -18,6 +19,8 @@ from lakehouse_core.execution.branches.closing import (
     close,
     existing_branch,
     finish_unlinking,
+    freed_in_another,
+    main_of,
     name_was_used,
     reopen,
 )
@@ -30,7 +33,7 @@ from lakehouse_core.metadata.ids import snapshot_ids
 from lakehouse_core.metadata.roots import has_schema
 from lakehouse_core.metadata.staged_commits import all_kept
 from lakehouse_core.metadata.used_names import end_name, names_of, use_name, used_name
-from lakehouse_core.storage.outcomes import begun
+from lakehouse_core.storage.outcomes import begun, delete_own
 from lakehouse_core.table.boundary import BoundaryMark, BranchWork
 from lakehouse_core.table.used_name import UsedName
 
@@ -44,8 +47,9 @@ def rename_branch(table: TableContext, name: str, new_name: str, *, dry_run: boo
     another verb works on the branch, WriteOutcomeUnknown when it stopped midway.
     """
     check_branch_name(new_name)
+    main = main_of(table)
+    check_understood(table.store.uri(""), main.schemas.latest())
     old, new = existing_branch(table, name), table.on_branch(new_name)
-    check_understood(table.store.uri(""), table.on_branch(None).schemas.latest())
     _check_nothing_staged(old)
     before = end_overtaken(old, dry_run=dry_run)
     is_same_call = before.work is not None and used_name(new.store, new.layout) == UsedName(token=before.token)
@@ -70,8 +74,9 @@ def rename_branch(table: TableContext, name: str, new_name: str, *, dry_run: boo
     with begun(_HALF):
         if not use_name(new.store, new.layout, token):
             raise name_was_used(new)
-        mark = _closed(old, before, token)
-        _make(old, new, mark)
+        with freed_in_another(main, new, token):
+            mark = _closed(main, old, before, token)
+            _make(old, new, mark)
         _remove_old(old, mark)
 
 
@@ -83,10 +88,10 @@ def _check_nothing_staged(old: TableContext) -> None:
         )
 
 
-def _closed(old: TableContext, before: BoundaryMark, token: str) -> BoundaryMark:
+def _closed(main: TableContext, old: TableContext, before: BoundaryMark, token: str) -> BoundaryMark:
     """Close the old branch, also one that an interrupted call closed before."""
     if before.work is not BranchWork.RENAMING:
-        return close(old, BranchWork.RENAMING, over=(None,), joins=False, token=token)
+        return close(main, old, BranchWork.RENAMING, over=(None,), joins=False, token=token)
     for target in names_of(old.store, before.token):
         _give_up(old.on_branch(target), before)
     found, version = old.snapshots.boundary.read_versioned()
@@ -105,7 +110,7 @@ def _give_up(target: TableContext, before: BoundaryMark) -> None:
         )
     # A call that claims its target looks at the mark again after that.
     end_name(target.store, target.layout, before.token)
-    _withdraw(target, _claim(before))
+    _withdraw(target, _claim(before), {})
 
 
 def _claim(mark: BoundaryMark) -> BoundaryMark:
@@ -119,7 +124,7 @@ def _is_open(new: TableContext) -> bool:
 
 def _make(old: TableContext, new: TableContext, mark: BoundaryMark) -> None:
     """Claim the new branch, fill it and open it; after an error, if possible, open the old one again."""
-    written: list[str] = []
+    written: dict[str, bytes] = {}
     try:
         # One that is kept from now on finds the branch closed.
         _check_nothing_staged(old)
@@ -133,7 +138,7 @@ def _make(old: TableContext, new: TableContext, mark: BoundaryMark) -> None:
         raise
 
 
-def _fill(old: TableContext, new: TableContext, mark: BoundaryMark, written: list[str]) -> None:
+def _fill(old: TableContext, new: TableContext, mark: BoundaryMark, written: dict[str, bytes]) -> None:
     boundary, claim = new.snapshots.boundary, _claim(mark)
     if not boundary.change(claim, if_version=None):
         raise CommitConflict(f"{new.name}: another call writes to it. Nothing was renamed.")
@@ -153,18 +158,18 @@ def _fill(old: TableContext, new: TableContext, mark: BoundaryMark, written: lis
         raise CommitConflict(f"{new.name}: another call deleted it. Nothing was renamed.")
 
 
-def _withdraw(new: TableContext, claim: BoundaryMark, written: list[str] | None = None) -> None:
+def _withdraw(new: TableContext, claim: BoundaryMark, written: Mapping[str, bytes]) -> None:
     mark, version = new.snapshots.boundary.read_versioned()
     if version is None:
-        # Another call deleted the branch before all of it was there. Nobody else writes to its folder any more.
-        new.store.delete(written or [])
+        # Another call deleted the branch before all of it was there.
+        delete_own(new.store, written)
     elif mark == claim:
-        remove(new, expected=claim)
+        remove(new.on_branch(None), new, expected=claim)
 
 
-def _copy(old: TableContext, new: TableContext, mark: BoundaryMark, written: list[str]) -> None:
-    """Copy everything but the boundary, and add the new keys to `written`; schemas last, for a folder with a schema is
-    a branch for other engines.
+def _copy(old: TableContext, new: TableContext, mark: BoundaryMark, written: dict[str, bytes]) -> None:
+    """Copy everything but the boundary, and add the new objects to `written`; schemas last, for a folder with a schema
+    is a branch for other engines.
     """
     store, prefix = old.store, old.layout.prefix
     expired = {old.layout.snapshot(id) for id in snapshot_ids(store, old.layout) if id < mark.first_kept_id}
@@ -174,7 +179,10 @@ def _copy(old: TableContext, new: TableContext, mark: BoundaryMark, written: lis
     for some in ([key for key in keys if key not in schemas], schemas):
         read = zip(some, store.read_all(some), strict=True)
         objects = {f"{new.layout.prefix}{key.removeprefix(prefix)}": data for key, data in read}
-        written += objects
+        written.update(objects)
+        # Another table may be there, with a branch of this name.
+        if new.snapshots.boundary.mark() != _claim(mark):
+            raise CommitConflict(f"{new.name}: another call deleted it. Nothing was renamed.")
         new.store.write_all(objects)
 
 

@@ -20,6 +20,7 @@ from lakehouse_core.execution.expiry.reachability import (
     unlinked_files,
 )
 from lakehouse_core.execution.expiry.unlinking import delete_all, is_covered, is_unlinking, resume
+from lakehouse_core.execution.presence import check_table
 from lakehouse_core.metadata.boundary import Boundaries
 from lakehouse_core.metadata.deletion_plans import advance, current_plans, skip_wait
 from lakehouse_core.metadata.manifest_reader import ManifestReader, Missing
@@ -85,8 +86,9 @@ def finish_deletions(
     begun = []
     covered = []
     requests = store.requests_at_once
-    boundary, (plans, now_millis) = both(
-        table.snapshots.boundary.first_id,
+    # The plans of another table wait for its own readers.
+    (boundary, _), (plans, now_millis) = both(
+        lambda: both(table.snapshots.boundary.first_id, lambda: check_table(table), at_once=requests),
         lambda: both(lambda: current_plans(store), store.now_millis, at_once=requests),
         at_once=requests,
     )

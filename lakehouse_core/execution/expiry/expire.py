@@ -22,7 +22,7 @@ from lakehouse_core.execution.expiry.history import (
 )
 from lakehouse_core.execution.expiry.tag_success import withdraw
 from lakehouse_core.execution.expiry.unlinking import deleting, interrupted, make_changelogs, unlink
-from lakehouse_core.execution.presence import check_kept
+from lakehouse_core.execution.presence import check_here, check_kept
 from lakehouse_core.metadata.consumers import outdated_consumers, remove_consumers
 from lakehouse_core.metadata.deletion_plans import begin
 from lakehouse_core.metadata.ids import snapshot_ids
@@ -184,7 +184,7 @@ def _carried_out(
                 unlink(table, deletion, unlinked)
                 continue
             make_changelogs(table, deletion)
-            table.snapshots.boundary.advance(deletion.first_kept_id)
+            table.snapshots.boundary.advance(deletion.first_kept_id, partial(check_here, table))
             unlink(table, deletion, unlinked, hint=partial(_hint, table, deletion))
         return finish_deletions(
             table,

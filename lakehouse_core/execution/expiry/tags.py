@@ -5,6 +5,8 @@ tags. Both write before they read, so at least one of them sees the other.
 Source: docs/semantics/maintenance.md#tags, docs/reliability/deletion.md#tags.
 """
 
+from functools import partial
+
 from lakehouse_core.clock import Clock
 from lakehouse_core.errors import (
     InvalidRequest,
@@ -20,7 +22,7 @@ from lakehouse_core.execution.expiry.deletion import DryRun, finish_deletions, p
 from lakehouse_core.execution.expiry.expire import ExpiryResult, check_understood, deletion_result, tag_deletion
 from lakehouse_core.execution.expiry.tag_success import announce, check_free, withdraw
 from lakehouse_core.execution.expiry.unlinking import deleting, unlink
-from lakehouse_core.execution.presence import check_kept
+from lakehouse_core.execution.presence import check_here, check_kept
 from lakehouse_core.format.stored import check_name_for_file
 from lakehouse_core.format.strict_json import json_with_checksum, strict_json
 from lakehouse_core.metadata.deletion_plans import begin, skip_wait
@@ -164,7 +166,7 @@ def delete_tag(table: TableContext, name: str, *, dry_run: bool = False) -> Expi
             withdraw(table, [deletion])
     begin(table.store, deletion)
     with deleting():
-        unlink(table, deletion)
+        unlink(table, deletion, hint=partial(check_here, table))
         check_kept(table)
         return deletion_result(
             [deletion],

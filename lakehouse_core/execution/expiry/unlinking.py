@@ -45,9 +45,8 @@ def resume(table: TableContext, plan: DeletionPlan) -> None:
     if table.layout.prefix != plan.branch_prefix:
         table = table.on_branch(layout_at(plan.branch_prefix).branch)
     if plan.of_branch:
-        mark = table.snapshots.boundary.mark()
         # Else its folder is gone, or holds a branch that was made since.
-        if (mark.work, mark.token) == (BranchWork.DELETING, plan.uuid):
+        if is_removed_by(table, plan.uuid):
             remove_branch(table, plan, token=plan.uuid, with_staged=True)
         return
     is_of_branch = plan.kind is RootKind.SNAPSHOT and plan.branch_prefix != MAIN.prefix
@@ -84,8 +83,8 @@ def unlink(
     """Delete the roots of `plan`, in rising order. Safe to repeat: a file with another state under the name of a root
     stays.
 
-    REQUIRES: the changelogs of the plan are made. `unlinked` is called after each deleted root. `hint` writes a hint
-    before the first one is deleted.
+    REQUIRES: the changelogs of the plan are made. `unlinked` is called after each deleted root. `hint` writes a hint,
+    or looks whether the table is there, before the first one is deleted.
     """
     store = table.store
     _, there = both(
@@ -110,17 +109,30 @@ def remove_branch(table: TableContext, plan: DeletionPlan | None, *, token: str,
     `with_staged`: the commits that are staged for it go too.
     """
     store, layout = table.store, table.layout
-    if plan is not None:
+    if plan is not None and is_removed_by(table, token):
         unlink(table, plan)
     keys = [info.key for info in store.list(layout.folder) if info.key != layout.boundary]
     if with_staged:
         staged = store.children(PENDING_FOLDER).files
-        delete_all(store, [f"{PENDING_FOLDER}/{name}" for name in staged if name.startswith(layout.staged_prefix)])
-    delete_all(store, keys)
-    end_name(store, layout, token)
-    delete_all(store, [layout.boundary])
+        keys[:0] = [f"{PENDING_FOLDER}/{name}" for name in staged if name.startswith(layout.staged_prefix)]
+    steps: tuple[Callable[[], None], ...] = (
+        lambda: delete_all(store, keys),
+        lambda: end_name(store, layout, token),
+        lambda: delete_all(store, [layout.boundary]),
+    )
+    for step in steps:
+        # The table may have been dropped and created again, with a branch of this name.
+        if not is_removed_by(table, token):
+            return
+        step()
     if store.folders is not None:
         store.folders.delete_empty_folders(layout.folder)
+
+
+def is_removed_by(branch: TableContext, token: str) -> bool:
+    """Return whether the boundary of a branch says that the verb with `token` removes it."""
+    mark = branch.snapshots.boundary.mark()
+    return (mark.work, mark.token) == (BranchWork.DELETING, token)
 
 
 def existing_roots(store: StoreReader, roots: Sequence[Root]) -> dict[Root, bytes]:
