@@ -6,7 +6,7 @@ read: it keeps no file for the copy.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Final
 
@@ -24,6 +24,7 @@ from lakehouse_core.execution.context import TableContext
 from lakehouse_core.execution.engine import Engine
 from lakehouse_core.execution.expiry.branch_schemas import DeltasAreChangelogs
 from lakehouse_core.execution.expiry.reachability import NamedFiles, reachable
+from lakehouse_core.execution.presence import check_here
 from lakehouse_core.metadata.boundary import Boundaries, Boundary
 from lakehouse_core.metadata.changelog_log import ChangelogLog
 from lakehouse_core.metadata.hints import write_hint
@@ -36,7 +37,7 @@ from lakehouse_core.progress import NO_WATCH, Watch
 from lakehouse_core.retry import LISTING
 from lakehouse_core.storage import is_hidden
 from lakehouse_core.storage.object_store import ObjectStore
-from lakehouse_core.storage.outcomes import clear_away, created, replaced
+from lakehouse_core.storage.outcomes import clear_away, created, delete_own, replaced
 from lakehouse_core.table.boundary import BranchWork, serialize_boundary
 from lakehouse_core.table.copy_mark import CopyMark, parse_mark, serialize_mark
 from lakehouse_core.table.data_layout import DataLayout
@@ -105,14 +106,21 @@ def copy_files(
     def attempt() -> CopyResult:
         watch.at("reading the metadata")
         contents = _contents(source, choice)
-        with _unpublished():
+        with _unpublished(), _removed_if_dropped(target, contents):
             _check_own(target, mark)
             count, size = _copy_files(source.store, target, contents, engine, watch)
-            _write_roots(target, contents)
+            # That took long. A table that was created meanwhile has roots of the same names.
+            _check_own(target, mark)
+            _write_roots(target, contents, mark)
             _check_own(target, mark)
             target.write_all({MAIN.schema(id): data for id, data in contents.schemas.items() if id})
         if not created(target, MAIN.schema(0), contents.schemas[0]):
             raise _taken(target)
+        if target.read_found([COPY_MARK]).get(COPY_MARK) != mark:
+            raise WriteOutcomeUnknown(
+                f"{target.uri('')}: another call dropped this copy, or has gone on with it. Look at the table; if it "
+                "is not what was copied, drop it and copy again."
+            )
         snapshots = [root for root in contents.roots if _is_of_main(root, RootKind.SNAPSHOT)]
         return CopyResult(
             snapshot_ids=[root.snapshot_id for root in snapshots],
@@ -123,15 +131,19 @@ def copy_files(
             bytes_copied=size,
         )
 
-    # What the source has expired is left out when all is read again.
-    return LISTING.call(
-        attempt,
-        on=(NotFound,),
-        exhausted=lambda attempts: SnapshotExpired(
-            f"{source.store.uri('')}: in each of {attempts} attempts a file was deleted before it was copied. Copy "
-            "again; what is there stays. If a file is missing for good, `lakehouse verify` names it."
-        ),
-    )
+    try:
+        # What the source has expired is left out when all is read again.
+        return LISTING.call(
+            attempt,
+            on=(NotFound,),
+            exhausted=lambda attempts: SnapshotExpired(
+                f"{source.store.uri('')}: in each of {attempts} attempts a file was deleted before it was copied. Copy "
+                "again; what is there stays. If a file is missing for good, `lakehouse verify` names it."
+            ),
+        )
+    except (NotFound, CorruptTable) as error:
+        check_here(source, error)
+        raise
 
 
 def end_copy(target: ObjectStore) -> None:
@@ -287,10 +299,10 @@ def _delete_others(target: ObjectStore, contents: _Contents, there: Iterable[str
         )
 
 
-def _write_roots(target: ObjectStore, contents: _Contents) -> None:
+def _write_roots(target: ObjectStore, contents: _Contents, mark: bytes) -> None:
     target.write_all(contents.objects)
     if contents.boundary:
-        Boundary(target, MAIN).advance(contents.boundary)
+        Boundary(target, MAIN).advance(contents.boundary, lambda: _check_own(target, mark))
     snapshots = [root.snapshot_id for root in contents.roots if _is_of_main(root, RootKind.SNAPSHOT)]
     changelogs = [root.snapshot_id for root in contents.roots if _is_of_main(root, RootKind.CHANGELOG)]
     if snapshots:
@@ -311,6 +323,24 @@ def _unpublished() -> Iterator[None]:
         ) from error
 
 
+@contextmanager
+def _removed_if_dropped(target: ObjectStore, contents: _Contents) -> Iterator[None]:
+    """Delete what the block copied if it raises CommitConflict and there is neither a copy nor a table any more: it
+    would keep the name.
+    """
+    try:
+        yield
+    except CommitConflict:
+        if not target.infos([COPY_MARK, MAIN.schema(0)]):
+            clear_away(target, contents.files)
+            schemas = {MAIN.schema(id): data for id, data in contents.schemas.items()}
+            with suppress(StorageUnavailable):
+                delete_own(target, {**contents.objects, **schemas})
+                if target.folders is not None:
+                    target.folders.delete_empty_folders("")
+        raise
+
+
 def _taken(target: ObjectStore) -> InvalidRequest:
     return InvalidRequest(f"{target.uri('')}: another table was created there meanwhile. Copy to another name.")
 
@@ -322,7 +352,10 @@ def _check_own(target: ObjectStore, mark: bytes) -> None:
 
 
 def _overtaken(target: ObjectStore) -> CommitConflict:
-    return CommitConflict(f"{target.uri('')}: another call has gone on with this copy. Wait until it has ended.")
+    return CommitConflict(
+        f"{target.uri('')}: another call has gone on with this copy, or dropped it. Wait until it has ended, and copy "
+        "again if there is no table."
+    )
 
 
 def _root_in(data: bytes, root: Root) -> Root:

@@ -2,6 +2,7 @@
 
 import pickle
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import timedelta
 from itertools import count
 from pathlib import Path
@@ -297,6 +298,45 @@ def test_a_call_that_was_overtaken_deletes_nothing_of_the_table_that_the_copy_ha
         catalog_on(store).copy_table(table)
     assert catalog_on(store).table("db.t").scan(where="k = 7").count() == 1
     assert catalog_on(store).table("db.t").verify(data=True).findings == ()
+
+
+def fill_another(catalog: Catalog) -> None:
+    catalog.drop_table("db.new")
+    another = catalog.create_table("db.new", {"k": "INT NOT NULL"}, primary_keys=["k"], options={"bucket": "1"})
+    another.write([{"k": 50}])
+    another.create_tag("after-3")
+
+
+@pytest.mark.parametrize("step", [90, pytest.param(1, marks=pytest.mark.long)])
+@pytest.mark.parametrize("act", [lambda catalog: catalog.drop_table("db.new"), fill_another], ids=["drop", "fill"])
+def test_a_copy_that_is_dropped_meanwhile_keeps_no_name_and_harms_no_table(
+    act: Callable[[Catalog], None], step: int
+) -> None:
+    for at in count(step, step):
+        store = FlatStore()
+        table = made(catalog_on(store))
+        paused: list[Call] = []
+
+        def interrupt(call: Call, at: int = at, store: FlatStore = store, paused: list[Call] = paused) -> None:
+            if call.number == at and store.infos(["db.db/new/lakehouse/copying"]):
+                paused.append(call)
+                act(catalog_on(store))
+
+        faulty = FaultyStore(store, on_call=interrupt)
+        with suppress(lc.LakehouseError):
+            Catalog(faulty, clock=VirtualClock(seed=next(NUMBERS))).copy_table(table, "db.new")
+        if len(faulty.calls) < at:
+            return
+        # No store compares an object while it replaces it.
+        if not paused or (paused[0].method in ("write", "replace") and paused[0].key.startswith("db.db/new/")):
+            continue
+        catalog = catalog_on(store)
+        if act is fill_another:
+            assert catalog.table("db.new").scan().to_arrow()["k"].to_pylist() == [50], at
+            assert catalog.table("db.new").verify(data=True).findings == (), at
+        else:
+            catalog.drop_table("db.new", missing_ok=True)
+            assert catalog.create_table("db.new", {"k": "INT"}).snapshots() == [], at
 
 
 REFUSED: dict[str, tuple[Callable[[Catalog, lc.Table], object], type[lc.LakehouseError], str]] = {
