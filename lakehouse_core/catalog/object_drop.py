@@ -5,7 +5,7 @@ it. So a call deletes only while it holds the mark of the drop, and no verb chan
 Source: docs/reliability/deletion.md#tables.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import count, islice
@@ -23,13 +23,16 @@ _TAKING: Final = Retry()
 _AT_ONCE: Final = 1_000
 
 
-def drop_objects(store: ObjectStore, name: str, token: str) -> None:
+def drop_objects(store: ObjectStore, name: str, token: str, is_dropped: Callable[[], bool] = lambda: True) -> None:
     """Remove all objects of the table at `store`: the mark first, then schema 0, the other schemas, the rest, the mark.
 
-    `token`: a fresh one. Raises CommitConflict while another call drops the table, StorageUnavailable,
-    WriteOutcomeUnknown.
+    `token`: a fresh one. `is_dropped`: asked while no call can create a table; if it says False, nothing is removed.
+    Raises CommitConflict while another call drops the table, StorageUnavailable, WriteOutcomeUnknown.
     """
     with _held(store, name, token.encode()) as mark:
+        if not is_dropped():
+            mark.delete([DROP_MARK])
+            return
         try:
             mark.delete([MAIN.schema(0)])
         except StorageUnavailable as error:
@@ -37,15 +40,17 @@ def drop_objects(store: ObjectStore, name: str, token: str) -> None:
         _delete_rest(mark)
 
 
-def drop_rest(store: ObjectStore, name: str, token: str) -> None:
-    """Remove the objects that are left of a table without schema 0; do nothing if a table has been created there
-    meanwhile. Raises as `drop_objects` does.
+def drop_rest(store: ObjectStore, name: str, token: str) -> bool:
+    """Remove the objects that are left of a table without schema 0; return False, without doing that, if a table has
+    been created there meanwhile. Raises as `drop_objects` does.
     """
     with _held(store, name, token.encode()) as mark:
         if store.infos([MAIN.schema(0)]):
-            mark.leave()
-        else:
-            _delete_rest(mark)
+            # Beside it each commit would look at the mark, too.
+            mark.delete([DROP_MARK])
+            return False
+        _delete_rest(mark)
+        return True
 
 
 def check_deleted(left: Sequence[str]) -> None:

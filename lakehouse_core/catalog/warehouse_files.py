@@ -3,7 +3,7 @@
 Rule: a table's files are there as soon as its schema 0 is. Source: docs/format/catalogs.md#filesystem-catalog.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Final
 
@@ -11,7 +11,14 @@ from lakehouse_core.catalog.metastore import TableName
 from lakehouse_core.catalog.names import DATABASE_SUFFIX, twins
 from lakehouse_core.catalog.object_drop import check_deleted, drop_objects, drop_rest
 from lakehouse_core.clock import Clock
-from lakehouse_core.errors import InvalidRequest, StorageUnavailable, UnsupportedFeature, WriteOutcomeUnknown, shown
+from lakehouse_core.errors import (
+    CommitConflict,
+    InvalidRequest,
+    StorageUnavailable,
+    UnsupportedFeature,
+    WriteOutcomeUnknown,
+    shown,
+)
 from lakehouse_core.metadata.read_ahead import in_order
 from lakehouse_core.metadata.schema_log import SchemaLog
 from lakehouse_core.storage import FolderStore, ObjectStore, is_hidden, is_temp
@@ -143,16 +150,18 @@ class WarehouseFiles:
         mark = self._mark_of_part(name)
         if mark is None:
             return False
-        if self._store.folders is None:
-            self._drop_rest(name)
-        else:
+        if self._store.folders is not None:
             self.drop_table(name, mark)
+        elif not self._drop_rest(name):
+            raise CommitConflict(f"Table {shown(str(name))} was created meanwhile. Nothing was dropped: drop it again.")
         return True
 
-    def drop_table(self, name: TableName, witness: str) -> None:
-        """Remove the table's folder. `witness`: the key of its first schema, or another file by which it is known."""
+    def drop_table(self, name: TableName, witness: str, is_dropped: Callable[[], bool] = lambda: True) -> None:
+        """Remove the table's folder. `witness`: the key of its first schema, or another file by which it is known.
+        `is_dropped`: asked at last; False if a later table has the name.
+        """
         if self._store.folders is None:
-            drop_objects(self.at(name), str(name), self._clock.uuid())
+            drop_objects(self.at(name), str(name), self._clock.uuid(), is_dropped)
             return
         # The folder gets a hidden name first, so that a crash leaves hidden files and never a part of a table.
         hidden = f"{_folder(name.database)}/{_DROPPED_PREFIX}{self._clock.uuid()}"
@@ -160,6 +169,8 @@ class WarehouseFiles:
             f"Table {shown(str(name))} is dropped, but some of its files remain. Remove the folder "
             f"{self._store.uri(hidden)}."
         )
+        if not is_dropped():
+            return
         if not moved(self.folders("dropped", name), _table_folder(name), hidden, witness=witness):
             raise StorageUnavailable(
                 f"{self._store.uri(hidden)}: expected a new name, found an existing folder. Drop the table again."
@@ -167,8 +178,8 @@ class WarehouseFiles:
         with begun(rest):
             check_deleted(self._store.delete_folder(hidden))
 
-    def _drop_rest(self, name: TableName) -> None:
-        drop_rest(self.at(name), str(name), self._clock.uuid())
+    def _drop_rest(self, name: TableName) -> bool:
+        return drop_rest(self.at(name), str(name), self._clock.uuid())
 
     def _mark_of_part(self, name: TableName) -> str | None:
         """Return the key of a mark in the table's folder if its schema 0 is missing."""

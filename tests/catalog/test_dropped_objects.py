@@ -2,11 +2,17 @@
 
 from collections.abc import Callable
 from itertools import count
+from pathlib import Path
 
 import pytest
 
 import lakehouse_core as lc
 from lakehouse_core.catalog.catalog import Catalog
+from lakehouse_core.catalog.sql.address import sql_address
+from lakehouse_core.catalog.sql.database import SqlDatabase
+from lakehouse_core.catalog.sql.metastore import SqlMetastore
+from lakehouse_core.catalog.sql.tables import ALL
+from lakehouse_core.catalog.warehouse_files import WarehouseFiles
 from lakehouse_core.clock import VirtualClock
 from lakehouse_core.storage import Fault, FaultKind, FaultyStore, ObjectStore, ProcessDied
 from tests.catalog.test_flat_store import FlatStore, made
@@ -54,6 +60,34 @@ def test_a_table_that_is_created_while_another_one_is_dropped_loses_nothing(
             break
     busy = "Table 'db.t': another call is dropping it, or was killed while it did so. Call again, if need be after "
     assert refusals >= {"", f"{busy}5 minutes."}
+
+
+@pytest.mark.parametrize("step", [2, pytest.param(1, marks=pytest.mark.long)])
+def test_a_drop_whose_files_another_call_removed_leaves_a_later_table_of_a_sql_catalog(
+    step: int, tmp_path: Path
+) -> None:
+    for at in count(step, step):
+        store, names = FlatStore(), tmp_path / str(at)
+
+        def opened(store: ObjectStore, seed: int, names: Path = names) -> Catalog:
+            clock = VirtualClock(seed=seed)
+            database = SqlDatabase(sql_address(f"sqlite:///{names}", {}), ALL)
+            return Catalog(store, clock=clock, metastore=SqlMetastore(database, WarehouseFiles(store, clock), clock))
+
+        first = opened(store, 1)
+        first.create_database("db")
+        created(first)
+        dropping = Paused(store, lambda store: opened(store, 2).drop_table("db.t"), before=at)
+        refusal = refusal_of(dropped_and_created, opened(store, 3))
+        dropping.end()
+
+        catalog = opened(store, 4)
+        assert catalog.check() == [], at
+        if "t" in catalog.tables("db"):
+            assert refusal == "", at
+            assert catalog.table("db.t").verify(data=True).findings == (), at
+        if dropping.calls < at:
+            return
 
 
 def refusal_of(act: Callable[[Catalog], None], catalog: Catalog) -> str:

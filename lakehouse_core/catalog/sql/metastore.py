@@ -222,13 +222,17 @@ class SqlMetastore:
             "removes them."
         ):
             if ids:
-                self._files.drop_table(name, MAIN.schema(ids[0]))
+                # Another call may have removed the files, and created a table of the same name.
+                self._files.drop_table(name, MAIN.schema(ids[0]), lambda: self._is_dropped(name))
             else:
                 self._files.drop_part(name)
         with suppress(StorageUnavailable, WriteOutcomeUnknown):
             # A row that stays says nothing wrong: a drop or a creation by the same name removes it.
             self._forget_dropped(name)
         return True
+
+    def _is_dropped(self, name: TableName) -> bool:
+        return self._database.read(lambda connection: self._rows.is_dropped(connection, name), empty=False)
 
     def _forget_dropped(self, name: TableName) -> None:
         self._database.change(

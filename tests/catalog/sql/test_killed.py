@@ -129,12 +129,23 @@ def check_kills(stub: S3Stub, address: str, verb: str) -> None:
         found = lake.seen()
         assert found == after or (was_killed and found == before), (verb, step)
         with suppress(lc.InvalidRequest, lc.NotFound):
-            VERBS[verb](lake.connect())
+            try:
+                VERBS[verb](lake.connect())
+            except lc.CommitConflict:
+                # A killed drop holds its mark for some minutes, from when its object was written: a later call may do
+                # that.
+                pass_minutes(stub)
+                VERBS[verb](lake.connect())
         assert lake.seen() == after, (verb, step)
         assert lake.connect().check() == [], (verb, step)
         if not was_killed:
             assert step > 3
             return
+
+
+def pass_minutes(stub: S3Stub) -> None:
+    now_millis = stub.now_millis
+    stub.now_millis = lambda: now_millis() + 301_000
 
 
 @pytest.mark.long
