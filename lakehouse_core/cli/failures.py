@@ -46,6 +46,7 @@ _AS_OPTIONS: Final = (
         re.compile(r"\b(older_than|retain_max|retain_min)=(\S+?)(?=[:,. ])"),
         lambda match: f"{_option(match[1])} {match[2]}",
     ),
+    (re.compile(r"\bsql\(text, \{'(\w+)': …\}\)"), lambda match: f"--parameter {match[1]}=…"),
     (re.compile(r"\bscan\(where=…\)"), lambda _: "lakehouse read --where"),
 )
 

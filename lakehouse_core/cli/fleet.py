@@ -194,7 +194,9 @@ def _check_warehouse(context: click.Context, plan: MaintenancePlan) -> None:
 def _stored(path: Path) -> MaintenancePlan:
     try:
         return MaintenancePlan.from_json(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
+    except OSError as error:
+        raise InvalidRequest(f"{path}: cannot be read ({error.strerror or error}). Name a file with a plan.") from error
+    except UnicodeDecodeError as error:
         raise InvalidRequest(f"{path}: cannot be read ({error}). Name a file with a plan.") from error
 
 

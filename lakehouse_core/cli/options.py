@@ -12,6 +12,27 @@ from lakehouse_core.options.units import parse_duration
 from lakehouse_core.planning.read.read_point import AsOf, AtSnapshot, AtTag, Latest, ReadPoint, parse_time
 
 F = TypeVar("F", bound=Callable[..., Any])
+# More than any table has.
+_MOST_ROWS: Final = (1 << 63) - 1
+
+
+class RowCount(click.ParamType[int]):
+    """A number of rows, 0 or more."""
+
+    name = "number of rows"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Return the number, at most what any table has."""
+        try:
+            number = int(value)
+        except ValueError:
+            number = -1
+        if number < 0:
+            self.fail(f"{value!r}: expected a number of rows, 0 or more", param, ctx)
+        return min(number, _MOST_ROWS)
+
+
+ROW_COUNT: Final = RowCount()
 
 
 def _remember_json(context: click.Context, _: click.Parameter, value: bool) -> None:

@@ -191,7 +191,7 @@ def run(arguments: list[str]) -> int:
 
 def _usage(error: click.ClickException) -> str:
     # click echoes a wrong word in full, so its message is shortened.
-    text = str(LakehouseError(error.format_message().rstrip(".")))
+    text = str(LakehouseError(" ".join(error.format_message().rstrip(".").split())))
     context = error.ctx if isinstance(error, click.UsageError) else None
     if isinstance(error, click.NoSuchOption) and error.option_name in ("-w", "--warehouse"):
         text = f"{error.option_name} comes before the verb, as in 'lakehouse -w lake tables'"

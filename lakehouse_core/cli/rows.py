@@ -19,7 +19,7 @@ from lakehouse_core.cli.arguments import (
 from lakehouse_core.cli.help import Verb
 from lakehouse_core.cli.lookup_keys import lookup_key
 from lakehouse_core.cli.many import on_each
-from lakehouse_core.cli.options import given_point, json_option, point_options, read_point
+from lakehouse_core.cli.options import ROW_COUNT, given_point, json_option, point_options, read_point
 from lakehouse_core.cli.output import json_rows, print_json, print_report, print_rows, text_rows
 from lakehouse_core.cli.row_options import Output, csv_options, output_options, row_format
 from lakehouse_core.cli.row_output import open_sink
@@ -31,7 +31,6 @@ from lakehouse_core.table.commit_message import Missing
 
 # The rows shown on a terminal, one or two screens; programs use --json or a file.
 _SHOWN_ROWS: Final = 100
-_MOST_ROWS: Final = (1 << 63) - 1
 
 
 @click.command(
@@ -116,9 +115,7 @@ def write(
 @point_options
 @click.option("--columns", type=COLUMNS, metavar="A,B", help="Only these columns.")
 @click.option("--where", metavar="SQL", help='Only rows that satisfy this condition, as in "id > 10".')
-@click.option(
-    "--limit", type=click.IntRange(min=0, max=_MOST_ROWS, clamp=True), metavar="N", help="At most this many rows."
-)
+@click.option("--limit", type=ROW_COUNT, metavar="N", help="At most this many rows.")
 @click.option(
     "--option",
     "settings",
@@ -263,9 +260,7 @@ def lookup(
     "--after", type=int, required=True, metavar="N", help="Changes of the snapshots after this one; 0 for all."
 )
 @click.option("--until", type=int, metavar="M", help="The last snapshot of the range. Default: the latest.")
-@click.option(
-    "--limit", type=click.IntRange(min=0, max=_MOST_ROWS, clamp=True), metavar="N", help="At most this many rows."
-)
+@click.option("--limit", type=ROW_COUNT, metavar="N", help="At most this many rows.")
 @output_options
 @json_option
 @click.pass_context
@@ -281,9 +276,7 @@ def changes(
 @table_argument
 @click.option("--after", required=True, metavar="N", help="The earlier snapshot, or the earlier tag.")
 @click.option("--until", required=True, metavar="M", help="The later snapshot, or the later tag.")
-@click.option(
-    "--limit", type=click.IntRange(min=0, max=_MOST_ROWS, clamp=True), metavar="N", help="At most this many rows."
-)
+@click.option("--limit", type=ROW_COUNT, metavar="N", help="At most this many rows.")
 @output_options
 @json_option
 @click.pass_context

@@ -7,7 +7,7 @@ from typing import Final
 import click
 
 from lakehouse_core.cli.help import Verb
-from lakehouse_core.cli.options import json_option
+from lakehouse_core.cli.options import ROW_COUNT, json_option
 from lakehouse_core.cli.row_options import Output, output_options
 from lakehouse_core.cli.session import open_catalog
 from lakehouse_core.errors import InvalidRequest
@@ -26,7 +26,7 @@ from lakehouse_core.errors import InvalidRequest
 @click.option(
     "--parameter", "parameters", multiple=True, metavar="K=V", help="The text that :K stands for. May be repeated."
 )
-@click.option("--limit", type=click.IntRange(min=0), metavar="N", help="At most this many rows of each answer.")
+@click.option("--limit", type=ROW_COUNT, metavar="N", help="At most this many rows of each answer.")
 @output_options
 @json_option
 @click.pass_context

@@ -108,8 +108,9 @@ def _rows_of(
         except InvalidRequest as error:
             raise InvalidRequest(f"{shown}: {error}") from error
         except (pa.ArrowException, ValueError, EOFError, gzip.BadGzipFile, zlib.error) as error:
-            what = f".{name}" if file == PIPE else "".join(suffixes(file)) or f".{name}"
-            raise InvalidRequest(f"{shown}: cannot be read as {what} ({error}).") from error
+            what = f".{name}" if file == PIPE or form.name else "".join(suffixes(file)) or f".{name}"
+            advice = " Save it in UTF-8." if isinstance(error, UnicodeDecodeError) else ""
+            raise InvalidRequest(f"{shown}: cannot be read as {what} ({error}).{advice}") from error
         except OSError as error:
             raise InvalidRequest(f"{shown}: cannot be read ({error.strerror or error}).") from error
 

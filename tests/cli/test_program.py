@@ -128,6 +128,9 @@ def test_the_help_of_every_verb_ends_with_an_example_that_parses(shell, words):
         (["tables", "x.*"], 2, "No database matches 'x'"),
         (["create", "sales.orders", "--schema", "orders.yaml"], 2, "exists already. Pass --exist-ok to accept that."),
         (["create", "sales.x", "--schema", "no.yaml"], 2, "no.yaml: cannot be read (No such file or directory)."),
+        (["completion"], 2, "Missing argument '{bash|zsh|fish}'. Choose from: bash, zsh, fish. Try"),
+        (["fleet", "run", "--plan", "no.json"], 2, "no.json: cannot be read (No such file or directory). Name a file"),
+        (["sql", "SELECT :a"], 2, "parameter :a has no value. Pass it: --parameter a=…."),
         (["sql", "-f", "no.sql"], 2, "no.sql: cannot be read (No such file or directory). Name a file of statements."),
         (
             ["expire", "sales.orders", "--older-than", "5"],

@@ -92,7 +92,7 @@ def test_a_file_that_lacks_a_column_may_be_refused(shell, orders, home):
             'dt,id\n2013-01-01,"1"2\n',
             "a.csv: Line 2: found '2' after a closing quote, expected a delimiter. Double the quotes",
         ),
-        ("a.csv", b"\xff\xfe", "a.csv: cannot be read as .csv ("),
+        ("a.csv", b"\xff\xfe", "invalid start byte). Save it in UTF-8."),
         ("a.jsonl", '{"dt":"2013-01-01","id":1,"id":2}\n', "a.jsonl: Line 1 names 'id' twice. Rename or drop one."),
         ("a.jsonl", '{"dt":"2013-01-01","id":1}\n{"dt":\n', "a.jsonl: Line 2 is not JSON"),
         ("a.jsonl", "[1]\n", "a.jsonl: Line 1 is not a JSON object, as in "),
@@ -431,6 +431,17 @@ def test_a_column_alone_has_a_row_for_each_line_of_csv(shell, home):
 
     assert [json.loads(line)["s"] for line in shell("read", "db.one", "--json").lines] == ["a", None, ""]
     assert shell("read", "db.one", "--format", "csv").out == (home / "one.csv").read_text()
+
+
+@pytest.mark.parametrize("limit", ["x", "-1", "1.5"])
+@pytest.mark.parametrize("verb", ["read", "sql"])
+def test_a_limit_that_is_no_number_of_rows_is_refused(shell, orders, verb, limit):
+    words = {"read": ["read", orders], "sql": ["sql", "SELECT 1"]}[verb]
+
+    answer = shell(*words, "--limit", limit)
+
+    assert answer.code == 2
+    assert f"Invalid value for '--limit': '{limit}': expected a number of rows, 0 or more. Try" in answer.err
 
 
 @pytest.mark.parametrize(
