@@ -123,7 +123,9 @@ def _beside_aggregates(tree: Any, sql: SqlText) -> Iterator[Any]:
     """Find what a query with groups selects as it is in its rows."""
     for query in tree.find_all(exp.Select):
         if any(one.find(exp.AggFunc) is not None for one in query.expressions):
-            yield from (one for one in query.expressions if isinstance(one, exp.Column | exp.Star))
+            yield from (
+                one for one in query.expressions if one.find(exp.Column, exp.Star) and not one.find(exp.AggFunc)
+            )
 
 
 def _nested_aggregates(tree: Any, sql: SqlText) -> Iterator[Any]:
@@ -245,8 +247,18 @@ _FINDERS: Final[tuple[tuple[re.Pattern[str], _Finder, bool], ...]] = tuple(
         (r"grouping takes a column ", _called("grouping", "grouping_id"), False),
         (r"The text (.*) cannot be read as ", _texts, False),
         (r"\[CAST_INVALID_INPUT\] The value '(.*?)' of the type", _spark_texts, False),
+        (r"\[CAST_OVERFLOW\] .* cannot be cast to \"(\S+)\"", _out_of_range, False),
         (r"\[DIVIDE_BY_ZERO\]", _divisions, False),
-        (r"\[ARITHMETIC_OVERFLOW\]", _all(*_ARITHMETIC, exp.Neg), False),
+        (r"\[ARITHMETIC_OVERFLOW\]", _all(*_ARITHMETIC, exp.Neg, exp.Sum), False),
+        (r"\[DATETIME_FIELD_OUT_OF_BOUNDS\S*\]", _called("make_date", "make_timestamp"), False),
+        (r"\[DUPLICATED_MAP_KEY\]", _all(exp.Map, exp.VarMap), False),
+        (r"\[INVALID_PARAMETER_VALUE\.PATTERN\]", _patterns, False),
+        (r"\[FIELD_NOT_FOUND\] No such struct field `(\w+)`", _fields, False),
+        (r"\[INCOMPATIBLE_COLUMN_TYPE\]", _right_sides, False),
+        (r"\[GROUPING_COLUMN_MISMATCH\]", _called("grouping"), False),
+        (r"\[\S+\.SCALAR_SUBQUERY_RETURN_MORE_THAN_ONE_OUTPUT_COLUMN\]", _wide_queries, True),
+        (r"\[\S+\.IN_SUBQUERY_LENGTH_MISMATCH\]", _wide_queries, True),
+        (r"It is not allowed to use window functions inside WHERE", _within(exp.Where, exp.Window), True),
         (r"\[INVALID_ARRAY_INDEX", _all(exp.Bracket), False),
         (r"\[SCALAR_SUBQUERY_TOO_MANY_ROWS\]", _values_of_queries, False),
         (r"\[INVALID_WHERE_CONDITION\]", _within(exp.Where, exp.AggFunc, exp.Window), True),

@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Any, Final, TypeVar
 
 import pyarrow as pa
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import (
     AnalysisException,
     ArithmeticException,
@@ -41,6 +42,10 @@ R = TypeVar("R")
 _MOST_SHOWN: Final = 100
 _VIEW: Final = re.compile(r"\b_pyspark_\w+|\blakehouse_sql_")
 _PLACE: Final = re.compile(r"; line \d+ pos \d+;?(?=\n|$)")
+_STATE: Final = re.compile(r"SQLSTATE: \w{5}")
+# Under the error of a job: Spark has two or three.
+_MOST_CAUSES: Final = 10
+_SEVERAL_ROWS: Final = "[SCALAR_SUBQUERY_TOO_MANY_ROWS]"
 
 # What the query itself does wrong.
 _OF_QUERIES = (
@@ -113,7 +118,7 @@ def _asked(session: SparkSession, run: Callable[[], R]) -> R:
     with translated(session, "SQL"):
         try:
             return run()
-        except _OF_QUERIES as error:
+        except (*_OF_QUERIES, Py4JJavaError) as error:
             if (found := query_error(error)) is None:
                 raise
             raise found from error
@@ -121,10 +126,29 @@ def _asked(session: SparkSession, run: Callable[[], R]) -> R:
 
 def query_error(cause: BaseException | None) -> InvalidRequest | None:
     """Return the error for what a query itself does wrong, in whichever job Spark has computed it; None for others."""
+    if isinstance(cause, Py4JJavaError):
+        inner = _of_inner_query(cause)
+        return None if inner is None else InvalidRequest(f"SQL: {_words(inner)}")
     if not isinstance(cause, _OF_QUERIES) or "lakehouse-task-error" in str(cause):
         return None
     part = _part(cause)
-    return InvalidRequest(f"SQL: {'' if part is None else f'in {part}: '}{_first_line(cause)}")
+    return InvalidRequest(f"SQL: {'' if part is None else f'in {part}: '}{_words(str(cause))}")
+
+
+def _of_inner_query(error: Py4JJavaError) -> str | None:
+    """Return what Spark says of a query inside the query, which it runs first; None if another job failed.
+
+    Spark waits for such a query, and the error of the wait, which PySpark does not know, has the cause under it.
+    """
+    cause = error.java_exception
+    for _ in range(_MOST_CAUSES):
+        if cause is None:
+            return None
+        text = str(cause.getMessage())
+        if text.startswith(_SEVERAL_ROWS):
+            return text
+        cause = cause.getCause()
+    return None
 
 
 def _part(error: PySparkException) -> str | None:
@@ -161,7 +185,9 @@ def _value(value: Any) -> Any:
     return bytearray(value) if isinstance(value, bytes) else value
 
 
-def _first_line(error: PySparkException) -> str:
-    # The place is one in the text that Spark was given.
-    text = _PLACE.sub("", str(error).strip())
-    return text.splitlines()[0].rstrip(".") + "." if text else "Spark refuses the query."
+def _words(text: str) -> str:
+    """Return what Spark says, without the plan or the stack behind it, and without a place in the text that it got."""
+    text = text.strip()
+    said = _STATE.search(text)
+    words = text[: said.end()] if said is not None else _PLACE.sub("", text).splitlines()[0] if text else ""
+    return " ".join(words.splitlines()).rstrip(".") + "." if words else "Spark refuses the query."
