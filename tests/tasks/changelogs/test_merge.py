@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -84,3 +85,46 @@ def test_rows_staged_early_and_committed_late_win_over_those_beyond(tmp_path: Pa
     found = {row["k"]: row["w"] for row in table.scan().to_arrow().to_pylist()}
     assert len(found) == 2000
     assert found[8] == "staged early"
+
+
+@pytest.mark.damage
+def test_a_row_of_a_writer_that_did_not_look_loses_to_a_later_number_beyond(tmp_path: Path) -> None:
+    """As in Java: the number decides, also where no other value of the files beyond counts."""
+    catalog = lc.connect(tmp_path)
+    catalog.create_database("db")
+    table = catalog.create_table("db.t", COLUMNS, primary_keys=["k"], options={"bucket": "1", **VECTORS})
+    rows = [{"k": k, "v": 7, "w": "beyond", "list": [k]} for k in range(2000)]
+    changes = [{"k": 8, "v": 1, "w": "early", "list": None}, {"k": 2001, "v": 1, "w": "new", "list": None}]
+    early = table.stage(changes, commit_user="early", commit_identifier=1)
+    table.write(rows)
+    table.write(rows)
+    table.compact(full=True)
+    table.commit(replace(early, base_snapshot_id=table.snapshots()[-1].id, base_time_millis=None))
+    table.compact()
+
+    found = {row["k"]: row for row in table.scan().to_arrow().to_pylist()}
+    assert len(found) == 2001
+    assert found[8] == rows[8]
+    assert found[2001] == changes[1]
+
+
+@pytest.mark.parametrize("producer", ["lookup", "full-compaction"])
+@pytest.mark.parametrize(("ignored", "told"), [("w", ["v"]), ("w,v", []), ("", ["v", "w"])])
+def test_an_update_of_columns_that_do_not_count_is_not_told(
+    tmp_path: Path, producer: str, ignored: str, told: list[str]
+) -> None:
+    catalog = lc.connect(tmp_path)
+    catalog.create_database("db")
+    deduplicate = "changelog-producer.row-deduplicate"
+    options = {"bucket": "1", "changelog-producer": producer, deduplicate: "true"}
+    if ignored:
+        options[f"{deduplicate}-ignore-fields"] = ignored
+    table = catalog.create_table("db.t", COLUMNS, primary_keys=["k"], options=options)
+    old = {"k": 1, "v": 1, "w": "a", "list": [1]}
+    table.write([old])
+    for changed, value in (("v", 2), ("w", "b")):
+        before = table.snapshots()[-1].id
+        table.write([old | {changed: value}])
+        changes = table.changes(after=before, until=table.snapshots()[-1].id).to_arrow().to_pylist()
+        assert [row["rowkind"] for row in changes] == (["-U", "+U"] if changed in told else [])
+        table.write([old])
