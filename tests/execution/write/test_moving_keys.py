@@ -205,6 +205,17 @@ def test_new_keys_fill_the_buckets_of_their_partition_and_those_that_left_make_r
     assert table.verify(data=True).findings == ()
 
 
+def test_keys_that_leave_within_a_write_make_room_for_its_later_rows(tmp_path: Path) -> None:
+    table = made(tmp_path)
+    table.write([row(k, "x") for k in range(3)])
+
+    batches = [[row(k, "y") for k in range(3)], [row(k, "x") for k in range(10, 13)]]
+    table.write(pa.Table.from_batches([pa.RecordBatch.from_pylist(rows, INPUT.remove(4)) for rows in batches]))
+
+    table.compact(full=True)
+    assert {(*bucket.partition.values(), bucket.bucket) for bucket in table.buckets()} == {("x", 0), ("y", 0)}
+
+
 def test_a_write_larger_than_its_first_rows_reads_all_keys_into_sorted_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
