@@ -3,6 +3,7 @@
 Apart from the verb, because the parser of SQL takes as long to load as all else that a list of the verbs needs.
 """
 
+import re
 from contextlib import suppress
 from importlib import import_module
 from typing import Final
@@ -19,6 +20,8 @@ from lakehouse_core.cli.session import is_json
 from lakehouse_core.errors import InvalidRequest, LakehouseError
 from lakehouse_core.planning.sql.tokens import SqlText, TokenCursor, is_complete, split_statements
 
+# As messages about a statement begin.
+_PLACE: Final = re.compile(r"\bSQL, line (\d+), column (\d+)")
 _PROMPT: Final = "sql> "
 _MORE: Final = "  -> "
 _HELP: Final = "A semicolon ends a statement, as in SHOW DATABASES; USE db; SHOW TABLES; exit or Ctrl-D leaves."
@@ -26,7 +29,7 @@ _HELP: Final = "A semicolon ends a statement, as in SHOW DATABASES; USE db; SHOW
 
 def creates(script: str) -> bool:
     """Return whether the first statement may be the first one of a new warehouse."""
-    return any(TokenCursor(SqlText(each)).takes("CREATE") for each in split_statements(script)[:1])
+    return any(TokenCursor(SqlText(each)).takes("CREATE") for _, each in split_statements(script)[:1])
 
 
 class Session:
@@ -55,8 +58,12 @@ class Session:
         statements = split_statements(text)
         if not statements:
             raise InvalidRequest("The SQL text has no statement. Write one, as in SELECT 1.")
-        for statement in statements:
-            self.run(statement)
+        for place, statement in statements:
+            try:
+                self.run(statement)
+            except LakehouseError as error:
+                error.args = (_in_whole(str(error), text[:place]),)
+                raise
 
     def run(self, statement: str) -> None:
         if self._takes_setting(statement):
@@ -92,6 +99,18 @@ class Session:
             put_rows(answer.to_batches(), schema, limit=self._limit, output=self._output, context=self._context)
         elif not is_json(self._context):
             click.echo("done")
+
+
+def _in_whole(told: str, before: str) -> str:
+    """Return a message with the line and the column of the whole text, in which the statement follows `before`."""
+
+    def moved(match: re.Match[str]) -> str:
+        line, column = int(match[1]), int(match[2])
+        if line == 1:
+            column += len(before.rpartition("\n")[2])
+        return f"SQL, line {line + before.count(chr(10))}, column {column}"
+
+    return _PLACE.sub(moved, told, count=1)
 
 
 def prompt(session: Session) -> None:

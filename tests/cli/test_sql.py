@@ -59,10 +59,23 @@ def test_the_statements_of_a_file_run_until_one_fails(shell, orders, tmp_path):
     answer = shell("sql", "-f", str(file))
 
     assert answer.code == 2
-    assert answer.err == "lakehouse: SQL, line 2, column 15: Table 's.nix' does not exist. There are: t.\n"
+    assert answer.err == "lakehouse: SQL, line 4, column 15: Table 's.nix' does not exist. There are: t.\n"
     assert orders.sql("SELECT max(id) AS m FROM s.t").to_arrow().to_pylist() == [{"m": 5}]
     assert shell("sql", "-f", str(tmp_path / "none.sql")).code == 2
     assert shell("sql", "SELECT 1", "-f", str(file)).code == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("SELEC 1", "line 1, column 1"),
+        ("SELECT 1; SELEC 1", "line 1, column 11"),
+        ("SELECT 1;\nSELECT 2;\n\n  SELEC 3;\nSELECT 4", "line 4, column 3"),
+        ("SELECT 1;\n-- none;\n;SELECT\n nix FROM s.t", "line 4, column 2"),
+    ],
+)
+def test_a_fault_is_told_by_its_place_in_the_whole_text(shell, orders, text, place):
+    assert shell("sql", text).err.startswith(f"lakehouse: SQL, {place}: ")
 
 
 def test_settings_last_until_the_end_of_the_call(shell, orders):

@@ -125,15 +125,17 @@ def _short_text(text: str) -> SqlText:
     return SqlText(text)
 
 
-def split_statements(text: str) -> list[str]:
-    """Return the statements of a text, which a semicolon ends. Raises InvalidRequest for text that cannot be read."""
+def split_statements(text: str) -> list[tuple[int, str]]:
+    """Return the statements of a text, which a semicolon ends, each with its place in the text. Raises InvalidRequest
+    for text that cannot be read.
+    """
     found, begin = [], 0
     for token in _tokens(text):
         if token.token_type is TokenType.SEMICOLON:
-            found.append(text[begin : token.start])
+            found.append((begin, text[begin : token.start]))
             begin = token.end + 1
-    found.append(text[begin:])
-    return [one for one in found if _tokens(one)]
+    found.append((begin, text[begin:]))
+    return [(place, one) for place, one in found if _tokens(one)]
 
 
 def is_complete(text: str) -> bool:
