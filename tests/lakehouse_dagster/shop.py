@@ -12,7 +12,11 @@ from lakehouse_dagster import Feed, FeedResource, Lake, LakehouseResource, Spark
 
 DAYS = dg.DailyPartitionsDefinition(start_date="2013-01-01", end_date="2013-01-11", timezone="UTC")
 SHOP = Feed(
-    key=dg.AssetKey("shop_feed"), source=dg.AssetKey("shop_files"), resource="shop", names=("orders",), batches=DAYS
+    key=dg.AssetKey("shop_feed"),
+    source=dg.AssetKey("shop_files"),
+    resource="shop",
+    names=("orders", "carts"),
+    batches=DAYS,
 )
 
 
