@@ -115,9 +115,9 @@ class CommitRows:
         self._database.change(change, is_done=lambda connection: self._nonce(connection, keys[-1]) == nonce)
         return nonce
 
-    def mark_deleted(self, keys: Sequence[str], nonces: Iterable[str]) -> None:
-        """Say that the files of these rows are gone, where no writer changed the row since; remove rows of objects that
-        were deleted long ago.
+    def mark_deleted(self, keys: Sequence[str], nonces: Iterable[str]) -> int | None:
+        """Say that the files of these rows are gone, where no writer changed the row since; return the number of these
+        rows, None if the database did not answer. Remove rows of objects that were deleted long ago.
         """
         columns = COMMITS.c
         are_ours = columns.nonce.in_(list(nonces))
@@ -128,14 +128,19 @@ class CommitRows:
             columns.changed_millis < self._clock.now_millis() - _KEPT_MILLIS,
         )
 
-        def change(connection: sa.Connection) -> None:
-            for some in self._in_parts(keys):
-                connection.execute(sa.update(COMMITS).where(self._in_catalog(), some, are_ours).values(is_written=1))
+        def change(connection: sa.Connection) -> int:
+            updates = [
+                sa.update(COMMITS).where(self._in_catalog(), some, are_ours).values(is_written=1)
+                for some in self._in_parts(keys)
+            ]
+            found = sum(connection.execute(update).rowcount for update in updates)
             connection.execute(old)
+            return found
 
         # The files are gone; who meets a row that does not say so deletes them again.
         with suppress(StorageUnavailable):
-            self._database.change(change, is_done=lambda _: True)
+            return self._database.change(change, is_done=lambda _: True)
+        return None
 
     def name(self, key: str) -> str:
         """Return the key below the warehouse in ASCII, which every database orders alike."""

@@ -203,13 +203,26 @@ class DecidedStore:
             self._claim.check()
         live = [key for key, row in rows.items() if row.content is not None]
         # A row that was deleted before may have a file that an overtaken writer left.
-        nonces = {row.nonce for row in rows.values() if row.content is None and not row.is_written}
+        unsettled = {key: row.nonce for key, row in rows.items() if row.content is None and not row.is_written}
+        nonces = set(unsettled.values())
         if live:
             nonces.add(self._rows.delete(live))
-        left = self._inner.delete(asked)
-        if nonces:
-            self._rows.mark_deleted([key for key in rows if key not in left], nonces)
+        settled = rows.keys() - {*live, *unsettled}
+        left = self._inner.delete([key for key in asked if key not in settled])
+        ours = [key for key in (*live, *unsettled) if key not in left]
+        others = [key for key in asked if key not in rows and not self._is_bulk(key)]
+        if nonces and self._rows.mark_deleted(ours, nonces) != len(ours):
+            others += ours
+        self._restore(others)
         return left
+
+    def _restore(self, keys: Sequence[str]) -> None:
+        """Write the files of objects that were made after a deletion emptied their rows, and before it deleted the
+        files.
+        """
+        for key, row in (self._rows.of(keys) if keys else {}).items():
+            if row.content is not None:
+                self._settle(key, replace(row, is_written=False))
 
     def delete_folder(self, prefix: str) -> Sequence[str]:
         key_parts(prefix)

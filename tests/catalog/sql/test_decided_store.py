@@ -3,6 +3,7 @@
 import multiprocessing
 import pickle
 import tempfile
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from itertools import count
 from pathlib import Path
@@ -134,6 +135,31 @@ def test_a_writer_that_was_overtaken_leaves_the_file_as_the_last_one_wants_it(
 
     assert acted == ["tag/t"]
     assert inner.read_found(["tag/t"]) == ({} if expected is None else {"tag/t": expected})
+
+
+@pytest.mark.parametrize("before", [b"old", None], ids=["there", "missing"])
+def test_a_deletion_that_was_overtaken_leaves_the_file_of_an_object_that_was_made_since(
+    before: bytes | None, tmp_path: Path
+) -> None:
+    """It sleeps between its row and its file, while another one makes an object of the same key."""
+    inner, names, acted = MemoryStore(), tmp_path / "names.db", list[str]()
+
+    class Sleeping(Unconditional):
+        def delete(self, keys: Iterable[str]) -> Sequence[str]:
+            asked = list(keys)
+            if not acted and asked == ["tag/t"]:
+                acted.append("tag/t")
+                assert decided(Unconditional(inner), names).create_new("tag/t", b"new")
+            return super().delete(asked)
+
+    if before is not None:
+        decided(Unconditional(inner), names).create_new("tag/t", before)
+
+    assert decided(Sleeping(inner), names).delete(["tag/t"]) == []
+
+    assert acted == ["tag/t"]
+    assert inner.read_found(["tag/t"]) == {"tag/t": b"new"}
+    assert decided(Unconditional(inner), names).children("tag").files == ("t",)
 
 
 def objects(store: MemoryStore) -> set[str]:
