@@ -111,6 +111,16 @@ def test_files_with_deletes_wait_for_their_merge_and_each_bucket_decides_alone()
     assert shown(changes.entries) == "+a@0 +b@3 -c@0"
 
 
+def test_files_beside_others_that_stay_wait_for_their_merge() -> None:
+    entries = (add(data_file("a", 1, 5)), add(data_file("b", 1, 5), bucket=1), delete(data_file("c", 1, 5), bucket=1))
+    live = (add(data_file("c", 1, 5), bucket=1), add(data_file("d", 8, 9)))
+    changes = with_upgraded_files(
+        FileChanges(kind=CommitKind.OVERWRITE, entries=entries), key_schema(num_levels="4"), live
+    )
+
+    assert shown(changes.entries) == "+a@0 +b@3 -c@0"
+
+
 def test_append_tables_have_no_levels_to_go_to() -> None:
     changes = FileChanges(kind=CommitKind.OVERWRITE, entries=(add(data_file("a")),))
 
