@@ -11,7 +11,7 @@ from random import Random
 from string import ascii_letters, digits
 from typing import Final
 
-from tests.oracle.history import WAITING, History
+from tests.oracle.history import WAITING, History, Json
 
 # By name: values that a table may have whatever else it has, mostly those that are not the default.
 _OF_COMPACTIONS: Final = {
@@ -31,18 +31,18 @@ _OF_COMPACTIONS: Final = {
 _OF_WRITES: Final = {
     "commit.force-compact": ("true",),
     "lookup-wait": ("false",),
-    "full-compaction.delta-commits": "12",
+    "full-compaction.delta-commits": ("1", "2"),
 }
 _OF_HASHES: Final = {"INT": ("mod", "hive"), "BIGINT": ("mod", "hive"), "STRING": ("hive",), "DATE": ("hive",)}
 
 # Keys that no other row has.
 _OTHER_KEYS: Final = {
-    "INT": 99,
-    "BIGINT": 99,
-    "STRING": "zz",
-    "DATE": "2024-02-01",
-    "DECIMAL(6, 2)": "77.50",
-    "BOOLEAN": True,
+    "INT": (96, 97, 98, 99),
+    "BIGINT": (96, 97, 98, 99),
+    "STRING": ("w", "x", "y", "z"),
+    "DATE": ("2024-02-01", "2024-02-02", "2024-02-03", "2024-02-04"),
+    "DECIMAL(6, 2)": ("96.50", "97.50", "98.50", "99.50"),
+    "BOOLEAN": (True, True, True, True),
 }
 
 
@@ -57,7 +57,7 @@ def with_settings(seed: int, history: History) -> History:
             options[name] = random.choice(values)
     for name, value, chance in (
         ("overwrite-upgrade", "false", 0.4),
-        ("snapshot.ignore-empty-commit", "true", 0.2),
+        ("snapshot.ignore-empty-commit", random.choice(["true", "false"]), 0.3),
         ("deletion-vectors.merge-on-read", "true", 0.5),
         ("deletion-vectors.bitmap64", "true", 0.3),
     ):
@@ -78,22 +78,27 @@ def with_settings(seed: int, history: History) -> History:
 
 
 def _with_a_large_run(random: Random, history: History) -> History:
-    """Return the history with a row in its first write that makes the oldest run much larger than the others, so that
-    they are compacted without it.
+    """Return the history with a first write that makes the oldest run much larger than the others, so that they are
+    compacted without it, and with writes of single keys of it behind.
     """
     types = {each["name"]: each["type"].removesuffix(" NOT NULL") for each in history.fields}
     first = next((number for number, each in enumerate(history.operations) if each.get("rows")), None)
+    names = [name for name in history.primary_keys if name not in history.partition_keys]
     if first is None:
         return history
+
+    def row(number: int) -> Json:
+        made = random.choice(operation["rows"]) | {name: _OTHER_KEYS[types[name]][number] for name in names}
+        kinds = {"_kind": "+I"}
+        if "rowkind.field" in history.options:
+            kinds[history.options["rowkind.field"]] = "+I"
+        return made | {name: operation["rows"][0][name] for name in history.partition_keys} | kinds
+
     operation = history.operations[first]
-    sample = operation["rows"][0]
     text = "".join(random.choices(ascii_letters + digits, k=9000))
-    row = {name: sample[name] for name in history.primary_keys} | {"large": text, "_kind": "+I"}
-    row |= {name: _OTHER_KEYS[types[name]] for name in history.primary_keys if name not in history.partition_keys}
-    if "rowkind.field" in history.options:
-        row[history.options["rowkind.field"]] = "+I"
-    operations = list(history.operations)
-    operations[first] = {**operation, "rows": [*operation["rows"], row]}
+    rows = [*operation["rows"], *(row(number) for number in range(3)), row(3) | {"large": text}]
+    behind = [operation | {"rows": [row(random.randrange(3))]} for _ in range(random.choice([1, 3, 4]))]
+    operations = [*history.operations[:first], operation | {"rows": rows}, *behind, *history.operations[first + 1 :]]
     return replace(history, fields=[*history.fields, {"name": "large", "type": "STRING"}], operations=operations)
 
 
