@@ -107,8 +107,8 @@ def planned_insert(call: StatementCall, statement: Insert) -> PlannedInsert:
 def insert(call: StatementCall, statement: Insert) -> Answer:
     """Write the rows of the query. Raises the errors of `Table.write` and `Table.overwrite`."""
     found = planned_insert(call, statement)
-    columns = [target.name for target in found.targets]
-    with call.placed(statement.table, columns), altered(call, found.table, found.changes) as reports:
+    columns, end = [target.name for target in found.targets], statement.query.start
+    with call.placed(statement.table, columns, until=end), altered(call, found.table, found.changes) as reports:
         return answer_of(call.sql.text, pa.table({}), [_inserted(found), *reports])
 
 

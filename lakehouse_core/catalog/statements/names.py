@@ -115,16 +115,17 @@ class StatementCall:
         return _fitting(name, self.catalog.databases()) is not None
 
     @contextmanager
-    def placed(self, name: Name, words: Collection[str] = ()) -> Iterator[None]:
-        """Give an error about what a name means the place of the name, or of the first of the words behind it
-        that the error says is wrong.
+    def placed(self, name: Name, words: Collection[str] = (), *, until: int | None = None) -> Iterator[None]:
+        """Give an error about what a name means the place of the name, or of the first of the words behind it, and
+        before the place `until`, that the error says is wrong. An error of several faults names their places.
         """
         try:
             yield
         except (NotFound, InvalidRequest, UnsupportedFeature) as error:
-            if _HAS_PLACE.match(str(error)) is None:
+            if _HAS_PLACE.match(str(error)) is None and len(error.args) == 1:
+                end = len(self.sql.text) if until is None else until
                 said = set(_WORD.findall(_FIRST_PART.sub(r"\1", str(error)))).intersection(words)
-                behind = (token.start for token in self.sql.tokens if token.start > name.end and token.text in said)
+                behind = (one.start for one in self.sql.tokens if name.end < one.start < end and one.text in said)
                 error.args = (f"SQL, {self.sql.place(next(behind, name.start))}: {error}",)
             raise
 

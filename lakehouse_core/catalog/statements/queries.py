@@ -1,7 +1,7 @@
 """Queries: resolve the tables, pin and plan them, and hand the query to Spark or to DuckDB."""
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -16,7 +16,7 @@ from lakehouse_core.execution.read.scan import ScanPlan
 from lakehouse_core.execution.row_changes.change_base import ReadAt
 from lakehouse_core.execution.sql.relation import DistinctRows, Relation
 from lakehouse_core.interchange.arrow_rows import ArrowRows, RowsInMemory
-from lakehouse_core.planning.sql.error_places import has_no_place, with_place
+from lakehouse_core.planning.sql.error_places import has_no_place, place_first, with_place
 from lakehouse_core.planning.sql.query import TableReference, parse_query
 from lakehouse_core.planning.sql.statement import QueryText
 from lakehouse_core.table.predicate import And, Compare, In, IsNull, Not, Or, StartsWith
@@ -73,8 +73,13 @@ def placed_errors(call: StatementCall, tree: Callable[[], Any]) -> Iterator[None
     try:
         yield
     except (InvalidRequest, UnsupportedFeature) as error:
-        if has_no_place(str(error)) and (found := tree()) is not None:
-            error.args = (with_place(str(error), call.sql, found),)
+        message = place_first(str(error))
+        # A tree of another shape than expected must not hide the error.
+        with suppress(Exception):
+            if has_no_place(message) and (found := tree()) is not None:
+                message = with_place(message, call.sql, found)
+        if len(error.args) == 1:
+            error.args = (message,)
         raise
 
 

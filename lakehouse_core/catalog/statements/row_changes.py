@@ -81,11 +81,8 @@ def _placed(call: StatementCall, statement: DeleteRows | UpdateRows | MergeRows)
     try:
         yield
     except (InvalidRequest, UnsupportedFeature) as error:
-        for column in _assigned(statement):
-            if f"olumn '{column.parts[-1]}'" in str(error):
-                with call.placed(column):
-                    raise
-        with call.placed(statement.table):
+        meant = [column for column in _assigned(statement) if f"olumn '{column.parts[-1]}'" in str(error)]
+        with call.placed(meant[0] if len(meant) == 1 else statement.table):
             raise
 
 

@@ -15,8 +15,8 @@ from sqlglot.tokens import TokenType
 from lakehouse_core.errors import shown
 from lakehouse_core.planning.sql.tokens import DIALECT, SqlText
 
-# The name of a table may stand before it.
-_NO_PLACE: Final = re.compile(r"([^:\s]+: )?SQL: (.*)", re.DOTALL)
+# The name of a table may stand before it, and the place of the part behind.
+_OF_TEXT: Final = re.compile(r"([^:\s]+: )?SQL(, .*?line \d+, column \d+)?: (.*)", re.DOTALL)
 # What Spark says is wrong, before its own words.
 _QUOTED: Final = re.compile(r"in (.*?): (?=\[)", re.DOTALL)
 # Finds nodes of a tree, or places, that a message may mean. The groups of its pattern are the last arguments.
@@ -34,22 +34,30 @@ _OVER_ONLY: Final = (
     exp.NthValue,
 )
 _ARITHMETIC: Final = (exp.Add, exp.Sub, exp.Mul)
+_COMPARISONS: Final = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ, exp.Between, exp.In)
 _OPERATIONS: Final[Mapping[str, type]] = {"addition": exp.Add, "subtraction": exp.Sub, "multiplication": exp.Mul}
+
+
+def place_first(message: str) -> str:
+    """Return a message about a part of a statement with the place before the name of the table."""
+    said = _OF_TEXT.fullmatch(message)
+    if said is None or said[1] is None or said[2] is None:
+        return message
+    return f"SQL{said[2]}: {said[1]}{said[3]}"
 
 
 def has_no_place(message: str) -> bool:
     """Return whether a message is about a part of a statement, and does not say where that is."""
-    return _NO_PLACE.fullmatch(message) is not None
+    said = _OF_TEXT.fullmatch(message)
+    return said is not None and said[2] is None
 
 
 def with_place(message: str, sql: SqlText, tree: Any) -> str:
-    """Return the message about a statement with the place of the part that it means, if it says none and one part of
-    the tree fits.
-    """
-    if (said := _NO_PLACE.fullmatch(message)) is None:
-        return message
-    start = _place(said[2], sql, tree)
-    return message if start is None else f"SQL, {sql.place(start)}: {said[1] or ''}{said[2]}"
+    """Return a message that has no place with that of the part that it means, if one part of the tree fits."""
+    said = _OF_TEXT.fullmatch(message)
+    assert said is not None
+    start = _place(said[3], sql, tree)
+    return message if start is None else f"SQL, {sql.place(start)}: {said[1] or ''}{said[3]}"
 
 
 def statement_tree(text: str) -> Any:
@@ -178,28 +186,29 @@ def _orders(tree: Any, sql: SqlText, *name: str) -> Iterator[Any]:
             yield from (one for one in order.find_all(exp.Column) if str(one.name) in name) if name else (order,)
 
 
-def _texts(tree: Any, sql: SqlText, said: str) -> Iterable[Any]:
-    """Find where a text may be read as another type: itself as a literal, or what reads texts of rows."""
-    found = []
-    for node in tree.find_all(exp.Literal, exp.Cast, exp.Sum, exp.Avg):
+def _texts(tree: Any, sql: SqlText, said: str) -> Iterator[Any]:
+    """Find where a text may be read as another type: itself as a literal, or what may read texts of rows."""
+    for node in tree.find_all(exp.Literal, exp.Cast, exp.Sum, exp.Avg, *_ARITHMETIC, *_COMPARISONS):
         if isinstance(node, exp.Literal):
             is_meant = node.is_string and shown(str(node.this)) == said and not isinstance(node.parent, exp.Query)
         else:
-            is_meant = not isinstance(node.this, exp.Literal)
+            # Beside a text that is written there, the other side is a text, or that text is the one.
+            is_meant = not any(isinstance(part, exp.Literal) and part.is_string for part in node.iter_expressions())
+            is_meant = is_meant and not isinstance(node.this, exp.Literal)
         if is_meant:
-            found.append(node)
-    return found or tree.find_all(*_ARITHMETIC, exp.Predicate)
+            yield node
 
 
-def _spark_texts(tree: Any, sql: SqlText, said: str) -> Iterable[Any]:
+def _spark_texts(tree: Any, sql: SqlText, said: str) -> Iterator[Any]:
     return _texts(tree, sql, shown(said))
 
 
-def _divisions(tree: Any, sql: SqlText) -> Iterable[Any]:
-    """Find the divisions, only those by a literal zero if there are any."""
-    found = list(tree.find_all(exp.Div, exp.IntDiv, exp.Mod))
-    zero = [node for node in found if node.expression.is_number and float(str(node.expression)) == 0]
-    return zero[:1] or found
+def _divisions(tree: Any, sql: SqlText) -> Iterator[Any]:
+    """Find the divisions but those by a number that is written there and is not zero."""
+    for node in tree.find_all(exp.Div, exp.IntDiv, exp.Mod):
+        by = node.expression.unnest()
+        if not isinstance(by, exp.Literal) or by.is_string or not str(by.this).strip("0."):
+            yield node
 
 
 def _out_of_range(tree: Any, sql: SqlText, kind: str) -> Iterator[Any]:

@@ -11,6 +11,12 @@ CASES = [
     "SELECT ¦id / 0 FROM s.orders",
     "SELECT id / 1, ¦id / 0 FROM s.orders",
     "SELECT id / (id - id), id % (id - id) FROM s.orders",
+    "SELECT CASE WHEN id = 7 THEN 1 / 0 END, 5 / (id - id) FROM s.orders",
+    "SELECT 1 / (id - 2), 3 % - -5 FROM s.orders",
+    "SELECT CAST(status AS INT) FROM s.orders WHERE customer = 5 OR status > 1",
+    "INSERT INTO ¦s.numbers SELECT 99999999999, a, c, d, f, t FROM s.numbers",
+    "MERGE INTO ¦s.orders t USING s.customers s ON t.id = s.id WHEN MATCHED AND t.id = 1 THEN UPDATE SET customer = 1 "
+    "WHEN MATCHED THEN UPDATE SET customer = 99999999999",
     "SELECT id,\n  CAST(¦'x' AS INT) FROM s.orders",
     "SELECT CAST('x' AS INT), CAST('x' AS DATE)",
     "SELECT 'new', ¦sum(status) FROM s.orders WHERE status <> 'b'",
