@@ -13,7 +13,7 @@ from pydantic_core import ErrorDetails
 
 from lakehouse_dagster.specs.names import IDENTIFIER, nearest, part_fault
 from lakehouse_dagster.specs.schema_fault import schema_faults
-from lakehouse_dagster.specs.sources import DOTTED_NAME, SOURCES, VARIABLE
+from lakehouse_dagster.specs.sources import DOTTED_NAME, SOURCES, TABLE_NAME, VARIABLE
 from lakehouse_dagster.specs.strict import Misfit, SeveralMisfits
 from lakehouse_dagster.specs.table import TableSpec
 
@@ -41,10 +41,14 @@ _EXPECTED: Final = {
     "bool_parsing": "true or false",
     "string_too_short": "a text that is not empty",
 }
+# Attributes of several types, and how pydantic names these in the place of a fault.
+_OF_SEVERAL_TYPES: Final = (("function", "call"),)
+_TYPES: Final = ("constrained-str", "callable")
 _PATTERNS: Final = {
     IDENTIFIER: "letters, digits and '_', a letter first",
     VARIABLE: "the name of an environment variable, such as SHOP_DATABASE; a file never has the address itself",
     DOTTED_NAME: "the dotted name of a function, such as shop.rows.orders",
+    TABLE_NAME: "the name of a table with its database, such as sales.orders",
 }
 
 
@@ -84,7 +88,7 @@ def _model(content: object) -> tuple[TableSpec | None, list[Misfit], list[ErrorD
 
 def _meant(detail: ErrorDetails) -> str | None:
     """Return the attribute that an unknown name resembles most; None if there is none."""
-    place = list(map(str, detail["loc"]))
+    place = _place(detail)
     return next(iter(difflib.get_close_matches(place[-1], _fields_at(place[:-1]), n=1)), None)
 
 
@@ -117,10 +121,9 @@ def _table_alone(content: Mapping[Any, Any]) -> TableSpec | None:
 
 def _fault(detail: ErrorDetails) -> Misfit:
     """Return what pydantic tells of one attribute in the words of the other faults."""
-    loc, kind = detail["loc"], detail["type"]
+    kind = detail["type"]
     context = detail.get("ctx", {})
-    # Pydantic adds the key of a mapping, and which of several types of an attribute it means.
-    place = tuple(part for part in map(str, loc) if part != "[key]" and "-" not in part)
+    place = _place(detail)
     name = ".".join(place)
     if isinstance(cause := context.get("error"), Misfit):
         return Misfit((*place, *cause.place), str(cause))
@@ -138,9 +141,27 @@ def _fault(detail: ErrorDetails) -> Misfit:
     if expected is None:
         told = detail["msg"].removeprefix("Value error, ")
         return Misfit(place, f"{name}: {told}" if name else told)
-    # An address may have a password.
-    found = "" if place[0] == "sql" else f"found {reprlib.repr(detail['input'])}, "
+    found = "" if place[0] == "sql" else f"found {_found(detail['input'], expected)}, "
     return Misfit(place, f"{name}: {found}expected {expected}")
+
+
+def _place(detail: ErrorDetails) -> tuple[str, ...]:
+    """Return the place of a fault without what pydantic adds: that the key of a mapping is meant, and which of several
+    types of an attribute.
+    """
+    place = tuple(map(str, detail["loc"]))
+    if place[:-1] in _OF_SEVERAL_TYPES and place[-1] in _TYPES:
+        return place[:-1]
+    return place[:-1] if place[1:] and place[-1] == "[key]" and detail["type"] != "extra_forbidden" else place
+
+
+def _found(value: object, expected: str) -> str:
+    """Return a value for a message; what may have a password, as addresses and several values may, by its kind."""
+    if isinstance(value, str):
+        return "an address" if "://" in value else "a text" if expected == "a mapping" else reprlib.repr(value)
+    if isinstance(value, Mapping):
+        return "a mapping"
+    return "a list" if isinstance(value, list | tuple) else reprlib.repr(value)
 
 
 def _fields_at(place: Sequence[str]) -> Mapping[str, Any]:

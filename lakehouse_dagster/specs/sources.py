@@ -11,9 +11,10 @@ from lakehouse_dagster.specs.strict import StrictModel
 
 # The attributes of a specification that are a source of rows.
 SOURCES = ("feed", "changes_of", "files", "sql", "function", "asset")
-# The name of an environment variable, and that of a function in a module.
+# The name of an environment variable, that of a function in a module, and that of a table with its database.
 VARIABLE = r"^[A-Za-z_][A-Za-z0-9_]*$"
 DOTTED_NAME = r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)+$"
+TABLE_NAME = r"^[A-Za-z][A-Za-z0-9_]*\.[A-Za-z][A-Za-z0-9_]*$"
 # In a path of files, a partition: its key, or of a window of time its start by a pattern of strftime.
 FILES_PARAMETER = re.compile(r"\{([A-Za-z][A-Za-z0-9_]*)(?::([^{}]*))?\}")
 # In a query of SQL, the text of a partition. Two colons are a cast of PostgreSQL.
@@ -34,7 +35,7 @@ class ChangesSpec(StrictModel):
     all rows stay.
     """
 
-    table: Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_]*\.[A-Za-z][A-Za-z0-9_]*$")]
+    table: Annotated[str, Field(pattern=TABLE_NAME)]
     while_null: tuple[Identifier, ...] = ()
 
 

@@ -190,7 +190,19 @@ def test_a_specification_is_the_table_it_describes():
             "orders.yaml:13: not YAML: found 2013-13-01, expected a date (month must be in 1..12).",
         ),
         ((GOOD, "- a list\n"), "orders.yaml:1: expected a mapping of database, name"),
-        (("  bucket: 4", "  bucket: [4]"), "orders.yaml:9: options.bucket: found [4], expected a text."),
+        (("  bucket: 4", "  bucket: [4]"), "orders.yaml:9: options.bucket: found a list, expected a text."),
+        (("primary_key:", "primary-key:"), "orders.yaml:7: primary-key is not known; did you mean 'primary_key'?"),
+        (
+            ("  ignore-delete: true", "  num-sorted-run.compaction-trigger: [4]"),
+            "orders.yaml:10: options.num-sorted-run.compaction-trigger: found a list, expected a text.",
+        ),
+        (
+            ("  dt: {type: DATE", "  order-date: {typ: DATE"),
+            "orders.yaml:6: columns.order-date.typ is not known; did you mean 'type'?",
+        ),
+        (("  dt: {type: DATE", "  callable: {typ: DATE"), "orders.yaml:6: columns.callable.typ is not known"),
+        (("  bucket: 4", "  '[key]': [4]"), "orders.yaml:8: options: found a list, expected a text."),
+        (("comment: Orders.", "comment: Orders.\n'[key]': 1"), "orders.yaml:4: [key] is not known; there are"),
     ],
 )
 def test_a_fault_is_told_with_its_line(change: tuple[str, str], fault: str):
@@ -199,6 +211,30 @@ def test_a_fault_is_told_with_its_line(change: tuple[str, str], fault: str):
     with pytest.raises(lc.InvalidRequest) as refused:
         parse_spec(text, "orders.yaml")
     assert fault in str(refused.value)
+
+
+SOURCE = "feed: {source: shop, name: orders}"
+
+
+@pytest.mark.parametrize(
+    ("source", "fault"),
+    [
+        ("feed: 'postgresql://u:hunter2@h/db'", "feed: found an address, expected a mapping"),
+        ("files: hunter2", "files: found a text, expected a mapping"),
+        ("sql: {connection: 'postgresql://u:hunter2@h/db', query: q}", "sql.connection: expected the name of an"),
+        ("sql: hunter2", "sql: expected a mapping"),
+        ("changes_of: {table: 'postgresql://u:hunter2@h/db'}", "changes_of.table: found an address"),
+        ("function: {call: 'postgresql://u:hunter2@h/db'}", "function.call: found an address, expected the dotted"),
+        ("function: {call: {token: hunter2}}", "function.call: found a mapping, expected a text"),
+        ("feed: {source: [hunter2], name: orders}", "feed.source: found a list, expected a text"),
+    ],
+)
+def test_a_fault_does_not_show_what_may_have_a_password(source: str, fault: str):
+    with pytest.raises(lc.InvalidRequest) as refused:
+        parse_spec(GOOD.replace(SOURCE, source), "orders.yaml")
+
+    assert f"orders.yaml:12: {fault}" in str(refused.value)
+    assert "hunter2" not in str(refused.value)
 
 
 WITHOUT_COMMENT = ("comment: Orders.\n", "")
