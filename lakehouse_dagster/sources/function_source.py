@@ -101,7 +101,7 @@ class FunctionSource(QueriedSource):
         except TypeError as error:
             given = "the last value of its cursor" if self.spec.cursor is not None else "the key of a partition"
             raise lc.InvalidRequest(
-                f"{table}: {self.spec.name}{signature} does not take what it is called with, "
+                f"{table}: {self.spec.name}{_names(signature)} does not take what it is called with, "
                 f"{given if arguments else 'no argument'} ({error}). Correct the function, or cursor and partitions of "
                 "the specification."
             ) from error
@@ -134,6 +134,15 @@ def loaded(spec: FunctionSpec, table: str) -> Callable[..., Any]:
         raise lc.InvalidRequest(f"{table}: function.call {spec.call!r}: {name!r} {what}{nearest(name, known)}")
     function: Callable[..., Any] = found
     return function
+
+
+def _names(signature: inspect.Signature) -> inspect.Signature:
+    """Return the names of parameters alone: a default may be a password."""
+    names = [
+        each.replace(default=inspect.Parameter.empty, annotation=inspect.Parameter.empty)
+        for each in signature.parameters.values()
+    ]
+    return inspect.Signature(names)
 
 
 def _taken(rows: pa.RecordBatch, places: Sequence[int]) -> pa.RecordBatch:

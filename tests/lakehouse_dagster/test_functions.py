@@ -40,6 +40,10 @@ def not_rows() -> Iterator[object]:
     yield {"id": 1}
 
 
+def signed(*, token: str = "hunter2") -> Iterator[object]:
+    yield everything()
+
+
 def other_columns() -> Iterator[object]:
     yield pa.table({"id": [1]})
     yield pa.table({"note": ["x"]})
@@ -137,14 +141,17 @@ def test_a_function_without_cursor_gives_the_whole_table_in_each_run():
         ({"call": orders, "cursor": "at"}, "function.cursor names 'at', but"),
         ({"call": everything, "cursor": "id"}, "does not take what it is called with, the last value of its cursor ("),
         ({"call": "os.rows"}, "'rows' does not exist; there are "),
-        ({"call": orders}, "orders(since: int | None)"),
+        ({"call": signed, "cursor": "id"}, "signed(*, token) does not take"),
+        ({"call": orders}, "orders(since) does not take"),
     ],
 )
 def test_a_function_that_gives_no_such_rows_is_told(function: dict[str, object], told: str):
     ROWS.append((1, "a"))
     mode = {"write_mode": "upsert", "primary_key": ["id"], "columns": {"id": "BIGINT NOT NULL", "note": "STRING"}}
     with fed_by(None, **mode, options={"bucket": "1"}, function=function) as ready:
-        assert told in told_by_refusal(ready)
+        logged = told_by_refusal(ready)
+    assert told in logged
+    assert "hunter2" not in logged
 
 
 def test_a_function_that_would_be_added_again_in_each_run_is_refused():
