@@ -92,6 +92,9 @@ def checks_call(verb: F, name: str | None = None) -> F:
         try:
             signature.bind(*args, **kwargs)
         except TypeError:
+            if "self" in signature.parameters and not args:
+                # A verb of the class itself, without an object: what it lacks is none of its arguments.
+                raise
             where = "" if name else _where(signature, args)
             raise InvalidRequest(where + _refusal(name or verb.__name__, signature, args, kwargs)) from None
         for flag, kind in flags.items():
@@ -113,10 +116,13 @@ def _refusal(verb: str, signature: Signature, args: Sequence[Any], kwargs: Mappi
         if name not in names:
             return f"{verb}: there is no argument {shown(name)}. {_advice(verb, name, names)}"
     if len(given) > len(places) and len(parameters) == len(names):
+        # Of values nothing is told: they may be passwords, or many rows.
         free = [name for name in names if name not in places and name not in kwargs]
-        advice = f"Write the names, as in {verb}({free[0]}={shown(given[len(places)])})" if free else "Leave it out"
         found = count_text(len(given), "argument")
-        return f"{verb}: found {found} without a name, expected {len(places)} at most. {advice}."
+        told = f"{verb}: found {found} without a name, expected {len(places)} at most."
+        if len(free) < 2:
+            return f"{told} {f'Write {verb}({free[0]}=…)' if free else 'Leave it out'}."
+        return f"{told} Write their names: {'=…, '.join(free[:-1])}=… or {free[-1]}=…."
     if twice := [name for name in places[: len(given)] if name in kwargs]:
         return f"{verb}: the argument {twice[0]} is given twice, by its place and by its name. Leave one of them out."
     needed = [each.name for each in parameters if each.default is Parameter.empty and each.name in names]

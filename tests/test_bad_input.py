@@ -709,13 +709,28 @@ CASES: dict[str, list[tuple[Call, type[lc.LakehouseError], str]]] = {
             "AsOf: there is no argument 'timestamp'. Did you mean time?",
         ),
         (lambda w: lc.AddColumn("a", typ="INT"), INVALID, "AddColumn: there is no argument 'typ'. Did you mean type?"),
-        (lambda w: lc.WhenMatched({"a": 1}), INVALID, "Write the names, as in WhenMatched(update={'a': 1})."),
+        (lambda w: lc.WhenMatched({"a": 1}), INVALID, "Write their names: update=…, delete=… or where=…."),
         (lambda w: lc.WhenNotMatched(), INVALID, "WhenNotMatched: insert is missing. Write WhenNotMatched(insert=…)."),
         (lambda w: lc.register(), INVALID, "register: session is missing. Write register(session=…)."),
         (
             lambda w: w.orders.compact(True),
             INVALID,
-            "compact: found 1 argument without a name, expected 0 at most. Write the names, as in compact(full=True).",
+            "compact: found 1 argument without a name, expected 0 at most. Write their names: full=…, ",
+        ),
+        (
+            lambda w: lc.connect("s3://b", {"s3.secret-key": "hunter2"}),
+            INVALID,
+            "connect: found 2 arguments without a name, expected 1 at most. Write their names: profile=…, ",
+        ),
+        (
+            lambda w: w.catalog.create_table("db.u", {"a": "INT"}, ["a"]),
+            INVALID,
+            "create_table: found 3 arguments without a name, expected 2 at most. Write their names: partition_keys",
+        ),
+        (
+            lambda w: w.orders.delete_tag("a", "hunter2"),
+            INVALID,
+            "delete_tag: found 2 arguments without a name, expected 1 at most. Write delete_tag(dry_run=…).",
         ),
         (
             lambda w: w.orders.snapshots(1, 2),
@@ -923,9 +938,17 @@ def test_bad_input_is_refused_in_one_line_and_leaves_nothing_behind(warehouse, g
     said = str(refused.value)
     assert isinstance(refused.value, kind)
     assert "\n" not in said
+    # The value of no call without its name.
+    assert "hunter2" not in said
     assert said.endswith((".", "?", "…"))
     assert group in NO_TABLE or "db." in said or said.startswith(OWN_OBJECTS)
     assert warehouse.visible() == before
+
+
+@pytest.mark.parametrize("call", [lc.Table.verify, lc.Scan.schema, lambda: lc.Table.write(data=[])])
+def test_a_verb_of_the_class_itself_says_as_python_does_that_the_object_is_missing(call):
+    with pytest.raises(TypeError, match="missing a required argument: 'self'"):
+        call()
 
 
 # Their objects are no tables yet, or none at all.
