@@ -22,7 +22,7 @@ LakehouseError
 
 import difflib
 import reprlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 # One line of a terminal's log, with the advice at its end.
@@ -40,6 +40,12 @@ class LakehouseError(Exception):
 
     def __str__(self) -> str:
         return "\n".join(_one_line(str(each)) for each in self.args)
+
+
+def retell(error: LakehouseError, told: Callable[[str], str]) -> None:
+    """Change the first line of an error, and keep those of its other faults."""
+    first, *others = error.args or ("",)
+    error.args = (told(str(first)), *others)
 
 
 def shown(value: object) -> str:

@@ -4,7 +4,8 @@ import pickle
 
 import pytest
 
-from lakehouse_core.errors import InvalidRequest, LakehouseError, near_hint, shown
+from lakehouse_core.api.verb import named
+from lakehouse_core.errors import InvalidRequest, LakehouseError, near_hint, retell, shown
 
 
 class Unspeakable:
@@ -74,6 +75,20 @@ def test_the_text_of_an_error_is_one_line_with_its_advice_at_the_end():
     assert len(said) < 2_100
     assert said.startswith(r"Name 'a\nb\x1b[31m\ud800xxx")
     assert said.endswith("xxx': expected a name. Choose another.")
+
+
+def test_an_error_of_several_faults_has_a_line_for_each_when_the_table_is_named():
+    with pytest.raises(InvalidRequest) as told, named("db.t"):
+        raise InvalidRequest("a: expected b.", "c: expected\nd.")
+
+    assert str(told.value).split("\n") == ["db.t: a: expected b.", r"c: expected\nd."]
+
+
+def test_an_error_without_a_message_can_be_told_again():
+    error = InvalidRequest()
+    retell(error, lambda told: f"a: {told}")
+
+    assert str(error) == "a: "
 
 
 def test_an_error_goes_from_one_process_to_another_as_it_is():

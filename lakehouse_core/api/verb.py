@@ -23,6 +23,7 @@ from lakehouse_core.errors import (
     StorageUnavailable,
     TaskFailed,
     WriteOutcomeUnknown,
+    retell,
 )
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.execution.presence import check_here
@@ -77,7 +78,7 @@ def named(table: str) -> Iterator[None]:
         yield
     except LakehouseError as error:
         if table not in str(error):
-            error.args = (f"{table}: {error}",)
+            retell(error, lambda told: f"{table}: {told}")
         raise
 
 

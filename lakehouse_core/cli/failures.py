@@ -1,4 +1,4 @@
-"""Failures: errors in a shell, as one line on standard error and an exit code.
+"""Failures: errors in a shell, as one line on standard error for each fault, and an exit code.
 
 The codes never change: 0 done · 1 verify found something · 2 the request is wrong · 3 conflict, try again · 4 storage
 did not answer · 5 stored bytes are corrupt · 6 feature not supported.
@@ -61,11 +61,11 @@ def worst(codes: Iterable[int]) -> int:
 
 
 def error_text(error: LakehouseError) -> str:
-    """Return the message on one line, with the shell's names for flags."""
+    """Return the message, each fault on one line, with the shell's names for flags."""
     text = str(error)
     for pattern, written in _AS_OPTIONS:
         text = pattern.sub(written, text)
-    return " ".join(text.split())
+    return "\n".join(" ".join(line.split()) for line in text.split("\n"))
 
 
 def _option(argument: str) -> str:
@@ -73,4 +73,5 @@ def _option(argument: str) -> str:
 
 
 def print_failure(text: str) -> None:
-    click.echo(f"lakehouse: {' '.join(text.split())}", err=True)
+    for line in text.split("\n"):
+        click.echo(f"lakehouse: {' '.join(line.split())}", err=True)

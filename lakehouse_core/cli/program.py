@@ -185,7 +185,7 @@ def run(arguments: list[str]) -> int:
         return 0
     except OSError as error:
         _let_go_of_output()
-        return _refused(f"{error.filename or 'standard output'}: {error.strerror or error}", 4)
+        return _refused(str(LakehouseError(f"{error.filename or 'standard output'}: {error.strerror or error}")), 4)
     return code if isinstance(code, int) else 0
 
 

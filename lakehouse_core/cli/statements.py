@@ -5,6 +5,7 @@ Apart from the verb, because the parser of SQL takes as long to load as all else
 
 import re
 from contextlib import suppress
+from functools import partial
 from importlib import import_module
 from typing import Final
 
@@ -17,7 +18,7 @@ from lakehouse_core.cli.output import print_report
 from lakehouse_core.cli.row_options import Output
 from lakehouse_core.cli.rows import put_rows
 from lakehouse_core.cli.session import is_json
-from lakehouse_core.errors import InvalidRequest, LakehouseError
+from lakehouse_core.errors import InvalidRequest, LakehouseError, retell
 from lakehouse_core.planning.sql.tokens import SqlText, TokenCursor, is_complete, split_statements
 
 # As messages about a statement begin.
@@ -62,7 +63,7 @@ class Session:
             try:
                 self.run(statement)
             except LakehouseError as error:
-                error.args = (_in_whole(str(error), text[:place]),)
+                retell(error, partial(_in_whole, before=text[:place]))
                 raise
 
     def run(self, statement: str) -> None:

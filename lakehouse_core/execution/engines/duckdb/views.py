@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakehouse_core.errors import LakehouseError
+from lakehouse_core.errors import LakehouseError, retell
 from lakehouse_core.execution.engines.duckdb.files import NativeRead, file_error, native_read
 from lakehouse_core.execution.sql.relation import Relation
 from lakehouse_core.interchange.arrow_rows import ArrowRows
@@ -65,7 +65,7 @@ class RelationView:
 
     def _named(self, error: LakehouseError) -> LakehouseError:
         if self._relation.title not in str(error):
-            error.args = (f"{self._relation.title}: {error}",)
+            retell(error, lambda told: f"{self._relation.title}: {told}")
         return error
 
 
