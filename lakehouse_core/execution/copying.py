@@ -37,7 +37,7 @@ from lakehouse_core.progress import NO_WATCH, Watch
 from lakehouse_core.retry import LISTING
 from lakehouse_core.storage import is_hidden
 from lakehouse_core.storage.object_store import ObjectStore
-from lakehouse_core.storage.outcomes import clear_away, created, delete_own, replaced
+from lakehouse_core.storage.outcomes import clear_away, created, replaced
 from lakehouse_core.table.boundary import BranchWork, serialize_boundary
 from lakehouse_core.table.copy_mark import CopyMark, parse_mark, serialize_mark
 from lakehouse_core.table.data_layout import DataLayout
@@ -106,9 +106,9 @@ def copy_files(
     def attempt() -> CopyResult:
         watch.at("reading the metadata")
         contents = _contents(source, choice)
-        with _unpublished(), _removed_if_dropped(target, contents):
+        with _unpublished(), _marked_if_dropped(target, mark):
             _check_own(target, mark)
-            count, size = _copy_files(source.store, target, contents, engine, watch)
+            count, size = _copy_files(source.store, target, contents, engine, watch, mark=mark)
             # That took long. A table that was created meanwhile has roots of the same names.
             _check_own(target, mark)
             _write_roots(target, contents, mark)
@@ -248,13 +248,19 @@ def _open_branches(store: ObjectStore) -> list[str]:
 
 
 def _copy_files(
-    source: ObjectStore, target: ObjectStore, contents: _Contents, engine: Callable[[], Engine], watch: Watch
+    source: ObjectStore,
+    target: ObjectStore,
+    contents: _Contents,
+    engine: Callable[[], Engine],
+    watch: Watch,
+    *,
+    mark: bytes,
 ) -> tuple[int, int]:
     """Copy the files that are not there in their size, and delete what an earlier call copied and the source has no
     more; return count and bytes.
     """
     there = {info.key: info.size for info in target.list("")}
-    _delete_others(target, contents, there)
+    _delete_others(target, contents, mark, there)
     unsized = [key for key, file in contents.files.items() if file.size is None and key in there]
     sizes = {key: info.size for key, info in source.infos(unsized).items()}
     missing = [
@@ -284,7 +290,7 @@ def _tasks(source: ObjectStore, target: ObjectStore, files: Sequence[FileRef], c
     return sorted(tasks, key=lambda task: -sum(file.size or 0 for file in task.files))
 
 
-def _delete_others(target: ObjectStore, contents: _Contents, there: Iterable[str]) -> None:
+def _delete_others(target: ObjectStore, contents: _Contents, mark: bytes, there: Iterable[str]) -> None:
     """Delete what is not part of the copy. Raises InvalidRequest if a schema of another table is there."""
     schemas = {MAIN.schema(id): data for id, data in contents.schemas.items()}
     held = target.read_found(key for key in there if key.startswith(f"{MAIN.schema_folder}/"))
@@ -292,8 +298,11 @@ def _delete_others(target: ObjectStore, contents: _Contents, there: Iterable[str
         raise _taken(target)
     needed = contents.files.keys() | contents.objects.keys() | schemas.keys() | {COPY_MARK}
     # Hidden files may be those of a write that has not ended.
-    left = target.delete([key for key in there if key not in needed and not is_hidden(key.rpartition("/")[2])])
-    if left:
+    others = [key for key in there if key not in needed and not is_hidden(key.rpartition("/")[2])]
+    if others:
+        # They may be those of a table that a later copy has become.
+        _check_own(target, mark)
+    if left := target.delete(others):
         raise StorageUnavailable(
             f"{target.uri(left[0])} and {len(left) - 1} others: the store did not delete them. Copy again."
         )
@@ -324,20 +333,17 @@ def _unpublished() -> Iterator[None]:
 
 
 @contextmanager
-def _removed_if_dropped(target: ObjectStore, contents: _Contents) -> Iterator[None]:
-    """Delete what the block copied if it raises CommitConflict and there is neither a copy nor a table any more: it
-    would keep the name.
+def _marked_if_dropped(target: ObjectStore, mark: bytes) -> Iterator[None]:
+    """Put the mark back if the block raises CommitConflict and left files with neither a mark nor a table, which would
+    keep the name, and could not be dropped. Nothing is deleted here: the files of a later copy have the same names.
     """
     try:
         yield
-    except CommitConflict:
-        if not target.infos([COPY_MARK, MAIN.schema(0)]):
-            clear_away(target, contents.files)
-            schemas = {MAIN.schema(id): data for id, data in contents.schemas.items()}
-            with suppress(StorageUnavailable):
-                delete_own(target, {**contents.objects, **schemas})
-                if target.folders is not None:
-                    target.folders.delete_empty_folders("")
+    except CommitConflict as error:
+        with suppress(StorageUnavailable, WriteOutcomeUnknown):
+            is_rest = not target.infos([COPY_MARK, MAIN.schema(0)]) and next(iter(target.list("")), None) is not None
+            if is_rest and target.create_new(COPY_MARK, mark):
+                raise CommitConflict(f"{error} Files of this copy remain: copy again, or drop the table.") from None
         raise
 
 

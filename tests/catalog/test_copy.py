@@ -307,36 +307,109 @@ def fill_another(catalog: Catalog) -> None:
     another.create_tag("after-3")
 
 
-@pytest.mark.parametrize("step", [90, pytest.param(1, marks=pytest.mark.long)])
-@pytest.mark.parametrize("act", [lambda catalog: catalog.drop_table("db.new"), fill_another], ids=["drop", "fill"])
+def copy_again(catalog: Catalog) -> None:
+    catalog.drop_table("db.new")
+    catalog.copy_table(catalog.table("db.t"), "db.new")
+    catalog.table("db.new").write([{"p": 7, "k": 7, "v": "new"}])
+
+
+def looks(calls: Sequence[Call]) -> list[int]:
+    """Return the calls in which a copy looks at its mark, lists its folder, writes its first root and schema 0, and
+    ends its mark.
+    """
+    roots = [call.number for call in calls if call.writes and call.key.startswith("db.db/new/snapshot/")]
+    others = {
+        ("read", "db.db/new/lakehouse/copying"),
+        ("list", "db.db/new"),
+        ("create_new", "db.db/new/schema/schema-0"),
+        ("delete", "db.db/new/lakehouse/copying"),
+    }
+    return [*(call.number for call in calls if (call.method, call.key) in others), *roots[:1]]
+
+
+def all_but_files(calls: Sequence[Call]) -> list[int]:
+    """Return all calls but those in which files are copied: other threads go on with that."""
+    return [call.number for call in calls if call.method not in ("open_write", "close")]
+
+
+ACTS: dict[str, Callable[[Catalog], None]] = {
+    "drop": lambda catalog: catalog.drop_table("db.new"),
+    "fill": fill_another,
+    "copy again": copy_again,
+}
+
+
+def copied(store: ObjectStore, on_call: Callable[[Call], None]) -> FaultyStore:
+    """Copy db.t to db.new, which another process may keep from it."""
+    faulty = FaultyStore(store, on_call=on_call)
+    with suppress(lc.LakehouseError):
+        Catalog(faulty, clock=VirtualClock(seed=next(NUMBERS))).copy_table(catalog_on(store).table("db.t"), "db.new")
+    return faulty
+
+
+@pytest.mark.parametrize("takes", [looks, pytest.param(all_but_files, marks=pytest.mark.long)])
+@pytest.mark.parametrize("act", ACTS)
 def test_a_copy_that_is_dropped_meanwhile_keeps_no_name_and_harms_no_table(
-    act: Callable[[Catalog], None], step: int
+    act: str, takes: Callable[[Sequence[Call]], Sequence[int]]
 ) -> None:
-    for at in count(step, step):
-        store = FlatStore()
-        table = made(catalog_on(store))
-        paused: list[Call] = []
+    def copied(store: ObjectStore, on_call: Callable[[Call], None]) -> FaultyStore:
+        faulty = FaultyStore(store, on_call=on_call)
+        with suppress(lc.LakehouseError):
+            Catalog(faulty, clock=VirtualClock(seed=next(NUMBERS))).copy_table(
+                catalog_on(store).table("db.t"), "db.new"
+            )
+        return faulty
+
+    made(catalog_on(whole := FlatStore()))
+    for at in takes(copied(whole, lambda call: None).calls):
+        store, paused = FlatStore(), list[Call]()
+        made(catalog_on(store))
 
         def interrupt(call: Call, at: int = at, store: FlatStore = store, paused: list[Call] = paused) -> None:
             if call.number == at and store.infos(["db.db/new/lakehouse/copying"]):
                 paused.append(call)
-                act(catalog_on(store))
+                ACTS[act](catalog_on(store))
 
-        faulty = FaultyStore(store, on_call=interrupt)
-        with suppress(lc.LakehouseError):
-            Catalog(faulty, clock=VirtualClock(seed=next(NUMBERS))).copy_table(table, "db.new")
-        if len(faulty.calls) < at:
-            return
+        copied(store, interrupt)
         # No store compares an object while it replaces it.
         if not paused or (paused[0].method in ("write", "replace") and paused[0].key.startswith("db.db/new/")):
             continue
         catalog = catalog_on(store)
-        if act is fill_another:
-            assert catalog.table("db.new").scan().to_arrow()["k"].to_pylist() == [50], at
-            assert catalog.table("db.new").verify(data=True).findings == (), at
-        else:
+        if act == "drop":
             catalog.drop_table("db.new", missing_ok=True)
             assert catalog.create_table("db.new", {"k": "INT"}).snapshots() == [], at
+            continue
+        table = catalog.table("db.new")
+        assert table.verify(data=True).findings == (), at
+        if act == "fill":
+            assert table.scan().to_arrow()["k"].to_pylist() == [50], at
+        else:
+            assert table.scan(where="k = 7").count() == 1, at
+
+
+def test_a_copy_that_was_dropped_deletes_nothing_of_a_later_copy_that_begins_at_any_call_after_that() -> None:
+    for late in count(1):
+        store, after = FlatStore(), list[Call]()
+        table = made(catalog_on(store))
+
+        def interrupt(call: Call, late: int = late, store: FlatStore = store, after: list[Call] = after) -> None:
+            # All files are copied, and its mark is looked at.
+            is_dropped = bool(after) or (
+                (call.method, call.key) == ("read", "db.db/new/lakehouse/copying")
+                and bool(store.children("db.db/new/bucket-0").files)
+            )
+            if is_dropped:
+                after.append(call)
+                if len(after) == 1:
+                    catalog_on(store).drop_table("db.new")
+                if len(after) == late:
+                    catalog_on(store).copy_table(catalog_on(store).table("db.t"), "db.new")
+
+        copied(store, interrupt)
+        if len(after) < late:
+            return
+        assert answers(catalog_on(store).table("db.new")) == answers(table), late
+        assert catalog_on(store).table("db.new").verify(data=True).findings == (), late
 
 
 REFUSED: dict[str, tuple[Callable[[Catalog, lc.Table], object], type[lc.LakehouseError], str]] = {
