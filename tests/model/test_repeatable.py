@@ -1,6 +1,6 @@
 """Time and chance come from the clock seam alone: the same life with the same seed writes the same bytes.
 
-With another seed only UUIDs differ, and with them what counts or checksums bytes that hold one.
+With another seed only UUIDs differ, and the sizes and checksums of bytes that hold one.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ TABLES: dict[str, dict[str, str]] = {
 PRIMARY_KEYS = {"appended": [], "moving": ["k"]}
 UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 # What counts or checksums bytes that hold a UUID.
-SEALS = re.compile(r"size|checksum|crc", re.IGNORECASE)
+CHECKSUMS = re.compile(r"size|checksum|crc", re.IGNORECASE)
 
 # What the records of branches begin with.
 CHECKSUM = re.compile(r"^crc32:[0-9a-f]{8} ")
@@ -198,7 +198,7 @@ def without_uuids(life: Life) -> Iterator[tuple[str, object]]:
             case str():
                 return UUID.sub(lambda found: f"<{life.uuids[found[0]]}>", value)
             case Mapping():
-                kept = {key: each for key, each in value.items() if not SEALS.search(key)}
+                kept = {key: each for key, each in value.items() if not CHECKSUMS.search(key)}
                 return {plain(key): plain(each) for key, each in kept.items()}
             case list() | tuple():
                 return [plain(each) for each in value]

@@ -210,9 +210,9 @@ def test_a_value_that_cannot_be_computed_fails_its_statement_on_spark_as_in_this
     here.sql("CREATE TABLE s.t (id INT, a INT, w STRING)")
     here.sql("INSERT INTO s.t VALUES (0, 0, 'abc')")
     for text, reason in cases:
-        with pytest.raises(lc.InvalidRequest, match=r"^SQL, line 1, column "):
+        with pytest.raises(lc.InvalidRequest, match=r"SQL[:,] "):
             here.sql(text)
-        with pytest.raises(lc.InvalidRequest, match=rf"^SQL, line 1, column .*\[{reason}"):
+        with pytest.raises(lc.InvalidRequest, match=rf"SQL[:,] .*\[{reason}"):
             there.sql(text)
 
     assert here.table("s.t").snapshot().id == 1
