@@ -91,7 +91,7 @@ def run_statement(
     except InvalidRequest as error:
         # The verbs name the arguments of Python.
         for argument, words in _WORDS.items():
-            error.args = (str(error.args[0]).replace(argument, words) if error.args else "",)
+            error.args = tuple(str(each).replace(argument, words) for each in error.args)
         raise
 
 
