@@ -137,7 +137,7 @@ def _foreign(key: str, data: Any, session: Any) -> QuerySource:
 
         _check_twins(key, data.columns)
         return QuerySource(title=key, fields=fields_from_spark(data.schema), frame=data)
-    rows = data if isinstance(data, ArrowRows) else RowsInMemory(_with_types(key, _arrow_table(key, data)))
+    rows = data if isinstance(data, ArrowRows) else RowsInMemory(_with_types(key, data))
     _check_twins(key, rows.schema().names)
     for name in rows.schema().names:
         if "\0" in name:
@@ -197,18 +197,32 @@ def _arrow_table(key: str, data: Any) -> pa.Table:
         ) from error
 
 
-def _with_types(key: str, table: pa.Table) -> pa.Table:
-    """Return the data with text in place of the type of columns without values, which no table has.
+def _with_types(key: str, data: Any) -> pa.Table:
+    """Return the data with text in place of the type of what has no values, which no table has.
 
     Raises InvalidRequest for data without columns.
     """
+    table = _arrow_table(key, data)
     if not table.num_columns:
         raise InvalidRequest(
-            f"tables={{{key!r}: …}}: the data has no columns, which an empty list cannot tell. Hand over a "
-            "pyarrow.Table with a schema."
+            f"tables={{{key!r}: …}}: found a {type(data).__name__} without columns. Hand over a pyarrow.Table with a "
+            "schema."
         )
-    typed = [each.with_type(pa.string()) if pa.types.is_null(each.type) else each for each in table.schema]
+    typed = [each.with_type(_with_type(each.type)) for each in table.schema]
     return table.cast(pa.schema(typed, table.schema.metadata))
+
+
+def _with_type(arrow: pa.DataType) -> pa.DataType:
+    """Return the type with text in place of what has no values, also inside lists and structs."""
+    if pa.types.is_null(arrow):
+        return pa.string()
+    if pa.types.is_list(arrow):
+        return pa.list_(arrow.value_field.with_type(_with_type(arrow.value_type)))
+    if pa.types.is_large_list(arrow):
+        return pa.large_list(arrow.value_field.with_type(_with_type(arrow.value_type)))
+    if pa.types.is_struct(arrow):
+        return pa.struct([each.with_type(_with_type(each.type)) for each in arrow])
+    return arrow
 
 
 def _fields(schema: pa.Schema) -> tuple[DataField, ...]:

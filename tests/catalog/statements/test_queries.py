@@ -186,6 +186,17 @@ def test_a_column_of_data_without_values_is_text(catalog):
     assert joined.to_arrow().to_pylist() == [{"id": 1, "note": None}]
 
 
+def test_a_part_of_a_column_of_data_without_values_is_text(catalog):
+    rows = [{"id": 1, "l": [], "s": {"a": None, "b": [None]}}]
+
+    answer = catalog.sql("SELECT * FROM t", tables={"t": rows})
+
+    assert answer.to_arrow().to_pylist() == rows
+    texts = pa.list_(pa.string())
+    assert answer.schema().field("l").type.equals(texts)
+    assert answer.schema().field("s").type.equals(pa.struct([("a", pa.string()), ("b", texts)]))
+
+
 def test_variables_of_python_are_no_tables(catalog):
     hidden = pa.table({"x": [1]})
     assert hidden.num_rows == 1

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 import lakehouse_core as lc
@@ -51,7 +52,9 @@ def test_another_object_than_text_is_refused(catalog, text):
         ({"parameters": {"a b": 1}}, "'a b' is not a name"),
         ({"parameters": {"p": object()}}, "A parameter is"),
         ({"tables": {"t": 5}}, "expected an object with an Arrow stream"),
-        ({"tables": {"t": []}}, "the data has no columns, which an empty list cannot tell"),
+        ({"tables": {"t": []}}, "found a list without columns"),
+        ({"tables": {"t": {}}}, "found a dict without columns"),
+        ({"tables": {"t": pa.table({})}}, "found a Table without columns"),
         ({"database": 5}, "expected the name of a database"),
         ({"settings": {"x": "y"}}, "'x' is not a setting of sql"),
         ({"settings": {"spark.paimon.write.merge-schema": "yes"}}, "merge-schema = 'yes': expected true or false"),
