@@ -56,14 +56,14 @@ def overtaken(table: _Named) -> Iterator[None]:
     """Raise TableDropped for an error inside if the table is dropped or renamed, but for an unknown outcome. Add the
     table's name to errors that lack it.
     """
-    with named(table.name):
+    # A scan and a system table have the table that they read.
+    read = getattr(table, "_table", table)
+    with named(table.name, instead_of=read.name):
         try:
             yield
         except (CommitOutcomeUnknown, WriteOutcomeUnknown):
             raise
         except _OF_A_DROP as error:
-            # A scan and a system table have the table that they read.
-            read = getattr(table, "_table", table)
             # Else nothing was read, and an argument is wrong.
             if isinstance(read, TableContext) and read.schemas.known_id() is not None:
                 with suppress(StorageUnavailable):
@@ -72,13 +72,15 @@ def overtaken(table: _Named) -> Iterator[None]:
 
 
 @contextmanager
-def named(table: str) -> Iterator[None]:
-    """Add the table's name to errors that lack it."""
+def named(table: str, *, instead_of: str = "") -> Iterator[None]:
+    """Add the table's name to errors that lack it. `instead_of`: the name that they may begin with, of the table that
+    is read.
+    """
     try:
         yield
     except LakehouseError as error:
         if table not in str(error):
-            retell(error, lambda told: f"{table}: {told}")
+            retell(error, lambda told: f"{table}: {told.removeprefix(f'{instead_of}: ')}")
         raise
 
 

@@ -185,6 +185,17 @@ def test_every_system_table_of_a_new_table_can_be_read(catalog: Catalog, name: s
     assert isinstance(found.schema(), pa.Schema)
 
 
+@pytest.mark.parametrize("name", SYSTEM_TABLES)
+def test_the_name_of_a_system_table_is_told_once_when_its_table_is_dropped(
+    catalog: Catalog, orders: lc.Table, name: str
+) -> None:
+    found = orders.system(name)
+    catalog.drop_table("db.orders")
+
+    with pytest.raises(lc.TableDropped, match=rf"^db\.orders\${name}: the table was dropped"):
+        found.to_arrow()
+
+
 def test_names_and_options_that_mean_nothing_are_refused(catalog: Catalog, orders: lc.Table) -> None:
     with pytest.raises(lc.NotFound, match=r"system table 'snapshot' does not exist. Did you mean snapshots"):
         orders.system("snapshot")

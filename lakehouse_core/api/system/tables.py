@@ -28,7 +28,7 @@ from lakehouse_core.api.system.rows import (
     statistics_rows,
     tag_rows,
 )
-from lakehouse_core.api.verb import named, names_table, overtaken
+from lakehouse_core.api.verb import names_table, overtaken
 from lakehouse_core.display import line, page
 from lakehouse_core.errors import InvalidRequest, NotFound, UnsupportedFeature, near_hint, shown
 from lakehouse_core.execution.branches.closing import listed_branches
@@ -96,7 +96,7 @@ class SystemTable(ArrowRows):
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the rows in non-empty batches. Raises the errors of the table's own read."""
-        with named(self.name), overtaken(self._table):
+        with overtaken(self):
             yield from self._batches()
 
     @names_table
