@@ -14,7 +14,7 @@ from lakehouse_core.catalog.sql.metastore import SqlMetastore
 from lakehouse_core.catalog.sql.tables import ALL
 from lakehouse_core.catalog.warehouse_files import WarehouseFiles
 from lakehouse_core.clock import VirtualClock
-from lakehouse_core.storage import Fault, FaultKind, FaultyStore, ObjectStore, ProcessDied
+from lakehouse_core.storage import Call, Fault, FaultKind, FaultyStore, ObjectStore, ProcessDied
 from tests.catalog.test_flat_store import FlatStore, made
 from tests.paused import Paused
 
@@ -62,6 +62,13 @@ def test_a_table_that_is_created_while_another_one_is_dropped_loses_nothing(
     assert refusals >= {"", f"{busy}5 minutes."}
 
 
+def named(names: Path, store: ObjectStore, seed: int) -> Catalog:
+    """Open the catalog whose names the file of a SQL database keeps."""
+    clock = VirtualClock(seed=seed)
+    database = SqlDatabase(sql_address(f"sqlite:///{names}", {}), ALL)
+    return Catalog(store, clock=clock, metastore=SqlMetastore(database, WarehouseFiles(store, clock), clock))
+
+
 @pytest.mark.parametrize("step", [2, pytest.param(1, marks=pytest.mark.long)])
 def test_a_drop_whose_files_another_call_removed_leaves_a_later_table_of_a_sql_catalog(
     step: int, tmp_path: Path
@@ -69,25 +76,47 @@ def test_a_drop_whose_files_another_call_removed_leaves_a_later_table_of_a_sql_c
     for at in count(step, step):
         store, names = FlatStore(), tmp_path / str(at)
 
-        def opened(store: ObjectStore, seed: int, names: Path = names) -> Catalog:
-            clock = VirtualClock(seed=seed)
-            database = SqlDatabase(sql_address(f"sqlite:///{names}", {}), ALL)
-            return Catalog(store, clock=clock, metastore=SqlMetastore(database, WarehouseFiles(store, clock), clock))
+        def dropped(store: ObjectStore, names: Path = names) -> None:
+            named(names, store, 2).drop_table("db.t")
 
-        first = opened(store, 1)
+        first = named(names, store, 1)
         first.create_database("db")
         created(first)
-        dropping = Paused(store, lambda store: opened(store, 2).drop_table("db.t"), before=at)
-        refusal = refusal_of(dropped_and_created, opened(store, 3))
+        dropping = Paused(store, dropped, before=at)
+        refusal = refusal_of(dropped_and_created, named(names, store, 3))
         dropping.end()
 
-        catalog = opened(store, 4)
+        catalog = named(names, store, 4)
         assert catalog.check() == [], at
         if "t" in catalog.tables("db"):
             assert refusal == "", at
             assert catalog.table("db.t").verify(data=True).findings == (), at
         if dropping.calls < at:
             return
+
+
+def test_a_drop_that_finds_a_later_table_leaves_the_row_by_which_another_call_drops_that(tmp_path: Path) -> None:
+    store, names, later = FlatStore(), tmp_path / "names.db", list[Paused]()
+    numbers: list[int] = []
+
+    def interrupt(call: Call) -> None:
+        if call.method == "create_new" and call.key == "db.db/t/lakehouse/dropped":
+            # Its row says that the table is dropped, and it has not asked for it again.
+            numbers.append(call.number)
+            dropped_and_created(named(names, store, 3))
+        elif call.method == "delete" and call.key == "db.db/t/lakehouse/dropped":
+            later.append(Paused(store, lambda store: named(names, store, 4).drop_table("db.t"), before=numbers[0]))
+
+    first = named(names, store, 1)
+    first.create_database("db")
+    created(first)
+    named(names, FaultyStore(store, on_call=interrupt), 2).drop_table("db.t")
+    later[0].end()
+
+    assert later[0].error is None
+    assert len(later) == 1
+    assert {info.key for info in store.list("db.db/t")} == set()
+    created(named(names, store, 5))
 
 
 def refusal_of(act: Callable[[Catalog], None], catalog: Catalog) -> str:

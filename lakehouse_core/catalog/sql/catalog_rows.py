@@ -14,7 +14,8 @@ from lakehouse_core.catalog.sql.database import SqlDatabase
 from lakehouse_core.catalog.sql.tables import DATABASE_PROPERTIES, LONGEST_VALUE, TABLE_PROPERTIES, TABLES, VIEWS, same
 from lakehouse_core.table.schema import TableSchema
 
-# A property of a table that is dropped and whose files are being removed. Other engines do not list the table.
+# A property of a table that is dropped and whose files are being removed. Other engines do not list the table. Its
+# value is the token of the drop, so that one that was overtaken does not take the row of a later table for its own.
 DROPPED: Final = "lakehouse.dropped"
 LONGEST_NAME: Final = 255
 
@@ -80,12 +81,13 @@ class CatalogRows:
     def has_view(self, connection: sa.Connection, name: TableName) -> bool:
         return name.table in self.names(connection, name.database, VIEWS.c.view_name)
 
-    def is_dropped(self, connection: sa.Connection, name: TableName) -> bool:
-        """Return whether the table is dropped, and files of it may remain."""
-        query = sa.select(TABLE_PROPERTIES).where(
-            *self._of(TABLE_PROPERTIES, name), TABLE_PROPERTIES.c.property_key == DROPPED
+    def dropped(self, connection: sa.Connection, name: TableName) -> str:
+        """Return the token of the drop of a table of which files may remain, "" if there is none."""
+        columns = TABLE_PROPERTIES.c
+        query = sa.select(columns.property_value).where(
+            *self._of(TABLE_PROPERTIES, name), columns.property_key == DROPPED
         )
-        return connection.execute(query).first() is not None
+        return str(connection.execute(query).scalar() or "")
 
     def insert_table(self, connection: sa.Connection, name: TableName, schema: TableSchema) -> None:
         connection.execute(sa.insert(TABLES), self._row(name))
@@ -99,17 +101,20 @@ class CatalogRows:
         if properties:
             connection.execute(sa.insert(TABLE_PROPERTIES), properties)
 
-    def drop_table(self, connection: sa.Connection, name: TableName) -> bool:
-        """Say that a table is dropped; return False if no row says that there is or was one."""
+    def drop_table(self, connection: sa.Connection, name: TableName, token: str) -> str:
+        """Say that a table is dropped, by a drop with this token. Return the token of the row: that of an earlier drop
+        if there is only its row, "" if no row says that there is or was a table.
+        """
         if not connection.execute(sa.delete(TABLES).where(*self._of(TABLES, name))).rowcount:
-            return self.is_dropped(connection, name)
+            return self.dropped(connection, name)
         connection.execute(sa.delete(TABLE_PROPERTIES).where(*self._of(TABLE_PROPERTIES, name)))
-        connection.execute(sa.insert(TABLE_PROPERTIES), [self._property(name, DROPPED, "true")])
-        return True
+        connection.execute(sa.insert(TABLE_PROPERTIES), [self._property(name, DROPPED, token)])
+        return token
 
-    def forget_dropped(self, connection: sa.Connection, name: TableName) -> int:
-        """Remove the row that says that a table is dropped; return the number of removed rows."""
-        is_row = TABLE_PROPERTIES.c.property_key == DROPPED
+    def forget_dropped(self, connection: sa.Connection, name: TableName, token: str) -> int:
+        """Remove the row of the drop with this token; return the number of removed rows."""
+        columns = TABLE_PROPERTIES.c
+        is_row = sa.and_(columns.property_key == DROPPED, columns.property_value == token)
         return connection.execute(sa.delete(TABLE_PROPERTIES).where(*self._of(TABLE_PROPERTIES, name), is_row)).rowcount
 
     def rename_table(self, connection: sa.Connection, source: TableName, target: TableName) -> bool:

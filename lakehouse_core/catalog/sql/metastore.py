@@ -193,51 +193,61 @@ class SqlMetastore:
 
     def _check_new(self, name: TableName) -> None:
         """Raise InvalidRequest if a view has the name, or a dropped table whose files are not removed yet."""
-        is_view, is_dropped = self._database.read(
-            lambda connection: (self._rows.has_view(connection, name), self._rows.is_dropped(connection, name)),
-            empty=(False, False),
+        is_view, token = self._database.read(
+            lambda connection: (self._rows.has_view(connection, name), self._rows.dropped(connection, name)),
+            empty=(False, ""),
         )
         if is_view:
             raise InvalidRequest(
                 f"Table {shown(str(name))}: a view of another engine has that name. Choose another name."
             )
-        if is_dropped:
+        if token:
             if self._files.has_schema(name):
                 raise InvalidRequest(
                     f"Table {shown(str(name))} is dropped, but files of it remain at {self._files.at(name).uri('')}. "
                     "Drop it again, which removes them, then create it."
                 )
-            self._forget_dropped(name)
+            self._forget_dropped(name, token)
 
     def drop_table(self, name: TableName, schemas: SchemaLog) -> bool:
         ids = schemas.ids()
-        is_dropped = self._database.change(
-            lambda connection: self._rows.drop_table(connection, name),
+        new = self._clock.uuid()
+        token = self._database.change(
+            lambda connection: self._rows.drop_table(connection, name, new),
             is_done=lambda connection: not self._rows.has_table(connection, name),
         )
-        if is_dropped is False:
+        if token == "":
             return self._files.drop_part(name)
         with begun(
             f"Table {shown(str(name))} is dropped. Files of it remain at {schemas.store.uri('')}. Drop it again, which "
             "removes them."
         ):
-            if ids:
+            if token is None:
+                # The answer was lost. Without a row another drop has removed the files.
+                token = self._database.read(lambda connection: self._rows.dropped(connection, name), empty="")
+            if token and ids:
                 # Another call may have removed the files, and created a table of the same name.
-                self._files.drop_table(name, MAIN.schema(ids[0]), lambda: self._is_dropped(name))
-            else:
+                self._files.drop_table(name, MAIN.schema(ids[0]), lambda: self._is_dropped(name, token))
+            elif token:
                 self._files.drop_part(name)
         with suppress(StorageUnavailable, WriteOutcomeUnknown):
             # A row that stays says nothing wrong: a drop or a creation by the same name removes it.
-            self._forget_dropped(name)
+            self._forget_dropped(name, token)
         return True
 
-    def _is_dropped(self, name: TableName) -> bool:
-        return self._database.read(lambda connection: self._rows.is_dropped(connection, name), empty=False)
+    def _is_dropped(self, name: TableName, token: str) -> bool:
+        """Return whether the table that the drop with this token dropped is the last one of the name."""
+        return self._database.read(
+            lambda connection: (
+                self._rows.dropped(connection, name) == token and not self._rows.has_table(connection, name)
+            ),
+            empty=False,
+        )
 
-    def _forget_dropped(self, name: TableName) -> None:
+    def _forget_dropped(self, name: TableName, token: str) -> None:
         self._database.change(
-            lambda connection: self._rows.forget_dropped(connection, name),
-            is_done=lambda connection: not self._rows.is_dropped(connection, name),
+            lambda connection: self._rows.forget_dropped(connection, name, token),
+            is_done=lambda connection: self._rows.dropped(connection, name) != token,
         )
 
     def rename_table(self, source: TableName, target: TableName, witness: str) -> bool:
