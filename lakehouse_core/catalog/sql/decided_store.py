@@ -18,7 +18,7 @@ from lakehouse_core.catalog.sql.commit_rows import CommitRow, CommitRows
 from lakehouse_core.catalog.sql.database import SqlDatabase
 from lakehouse_core.catalog.sql.tables import COMMITS
 from lakehouse_core.clock import Clock
-from lakehouse_core.errors import InvalidRequest, NotFound, StorageUnavailable
+from lakehouse_core.errors import InvalidRequest, NotFound, StorageUnavailable, WriteOutcomeUnknown
 from lakehouse_core.retry import Retry
 from lakehouse_core.storage import Children, ObjectInfo, ObjectStore, StoreSpec
 from lakehouse_core.storage.decider_marks import MARKS_FOLDER
@@ -29,6 +29,8 @@ from lakehouse_core.storage.outcomes import begun
 _BULK_FOLDERS: Final = ("manifest", "index", "statistics")
 _BULK_PREFIX: Final = "bucket-"
 _HINTS: Final = ("LATEST", "EARLIEST")
+# Folders of objects that verbs write without a condition: no call gives them a row while another one deletes them.
+_PLAIN_FOLDERS: Final = ("consumer", "pending", "queue", "tag-success-file")
 _LONGEST_KEY: Final = 1024
 # Each further attempt means that another process changed the object meanwhile.
 _OVERTAKEN: Final = Retry(20)
@@ -207,18 +209,20 @@ class DecidedStore:
         nonces = set(unsettled.values())
         if live:
             nonces.add(self._rows.delete(live))
-        settled = rows.keys() - {*live, *unsettled}
-        left = self._inner.delete([key for key in asked if key not in settled])
+        left = self._inner.delete(asked)
         ours = [key for key in (*live, *unsettled) if key not in left]
-        others = [key for key in asked if key not in rows and not self._is_bulk(key)]
+        settled = rows.keys() - {*live, *unsettled}
+        others = [key for key in asked if key in settled or (key not in rows and self._may_get_row(key))]
         if nonces and self._rows.mark_deleted(ours, nonces) != len(ours):
             others += ours
-        self._restore(others)
+        # The deletion is done, whatever becomes of this.
+        with suppress(StorageUnavailable, WriteOutcomeUnknown):
+            self._restore(others)
         return left
 
     def _restore(self, keys: Sequence[str]) -> None:
-        """Write the files of objects that were made after a deletion emptied their rows, and before it deleted the
-        files.
+        """Write the files of objects that were made after a deletion emptied or missed their rows, and before it
+        deleted the files.
         """
         for key, row in (self._rows.of(keys) if keys else {}).items():
             if row.content is not None:
@@ -285,9 +289,16 @@ class DecidedStore:
         return gone
 
     def _is_bulk(self, key: str) -> bool:
-        parts = joined(self._prefix, key).split("/")
-        folder = parts[-2] if len(parts) > 1 else ""
-        return parts[-1] in _HINTS or folder in _BULK_FOLDERS or folder.startswith(_BULK_PREFIX)
+        folder = self._folder(key)
+        return key.rpartition("/")[2] in _HINTS or folder in _BULK_FOLDERS or folder.startswith(_BULK_PREFIX)
+
+    def _folder(self, key: str) -> str:
+        """Return the name of the folder that the object is in."""
+        return joined(self._prefix, key).rpartition("/")[0].rpartition("/")[2]
+
+    def _may_get_row(self, key: str) -> bool:
+        """Return whether verbs write an object of that kind by condition."""
+        return not self._is_bulk(key) and self._folder(key) not in _PLAIN_FOLDERS
 
     def _check_decidable(self, key: str) -> None:
         if self._is_bulk(key):

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -137,9 +138,9 @@ def test_a_writer_that_was_overtaken_leaves_the_file_as_the_last_one_wants_it(
     assert inner.read_found(["tag/t"]) == ({} if expected is None else {"tag/t": expected})
 
 
-@pytest.mark.parametrize("before", [b"old", None], ids=["there", "missing"])
+@pytest.mark.parametrize("before", ["there", "missing", "deleted"])
 def test_a_deletion_that_was_overtaken_leaves_the_file_of_an_object_that_was_made_since(
-    before: bytes | None, tmp_path: Path
+    before: str, tmp_path: Path
 ) -> None:
     """It sleeps between its row and its file, while another one makes an object of the same key."""
     inner, names, acted = MemoryStore(), tmp_path / "names.db", list[str]()
@@ -152,14 +153,81 @@ def test_a_deletion_that_was_overtaken_leaves_the_file_of_an_object_that_was_mad
                 assert decided(Unconditional(inner), names).create_new("tag/t", b"new")
             return super().delete(asked)
 
-    if before is not None:
-        decided(Unconditional(inner), names).create_new("tag/t", before)
+    if before != "missing":
+        decided(Unconditional(inner), names).create_new("tag/t", b"old")
+    if before == "deleted":
+        decided(Unconditional(inner), names).delete(["tag/t"])
 
     assert decided(Sleeping(inner), names).delete(["tag/t"]) == []
 
     assert acted == ["tag/t"]
     assert inner.read_found(["tag/t"]) == {"tag/t": b"new"}
     assert decided(Unconditional(inner), names).children("tag").files == ("t",)
+
+
+def test_a_file_that_came_after_its_object_was_deleted_goes_with_a_later_deletion(tmp_path: Path) -> None:
+    inner = MemoryStore()
+    store = decided(Unconditional(inner), tmp_path / "names.db")
+    store.create_new("tag/t", b"old")
+    store.delete(["tag/t"])
+    # By a writer that was killed before its note.
+    inner.write("tag/t", b"old")
+
+    assert store.delete(["tag/t"]) == []
+
+    assert inner.read_found(["tag/t"]) == {}
+
+
+def test_a_deletion_after_which_the_database_does_not_answer_is_done(tmp_path: Path) -> None:
+    inner, names, away = MemoryStore(), tmp_path / "names.db", tmp_path / "away.db"
+
+    class Last(Unconditional):
+        def delete(self, keys: Iterable[str]) -> Sequence[str]:
+            left = super().delete(keys)
+            names.rename(away)
+            # No file that SQLite could open.
+            names.mkdir()
+            return left
+
+    decided(Unconditional(inner), names).create_new("tag/t", b"old")
+
+    assert decided(Last(inner), names).delete(["tag/t"]) == []
+
+    names.rmdir()
+    away.rename(names)
+    assert decided(Unconditional(inner), names).read_found(["tag/t"]) == {}
+    assert inner.read_found(["tag/t"]) == {}
+
+
+# How often a deletion of an object without a row reads from the database.
+READS = {
+    "bucket-0/f": 0,
+    "snapshot/LATEST": 0,
+    "consumer/consumer-a": 1,
+    "lakehouse/pending/u-1": 1,
+    "lakehouse/queue/0000000001-a": 1,
+    "tag/t": 2,
+    "schema/schema-0": 2,
+}
+
+
+@pytest.mark.parametrize("key", READS)
+def test_a_deletion_looks_again_only_for_objects_that_may_have_been_made_since(key: str, tmp_path: Path) -> None:
+    class Counting(SqlDatabase):
+        reads = 0
+
+        def read(self, *arguments: Any, **more: Any) -> Any:
+            self.reads += 1
+            return super().read(*arguments, **more)
+
+    database = Counting(sql_address(f"sqlite:///{tmp_path}/names.db", {}), (COMMITS,))
+    store = DecidedStore(Unconditional(MemoryStore()), database, VirtualClock(seed=next(SEEDS)))
+    store.create_new("tag/other", b"other")
+    database.reads = 0
+
+    store.delete([key])
+
+    assert database.reads == READS[key]
 
 
 def objects(store: MemoryStore) -> set[str]:
