@@ -226,6 +226,7 @@ def expire_tags(table: TableContext, *, older_than: timedelta | datetime | None,
 
 @names_table
 def set_consumer(table: TableContext, name: str, next_snapshot_id: int) -> None:
+    # What is written over cannot be restored afterwards.
     check_before(table)
     consumers.set_consumer(table.store, table.layout, name, next_snapshot_id)
     check_kept(table, [table.layout.consumer(name)])
@@ -233,8 +234,7 @@ def set_consumer(table: TableContext, name: str, next_snapshot_id: int) -> None:
 
 @names_table
 def delete_consumer(table: TableContext, name: str) -> None:
-    check_before(table)
-    consumers.delete_consumer(table.store, table.layout, name)
+    consumers.delete_consumer(table.store, table.layout, name, lambda: check_before(table))
     check_kept(table)
 
 

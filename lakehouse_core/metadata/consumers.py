@@ -3,11 +3,12 @@
 Rule: a consumer that cannot be read protects everything. Source: docs/semantics/reading.md#consumers.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from lakehouse_core.errors import CorruptTable, InvalidRequest, NotFound, WriteOutcomeUnknown, shown
 from lakehouse_core.format.stored import check_name_for_file
+from lakehouse_core.metadata.read_ahead import both
 from lakehouse_core.storage.object_store import ObjectStore, StoreReader
 from lakehouse_core.table.layout import CONSUMER_PREFIX, TableLayout
 from lakehouse_core.table.snapshot import parse_consumer, serialize_consumer
@@ -66,11 +67,13 @@ def set_consumer(store: ObjectStore, layout: TableLayout, name: str, next_snapsh
     store.write(layout.consumer(name), serialize_consumer(next_snapshot_id))
 
 
-def delete_consumer(store: ObjectStore, layout: TableLayout, name: str) -> None:
-    """Remove a consumer. Raises NotFound, InvalidRequest, WriteOutcomeUnknown."""
+def delete_consumer(store: ObjectStore, layout: TableLayout, name: str, check: Callable[[], None]) -> None:
+    """Remove a consumer. `check`: called before, to raise if the consumer may be that of another table. Raises
+    NotFound, InvalidRequest, WriteOutcomeUnknown.
+    """
     check_name_for_file("Consumer", name)
     key = layout.consumer(name)
-    if key not in store.infos([key]):
+    if key not in both(lambda: store.infos([key]), check, at_once=store.requests_at_once)[0]:
         known = ", ".join(sorted(read_consumers(store, layout).next_ids))
         others = f"The consumers are: {known}." if known else "The table has no consumers."
         raise NotFound(f"Consumer {name!r} does not exist. {others}")

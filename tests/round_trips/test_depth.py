@@ -127,6 +127,12 @@ def commit(_: Catalog, table: lc.Table) -> object:
     return table.commit(staged)
 
 
+def read_and_set_consumer(_: Catalog, table: lc.Table) -> object:
+    plan = table.scan().plan()
+    table.set_consumer("reader", 2)
+    return plan
+
+
 CASES = {
     "open a table": Case(lambda catalog, _: catalog.table("db.t"), most=1, aim=1),
     "write to 4 buckets, warm": Case(write, before=write, most=6, aim=7),
@@ -156,6 +162,12 @@ CASES = {
     "verify": Case(lambda _, table: table.verify(), most=6, aim=6),
     "tell the state of a table, fresh": Case(state, most=4, aim=4),
     "tell the state of a table, warm": Case(state, before=state, most=2, aim=2),
+    "set a consumer, warm": Case(
+        lambda _, table: table.set_consumer("reader", 3), before=read_and_set_consumer, most=3, aim=3
+    ),
+    "delete a consumer, warm": Case(
+        lambda _, table: table.delete_consumer("reader"), before=read_and_set_consumer, most=3, aim=3
+    ),
     "create a table": Case(lambda catalog, _: catalog.create_table("db.new", COLUMNS), most=4, aim=4),
     "create a table beside 40": Case(
         lambda catalog, _: catalog.create_table("db.new", COLUMNS), lake=Lake(neighbours=40), most=4, aim=4
