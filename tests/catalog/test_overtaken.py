@@ -30,8 +30,6 @@ COLUMNS = {"k": "INT NOT NULL", "v": "STRING"}
 OPTIONS = {"bucket": "1", "lakehouse.read.grace": "0 s", "num-sorted-run.compaction-trigger": "3"}
 NOW = 1_700_000_000_000
 UNKNOWN = (lc.CommitOutcomeUnknown, lc.WriteOutcomeUnknown)
-# The calls in which a few objects are read and then written one by one.
-OF_ONE_LOOK = 6
 ROW = [{"k": 9, "v": "late"}]
 
 
@@ -70,11 +68,14 @@ def of_k9(table: lc.Table) -> int:
 
 @dataclass(frozen=True)
 class Verb:
-    """`run` on the table, or on its branch; `is_done`: whether it was carried out, None where that does not show."""
+    """`run` on the table, or on its branch; `is_done`: whether it was carried out, None where that does not show.
+    `of_one_look`: the calls of the look and of the one request after it, in which each object is a call here.
+    """
 
     run: Callable[[lc.Table], object]
     is_done: Callable[[lc.Table], bool] | None = None
     branch: str | None = None
+    of_one_look: int = 2
 
     def on(self, table: lc.Table) -> lc.Table:
         return table if self.branch is None else table.branch(self.branch)
@@ -164,8 +165,8 @@ VERBS: dict[str, Verb] = {
     "compact manifests": Verb(lambda table: table.compact_manifests(), lambda table: len(table.snapshots()) == 5),
     "create a branch at a tag": Verb(lambda table: table.create_branch("new", at=lc.AtTag("a")), has_branch("new")),
     "create a branch": Verb(lambda table: table.create_branch("new"), has_branch("new")),
-    "rename a branch": Verb(lambda table: table.rename_branch("b", "new"), has_branch("new")),
-    "delete a branch": Verb(lambda table: table.delete_branch("b"), lacks(has_branch("b"))),
+    "rename a branch": Verb(lambda table: table.rename_branch("b", "new"), has_branch("new"), of_one_look=6),
+    "delete a branch": Verb(lambda table: table.delete_branch("b"), lacks(has_branch("b")), of_one_look=6),
     "fast-forward": Verb(lambda table: table.fast_forward("b"), lambda table: len(table.snapshots()) == 5),
     "set a consumer": Verb(lambda table: table.set_consumer("new", 2), has_consumer("new")),
     "reset a consumer": Verb(lambda table: table.set_consumer("c", 3)),
@@ -281,7 +282,7 @@ class Case:
             for key, data in self.there.items()
             if now.get(key) != data
             and not key.endswith(("/LATEST", "/EARLIEST"))
-            and self.written[key] - acted > OF_ONE_LOOK
+            and self.written[key] - acted > self.verb.of_one_look
         ]
 
     def _check_effect(self, table: lc.Table) -> None:
