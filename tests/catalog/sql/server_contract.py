@@ -76,7 +76,9 @@ class SqlCatalogContract:
         lake.sql(self._lock_of_another(since=481))
         table.write([{"k": 2, "v": "b"}])
         lake.sql(self._lock_of_another(since=3))
-        with pytest.raises(lc.StorageUnavailable, match=r"by another writer at .* expires 480 s later\. It was not"):
+        with pytest.raises(
+            lc.StorageUnavailable, match=r"by another writer at .* expires 480 s later\. The lock was not"
+        ):
             table.write([{"k": 3, "v": "c"}])
         lake.sql("DELETE FROM paimon_distributed_locks")
         table.write([{"k": 3, "v": "c"}])
