@@ -188,7 +188,6 @@ def keep_pending(table: TableContext, staged: StagedCommit) -> None:
 
 @discards_of_dropped
 def _keep(table: TableContext, staged: StagedCommit) -> None:
-    check_before(table)
     write_pending(table.store, table.layout, staged)
     check_kept(table, [table.layout.staged_commit(staged.commit_user, staged.commit_identifier)])
 

@@ -76,8 +76,7 @@ def sweep(
 def _may_leave_files(calls: Sequence[Call]) -> bool:
     """Return whether files may stay that no metadata names if the first of the calls fails.
 
-    They could not be deleted, or the caller alone knows of them. A SQL statement belongs to the request after it, and
-    the look at a table before a commit is kept in it to that.
+    They could not be deleted, or the caller alone knows of them. A SQL statement belongs to the request after it.
     """
-    requests = [call for call in calls if not is_sql(call)] or calls
-    return requests[0].method == "delete" or any("/lakehouse/pending/" in call.key for call in requests[:2])
+    request = next((call for call in calls if not is_sql(call)), calls[0])
+    return request.method == "delete" or "/lakehouse/pending/" in request.key
