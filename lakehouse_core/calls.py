@@ -103,7 +103,7 @@ def checks_call(verb: F, name: str | None = None) -> F:
                 raise InvalidRequest(f"{where}{verb.__name__}({flag}={shown(value)}): expected True or False.")
         return verb(*args, **kwargs)
 
-    return call  # type: ignore[return-value]
+    return call  # type: ignore[return-value]  # `wraps` gives it the signature of the verb.
 
 
 def _refusal(verb: str, signature: Signature, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:

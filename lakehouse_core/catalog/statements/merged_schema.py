@@ -15,7 +15,7 @@ from lakehouse_core.api.table_writes import alter_by
 from lakehouse_core.catalog.statements.names import StatementCall
 from lakehouse_core.catalog.statements.queries import error_of_query
 from lakehouse_core.catalog.statements.sources import source_columns
-from lakehouse_core.errors import InvalidRequest, LakehouseError
+from lakehouse_core.errors import InvalidRequest, LakehouseError, retell
 from lakehouse_core.format.data_types import DataField
 from lakehouse_core.planning.alter.alter import apply_changes
 from lakehouse_core.planning.alter.schema_change import AddColumn, SchemaChange, UpdateColumnType
@@ -83,5 +83,5 @@ def altered(call: StatementCall, table: Table, changes: SchemaChanges) -> Iterat
     except LakehouseError as failed:
         error = error_of_query(call, failed)
         stays = f"But the schema was changed before, and stays so: {', '.join(change_texts(planned))}."
-        error.args = (f"{error} {stays}", *error.args[1:])
+        retell(error, lambda told: f"{told} {stays}")
         raise error from failed.__cause__

@@ -11,7 +11,7 @@ from typing import Any, Final, Protocol
 
 from lakehouse_core.api.system.tables import SystemTable
 from lakehouse_core.api.table import Table
-from lakehouse_core.errors import InvalidRequest, NotFound, UnsupportedFeature, shown
+from lakehouse_core.errors import InvalidRequest, NotFound, UnsupportedFeature, retell, shown
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.execution.engine import Engine
 from lakehouse_core.planning.sql.tokens import Name, SqlText
@@ -126,7 +126,8 @@ class StatementCall:
                 end = len(self.sql.text) if until is None else until
                 said = set(_WORD.findall(_FIRST_PART.sub(r"\1", str(error)))).intersection(words)
                 behind = (one.start for one in self.sql.tokens if name.end < one.start < end and one.text in said)
-                error.args = (f"SQL, {self.sql.place(next(behind, name.start))}: {error}",)
+                place = self.sql.place(next(behind, name.start))
+                retell(error, lambda told: f"SQL, {place}: {told}")
             raise
 
     def _parts(self, name: Name) -> tuple[str, str]:

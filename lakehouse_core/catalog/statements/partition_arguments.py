@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from lakehouse_core.api.table import Table
 from lakehouse_core.catalog.statements.procedure_arguments import partitions_of, text_of
-from lakehouse_core.errors import InvalidRequest, LakehouseError, UnsupportedFeature, shown
+from lakehouse_core.errors import InvalidRequest, LakehouseError, UnsupportedFeature, retell, shown
 from lakehouse_core.format.data_types import AtomicType, DataField, arrow_type
 from lakehouse_core.planning.partitions import partition_values
 from lakehouse_core.planning.read.where import parse_where
@@ -33,7 +33,7 @@ def named_partitions(procedure: str, table: Table, arguments: Mapping[str, Any])
         condition = parse_where(text)
         bound = bind(condition, table.schema.fields)
     except LakehouseError as error:
-        error.args = (f"sys.{procedure}: where: {error}",)
+        retell(error, lambda told: f"sys.{procedure}: where: {told}")
         raise
     others = sorted(columns_of(bound).difference(table.schema.partition_keys))
     if others:

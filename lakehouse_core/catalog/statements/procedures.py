@@ -27,7 +27,7 @@ from lakehouse_core.catalog.statements.procedure_arguments import (
 )
 from lakehouse_core.catalog.statements.rollback_procedures import ROLLBACK_PROCEDURES
 from lakehouse_core.catalog.statements.tag_procedures import CONSUMER_PROCEDURES, DONE, TAG_PROCEDURES
-from lakehouse_core.errors import InvalidRequest, LakehouseError, near_hint, shown
+from lakehouse_core.errors import InvalidRequest, LakehouseError, near_hint, retell, shown
 from lakehouse_core.planning.sql.statement import Argument, CallProcedure
 from lakehouse_core.planning.sql.tokens import Name
 
@@ -135,7 +135,7 @@ def call_procedure(call: StatementCall, statement: CallProcedure) -> Answer:
         about = re.match(rf"sys\.{name}: (\w+)", str(error))
         if about is not None:
             start = given[about[1]].start if about[1] in given else statement.procedure.start
-            error.args = (f"SQL, {call.sql.place(start)}: {error}",)
+            retell(error, lambda told: f"SQL, {call.sql.place(start)}: {told}")
         with call.placed(statement.procedure, [str(value) for value in arguments.values()]):
             raise
 

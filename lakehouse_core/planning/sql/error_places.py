@@ -21,7 +21,9 @@ _OF_TEXT: Final = re.compile(r"([^:\s]+: )?SQL(, .*?line \d+, column \d+)?: (.*)
 _QUOTED: Final = re.compile(r"in (.*?): (?=\[)", re.DOTALL)
 # Finds nodes of a tree, or places, that a message may mean. The groups of its pattern are the last arguments.
 _Finder = Callable[..., Iterable[Any]]
-_SCALAR_BELOW: Final = (exp.From, exp.Join, exp.Subquery, exp.CTE, exp.Lateral, exp.SetOperation, exp.Exists, exp.In)
+# A query right below one of these does not stand for one value.
+_OF_ROWS: Final = (exp.From, exp.Join, exp.Subquery, exp.CTE, exp.Lateral, exp.SetOperation, exp.Exists, exp.In)
+# The functions that need OVER.
 _OVER_ONLY: Final = (
     exp.RowNumber,
     exp.Rank,
@@ -160,7 +162,7 @@ def _unequal_queries(tree: Any, sql: SqlText) -> Iterator[Any]:
 def _values_of_queries(tree: Any, sql: SqlText) -> Iterator[Any]:
     """Yield the queries that stand for one value."""
     for node in tree.find_all(exp.Subquery):
-        if not isinstance(node.parent, _SCALAR_BELOW):
+        if not isinstance(node.parent, _OF_ROWS):
             yield node.this
 
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from sqlglot.errors import ErrorLevel, SqlglotError
 
-from lakehouse_core.errors import InvalidRequest, LakehouseError, UnsupportedFeature
+from lakehouse_core.errors import InvalidRequest, LakehouseError, UnsupportedFeature, retell
 from lakehouse_core.planning.sql.duckdb.aggregates import rewritten_aggregate
 from lakehouse_core.planning.sql.duckdb.answers import align_queries, type_answers, write_out_orders
 from lakehouse_core.planning.sql.duckdb.arrays import rewritten_array, rewritten_view
@@ -58,7 +58,7 @@ def _placed(error: LakehouseError, node: Any, sql: SqlText | None) -> LakehouseE
     """Return the error about a part with the place of the part."""
     start = place_of(node)
     if sql is not None and start is not None:
-        error.args = (str(error).replace("SQL: ", f"SQL, {sql.place(start)}: ", 1),)
+        retell(error, lambda told: told.replace("SQL: ", f"SQL, {sql.place(start)}: ", 1))
     return error
 
 
