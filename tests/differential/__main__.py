@@ -16,7 +16,7 @@ from tempfile import TemporaryDirectory
 from zlib import crc32
 
 from lakehouse_core.errors import LakehouseError
-from tests.differential.changes import JAVAS, with_changes
+from tests.differential.changes import JAVAS, among_waiting_rows, with_changes
 from tests.differential.compare import Check, against_model, against_reader, compacted_apart, failure, in_turns
 from tests.differential.executors import (
     InTurns,
@@ -75,6 +75,7 @@ _CHANGED: Mapping[str, Callable[[int, History], History]] = {
     "settings": with_settings,
     "changes": with_changes,
     "overwrites": partial(with_changes, verbs=JAVAS),
+    "waiting": among_waiting_rows,
     "stored otherwise": stored_otherwise,
     "expired": with_expiry,
     "expire": partial(with_expiry, expires_changelogs=False),
@@ -113,10 +114,15 @@ def _checks(judges: Mapping[str, Judge]) -> dict[str, Check]:
         "ours, changes, stored otherwise": partial(against_model, OursInMemory()),
         "ours, changes, dynamic": partial(against_model, OursInMemory()),
         "ours, changes, postponed": partial(against_model, OursInMemory()),
+        "ours, changes, postponed, waiting": partial(against_model, OursInMemory()),
+        "ours staged ahead, changes, postponed, waiting": lambda told: against_model(
+            OvertakingInMemory(_chance(told)), told
+        ),
         "ours, settings": partial(against_model, OursInMemory()),
         "ours, settings, changes": partial(against_model, OursInMemory()),
         "ours, settings, changes, dynamic": partial(against_model, OursInMemory()),
         "ours, settings, changes, postponed": partial(against_model, OursInMemory()),
+        "ours, settings, changes, postponed, waiting": partial(against_model, OursInMemory()),
     }
     for version, judge in judges.items():
         java = Java(judge)

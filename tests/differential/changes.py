@@ -7,12 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 from random import Random
 from typing import Any
 
 from tests.differential.generate import NUMBERS, SIMPLE, TEXTS, random_value
-from tests.oracle.history import WAITING, History, Json
-from tests.oracle.statements import OURS_ALONE, ROW_CHANGES, STATEMENTS
+from tests.oracle.engines import Schema
+from tests.oracle.history import History, Json
+from tests.oracle.statements import OURS_ALONE, ROW_CHANGES, STATEMENTS, columns_of, takes_deletes
+from tests.oracle.table import WAITING
 
 # The verbs that Java's core has too.
 JAVAS = tuple(verb for verb in STATEMENTS if verb not in OURS_ALONE)
@@ -51,6 +54,40 @@ def with_changes(seed: int, history: History, *, verbs: Sequence[str] = STATEMEN
     # Last, for what is refused ends the history.
     operations += drawing.against_the_order(verbs)
     return replace(history, operations=operations)
+
+
+def among_waiting_rows(seed: int, history: History) -> History:
+    """Return the history of a table with postponed buckets, whose reads merge the rows that wait, without most of its
+    compactions, so that statements are made while rows wait. Those that rewrite buckets need one before.
+    """
+    random = Random(f"waiting {seed}")
+    options = {**history.options, "postpone.merge-on-read": "true"}
+    operations = []
+    for operation, following in pairwise([*history.operations, {"verb": "end"}]):
+        is_needed = operation["verb"] != "compact" or _rewrites_buckets(history, following)
+        if is_needed or random.random() < 0.3:
+            operations.append(_without_late_updates(history, operation))
+    return replace(history, options=options, operations=operations)
+
+
+def _without_late_updates(history: History, operation: Json) -> Json:
+    """Return a write in which no `-U` can be newer than the row that a statement deletes: it would end the removal
+    (docs/semantics/row-changes.md#rows-without-effect).
+    """
+    if history.options.get("merge-engine") != "partial-update" or "sequence.field" not in history.options:
+        return operation
+    rows = [row | {"_kind": {"-U": "-D"}.get(row["_kind"], row["_kind"])} for row in operation.get("rows", [])]
+    return operation | {"rows": rows} if rows else operation
+
+
+def _rewrites_buckets(history: History, operation: Json) -> bool:
+    if operation["verb"] not in ("delete", "replace") or columns_of(operation["where"]) <= {*history.partition_keys}:
+        return False
+    schema = Schema((), tuple(history.primary_keys), tuple(history.partition_keys), dict(history.options))
+    if operation["verb"] == "delete":
+        return not takes_deletes(schema)
+    is_plain = schema.options.get("merge-engine", "deduplicate") == "deduplicate"
+    return not (is_plain and takes_deletes(schema) and "sequence.field" not in schema.options)
 
 
 def _with_partitions(random: Random, history: History) -> History:

@@ -11,7 +11,8 @@ from random import Random
 from string import ascii_letters, digits
 from typing import Final
 
-from tests.oracle.history import WAITING, History, Json
+from tests.oracle.history import History, Json
+from tests.oracle.table import WAITING
 
 # By name: values that a table may have whatever else it has, mostly those that are not the default.
 _OF_COMPACTIONS: Final = {

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 import lakehouse_core as lc
 from lakehouse_core.execution.engines.spark.types import spark_schema
 from lakehouse_core.format.data_types import field_from_arrow
-from tests.differential.changes import with_changes
+from tests.differential.changes import among_waiting_rows, with_changes
 from tests.differential.executors import Ours
 from tests.differential.generate import with_dynamic_buckets, with_postponed_buckets
 from tests.differential.settings import with_settings
@@ -27,6 +27,9 @@ STATED: Final[dict[str, Callable[[int, History], History]]] = {
     "settings, changes": lambda seed, plain: with_changes(seed, with_settings(seed, plain)),
     "settings, changes, postponed": lambda seed, plain: with_changes(
         seed, with_settings(seed, with_postponed_buckets(seed, plain))
+    ),
+    "settings, changes, postponed, waiting": lambda seed, plain: among_waiting_rows(
+        seed, with_changes(seed, with_settings(seed, with_postponed_buckets(seed, plain)))
     ),
 }
 

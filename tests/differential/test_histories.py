@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from tests.differential.changes import with_changes
+from tests.differential.changes import among_waiting_rows, with_changes
 from tests.differential.compare import against_model, compacted_apart, failure
 from tests.differential.executors import OursInMemory, OvertakingInMemory, TogetherInMemory
 from tests.differential.generate import (
@@ -27,7 +27,7 @@ from tests.differential.generate import (
 from tests.differential.settings import with_settings
 from tests.differential.shrink import shrunk
 from tests.oracle.history import History, Replay, Trace
-from tests.oracle.statements import STATEMENTS
+from tests.oracle.statements import ROW_CHANGES, STATEMENTS
 
 HISTORIES, SHARE = 1000, 12
 # One share of each kind is enough for each run of `make test`; `make test-long` takes the others.
@@ -164,6 +164,7 @@ def test_statements_leave_what_the_model_says_whatever_was_before_and_comes_afte
         changed = with_changes(seed, plain)
         dynamic = with_changes(seed, with_dynamic_buckets(seed, plain))
         postponed = with_changes(seed, with_postponed_buckets(seed, plain))
+        waiting = among_waiting_rows(seed, postponed)
         ways: list[tuple[str, History, OursInMemory]] = [
             ("ours, changes", changed, OursInMemory()),
             ("ours staged ahead, changes", changed, OvertakingInMemory(seed)),
@@ -172,6 +173,8 @@ def test_statements_leave_what_the_model_says_whatever_was_before_and_comes_afte
             ("ours, changes, postponed", postponed, OursInMemory()),
             ("ours, changes, expired", with_expiry(seed, changed), OursInMemory()),
             ("ours, changes, stored otherwise", stored_otherwise(seed, changed), OursInMemory()),
+            ("ours, changes, postponed, waiting", waiting, OursInMemory()),
+            ("ours staged ahead, changes, postponed, waiting", waiting, OvertakingInMemory(seed)),
         ]
         # Half of them; every other history takes the other half.
         for name, history, ours in ways[seed % 2 :: 2]:
@@ -193,6 +196,10 @@ def test_options_that_move_compactions_or_change_reads_lead_to_what_the_model_sa
             ("ours, settings, postponed", postponed),
             ("ours, settings, changes, dynamic", with_changes(seed, dynamic)),
             ("ours, settings, changes, postponed", with_changes(seed, postponed)),
+            (
+                "ours, settings, changes, postponed, waiting",
+                among_waiting_rows(seed, with_changes(seed, postponed)),
+            ),
         ]
         # Half of them; every other history takes the other half.
         for name, history in ways[seed % 2 :: 2]:
@@ -232,6 +239,19 @@ def test_histories_with_statements_have_every_verb_in_tables_of_every_engine() -
     legal -= {("aggregation", "update"), ("first-row", "update")}
 
     assert {pair: seen[pair] for pair in legal if seen[pair] < 5} == {}
+
+
+def test_histories_among_waiting_rows_have_every_row_change_while_rows_wait() -> None:
+    seen: Counter[str] = Counter()
+    for seed, plain in histories(0, 400):
+        history = among_waiting_rows(seed, with_changes(seed, with_postponed_buckets(seed, plain)))
+        waits = False
+        for operation in history.operations:
+            verb = operation["verb"]
+            seen[verb] += waits and verb in ROW_CHANGES
+            waits = verb == "write" or (waits and verb in (*ROW_CHANGES, "alter"))
+
+    assert {verb: seen[verb] for verb in ROW_CHANGES if seen[verb] < 10} == {}
 
 
 def test_a_history_is_plain_data() -> None:

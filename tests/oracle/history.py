@@ -22,11 +22,9 @@ from tests.oracle.engines import Field, Schema
 from tests.oracle.functions import Refused
 from tests.oracle.roots import ROOT_VERBS, Roots
 from tests.oracle.statements import STATEMENTS, Made, carried_out
-from tests.oracle.table import COMPACTS_BESIDE, Pick, Place, Row, Snapshot, Table, Unreadable
+from tests.oracle.table import COMPACTS_BESIDE, WAITING, Pick, Place, Row, Snapshot, Table, Unreadable
 
 Json = dict[str, Any]
-# The bucket of the rows that wait for theirs.
-WAITING = -2
 
 
 @dataclass(frozen=True)
@@ -204,9 +202,8 @@ class Replay:
         step = steps[at]
         # Java also makes a snapshot where there is nothing to remove.
         assert step.kind == (made.kind or "OVERWRITE"), f"in the model {made}: {step}"
-        places = [place for place, _ in step.added]
         wanted = [*made.deletes, *made.flushed, *made.rewritten, *((partition, WAITING) for partition in made.waits)]
-        assert Counter(places) == Counter(wanted), f"in the model {made}: {step}"
+        assert _counted(place for place, _ in step.added) == _counted(wanted), f"in the model {made}: {step}"
         gone = {self._runs[file] for file in step.removed if file[0][1] != WAITING}
         assert gone == before - self._run_names(), f"in the model {before - self._run_names()} go: {step}"
         unwaits = {partition for (partition, bucket), _ in step.removed if bucket == WAITING}
@@ -420,6 +417,12 @@ class Replay:
             # A key that no index has: of a write that was refused, else its place is told to be wrong.
             return partition, self._buckets.get((partition, hash_row(encode_row(values, of_columns))), -1)
         return partition, bucket_of(values, of_columns, count, schema.options.get("bucket-function.type", "default"))
+
+
+def _counted(places: Iterable[Place]) -> Counter[Place]:
+    """Return how many files there are of each bucket; rows of a partition that wait may be in any number of them."""
+    counts = Counter(places)
+    return Counter({place: 1 if place[1] == WAITING else count for place, count in counts.items()})
 
 
 def _json(rows: Iterable[Row], schema: Schema) -> list[Json]:

@@ -39,7 +39,7 @@ _HOLDS: dict[str, Callable[[int], bool]] = {
 @dataclass(frozen=True)
 class Made:
     """What a statement leaves: by bucket the runs of deletes, of new rows after them, and of rewritten rows, which are
-    at the top level.
+    at the top level. Deletes and new rows of the bucket WAITING wait.
 
     `rises`: new rows of a bucket come to the top level at once. `waits`: partitions whose new rows wait for their
     buckets. `unwaits`: partitions whose waiting rows are removed. `kind` None: there was nothing to do.
@@ -130,7 +130,7 @@ def _deleted(table: Table, where: Json, new: Sequence[Row], *, waits: bool) -> M
     schema = table.schema
     given = [("+I", row) for row in new]
     tells = schema.is_on("delete.force-produce-changelog") and takes_deletes(schema) and not new
-    if _columns(where) <= set(schema.partition_keys) and not tells:
+    if columns_of(where) <= set(schema.partition_keys) and not tells:
 
         def covers(partition: Any) -> bool:
             return holds(where, _partition(schema, partition), schema)
@@ -274,7 +274,7 @@ def _engine(schema: Schema) -> str:
     return schema.options.get("merge-engine", "deduplicate")
 
 
-def _columns(condition: Json) -> set[str]:
+def columns_of(condition: Json) -> set[str]:
     parts = condition.get("or", [condition])
     return set().union(*({part["field"]} for part in parts))
 

@@ -26,6 +26,8 @@ from tests.oracle.merge import compare_keys, compare_values
 Row = dict[str, Any]
 # Partition and bucket.
 Place = tuple[Any, int]
+# The bucket of the rows that wait for theirs.
+WAITING = -2
 # What an older release does otherwise: rows of one write are ordered ascending whatever the table says.
 FLUSHES_ASCENDING = "a flush ignores sort-order"
 COMPARES_NUMBERS = "row-deduplicate compares floats as numbers: NaN is not NaN, -0.0 is 0.0"
@@ -106,12 +108,17 @@ class Table:
         return dict(zip(self.schema.names, record.values, strict=True))
 
     def current(self) -> list[tuple[Place, Record]]:
-        """Return the rows that a statement may read, those of level 0 too, with the columns of today.
+        """Return the rows that a statement may read, those of level 0 too, with the columns of today, and those that
+        wait if reads have them.
 
         Raises Unreadable if one of them cannot be merged.
         """
         found = []
-        for place, runs in self._buckets.items():
+        waiting = self._waiting if self._merges_waiting else {}
+        for place in {**self._buckets, **waiting}:
+            runs = [*self._buckets.get(place, ())]
+            if place in waiting:
+                runs.append(self._moved_run(self.schema, waiting[place]))
             for versions in self._keys(self.schema, runs):
                 try:
                     record = self._reduced(self.schema, versions)
@@ -134,10 +141,7 @@ class Table:
         for place in {**snapshot.buckets, **waiting}:
             seen = [run for run in snapshot.buckets.get(place, ()) if run.level > 0 or not self._skips_level_0]
             if place in waiting:
-                # As if a compaction had moved them: one flush.
-                records = [_converted(record, source, schema) for source, record in waiting[place]]
-                _, kept = self._reduced_flush(schema, records)
-                seen.append(Run(0, 0, schema, kept))
+                seen.append(self._moved_run(schema, waiting[place]))
             for versions in self._keys(schema, seen):
                 record = self._reduced(schema, versions)
                 if record is not None and record.adds:
@@ -157,17 +161,24 @@ class Table:
     def append(
         self, rows: Iterable[tuple[str, Row]], *, states_kinds: bool = False, beside: bool = False, tells: bool = True
     ) -> dict[Place, int]:
-        """Write rows: one flush per bucket. Return the names of the new runs.
+        """Write rows: one flush per bucket, but in partitions where others wait they wait behind those. Return the
+        names of the new runs; the bucket WAITING of a partition: rows wait there.
 
         `states_kinds`: the kinds of the rows count, whatever their columns say. `beside`: in the latest snapshot.
         """
         arrived: dict[Place, list[Record]] = {}
+        behind: list[tuple[Place, Record]] = []
+        waits = self.waiting_partitions
         for place, record in self._arrived(rows, states_kinds=states_kinds):
-            arrived.setdefault(place, []).append(record)
+            if place[0] in waits:
+                behind.append((place, record))
+            else:
+                arrived.setdefault(place, []).append(record)
         made, changes = self._flushed(arrived)
+        changes += self._waited(behind)
         told = [*(self.snapshots.pop().changes if beside else ()), *(changes if tells else ())]
         self._shown(told)
-        return made
+        return {**made, **{(partition, WAITING): 0 for (partition, _), _ in behind}}
 
     def overwrite(
         self, covers: Callable[[Any], bool], rows: Iterable[tuple[str, Row]], *, waits: bool
@@ -213,12 +224,15 @@ class Table:
     def wait(self, rows: Iterable[tuple[str, Row]]) -> set[Any]:
         """Write rows that wait for their buckets. Return the partitions in which they do."""
         arrived = list(self._arrived(rows))
+        self._shown(self._waited(arrived))
+        return {partition for (partition, _), _ in arrived}
+
+    def _waited(self, arrived: Sequence[tuple[Place, Record]]) -> list[Changes]:
+        """Let rows wait for their buckets; return what is told of them."""
         for place, record in arrived:
             self._waiting.setdefault(place, []).append((self.schema, record))
         told = arrived and self._producer == "none"
-        changes = [Changes(self.schema, tuple(record for _, record in arrived))] if told else []
-        self._shown(changes)
-        return {partition for (partition, _), _ in arrived}
+        return [Changes(self.schema, tuple(record for _, record in arrived))] if told else []
 
     @property
     def waiting_partitions(self) -> set[Any]:
@@ -267,6 +281,11 @@ class Table:
         raw = sorted(records, key=cmp_to_key(lambda a, b: self._compare(schema, a, b, flush=True)))
         reduced = [self._reduced(schema, list(group)) for _, group in groupby(raw, key=_KEY)]
         return tuple(raw), tuple(record for record in reduced if record is not None)
+
+    def _moved_run(self, schema: Schema, rows: Iterable[tuple[Schema, Record]]) -> Run:
+        """Return the waiting rows of a bucket as if a compaction had moved them: one flush."""
+        _, kept = self._reduced_flush(schema, [_converted(record, source, schema) for source, record in rows])
+        return Run(0, 0, schema, kept)
 
     def _shown(self, changes: Iterable[Changes]) -> None:
         """Make a snapshot of what is there now."""
