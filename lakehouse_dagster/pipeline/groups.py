@@ -8,12 +8,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from itertools import chain
-from typing import Any
+from typing import Any, TypeVar
 
 import lakehouse_core as lc
 from lakehouse_dagster.feed import Batch
 from lakehouse_dagster.pipeline.table_setup import open_table
 from lakehouse_dagster.pipeline.table_state import committed_identifier, incarnation
+
+T = TypeVar("T")
 
 GROUPS = "batch_groups"
 _COLUMNS = {
@@ -94,9 +96,10 @@ def group_user(commit_user: str) -> str:
 def recorded_groups(catalog: lc.Catalog, table: lc.Table, *, commit_user: str) -> Groups:
     """Return the groups of the batches that `commit_user` stages.
 
-    The record is read before the table: a group that is in the record and not in the table is not committed.
+    The record is read before the table: a group that is in the record and not in the table is not committed. Raises
+    CorruptTable if the record lacks a committed group, and StaleCommit if it cannot be known what is committed.
     """
-    return _with_done(_recorded(catalog, table, commit_user), table, commit_user)
+    return _read(lambda: (_recorded(catalog, table, commit_user), None), table, commit_user)[0]
 
 
 def read_groups(
@@ -105,12 +108,16 @@ def read_groups(
     """Return the groups of a table, and its staged batches by identifier.
 
     A batch of a group that is not committed, and that is not staged either, was committed in a history that was rolled
-    back: staged commits are read before the table, and are removed after their commit.
+    back: staged commits are read before the table, and are removed after their commit. Raises as `recorded_groups`
+    does.
     """
-    recorded = _recorded(catalog, table, commit_user)
-    # What is damaged is as if it were not staged: its ingest stages it again, and the others need not wait.
-    staged = {each.commit_identifier: each for each in table.all_pending(commit_user, only_readable=True)}
-    return _with_done(recorded, table, commit_user), staged
+
+    def read() -> tuple[Groups, Mapping[int, lc.StagedCommit]]:
+        recorded = _recorded(catalog, table, commit_user)
+        # What is damaged is as if it were not staged: its ingest stages it again, and the others need not wait.
+        return recorded, {each.commit_identifier: each for each in table.all_pending(commit_user, only_readable=True)}
+
+    return _read(read, table, commit_user)
 
 
 def record_group(
@@ -243,10 +250,27 @@ def _member(row: Mapping[str, Any], group: int) -> GroupedBatch:
     )
 
 
-def _with_done(recorded: Groups, table: lc.Table, commit_user: str) -> Groups:
-    """Add what is committed. Raises CorruptTable if the record lacks a committed group, and StaleCommit if it cannot be
-    known what is committed.
+def _read(read: Callable[[], tuple[Groups, T]], table: lc.Table, commit_user: str) -> tuple[Groups, T]:
+    """Return what `read` returns, with what is committed. It is called again if the record lacks the last committed
+    group: another committer may have recorded and committed that one meanwhile.
     """
+    missing = -1
+    while True:
+        recorded, beside = read()
+        groups = _with_done(recorded, table, commit_user)
+        if groups.done < 0 or any(each.group == groups.done for each in groups.batches.values()):
+            return groups, beside
+        if groups.done == missing:
+            raise lc.CorruptTable(
+                f"{_log_name(table)}: it does not have group {missing} of {table.name}, which is committed: it was "
+                "dropped, or it is older than that table. Nothing was committed. Restore it from a copy that is as new "
+                "as the table, or load the table anew."
+            )
+        missing = groups.done
+
+
+def _with_done(recorded: Groups, table: lc.Table, commit_user: str) -> Groups:
+    """Add what is committed. Raises StaleCommit if it cannot be known."""
     found = {c.commit_user: c.commit_identifier for c in table.committers()}
     done = found.get(group_user(commit_user))
     if done is None:
@@ -255,12 +279,6 @@ def _with_done(recorded: Groups, table: lc.Table, commit_user: str) -> Groups:
     recorded = replace(
         recorded, outlived=outlived, batches={**recorded.batches, **{each.batch.identifier: each for each in outlived}}
     )
-    if done >= 0 and all(each.group != done for each in recorded.batches.values()):
-        raise lc.CorruptTable(
-            f"{_log_name(table)}: it does not have group {done} of {table.name}, which is committed: it was dropped, "
-            "or it is older than that table. Nothing was committed. Restore it from a copy that is as new as the "
-            "table, or load the table anew."
-        )
     return replace(recorded, done=done, done_alone=found.get(commit_user, -1))
 
 

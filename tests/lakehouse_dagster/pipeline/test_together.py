@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from itertools import count
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -318,6 +319,32 @@ def test_committers_in_parallel_take_each_batch_once(tmp_path: Path) -> None:
     table = opened().table
     assert sorted(row["day"] for row in table.scan().to_arrow().to_pylist()) == list(range(1, 19))
     assert table.all_pending(USER) == []
+
+
+def test_a_group_that_is_recorded_and_committed_while_the_groups_are_read_is_not_missing() -> None:
+    for at in count(1):
+        house = Warehouse()
+        house.stage(1, 2)
+        house.commit()
+        calls: list[Call] = []
+
+        def overtake(call: Call, house: Warehouse = house, calls: list[Call] = calls, at: int = at) -> None:
+            calls.append(call)
+            if len(calls) == at:
+                other = Warehouse(house.store, seed=9)
+                other.stage(3)
+                other.commit()
+
+        slow = Warehouse(FaultyStore(house.store, on_call=overtake), seed=8)
+        opening = len(calls)
+        groups = recorded_groups(slow.catalog, slow.table, commit_user=USER)
+        if len(calls) < at:
+            break
+        assert groups.is_committed(3) == (groups.done == 1), at
+        slow.stage(4)
+        slow.commit()
+        assert slow.days() == [1, 1, 2, 2, 3, 3, 4, 4], at
+    assert at > opening + 5
 
 
 def test_a_record_that_was_dropped_is_told_and_no_batch_comes_twice() -> None:
