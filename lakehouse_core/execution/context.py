@@ -142,14 +142,15 @@ def table_context(
     schema log of that branch, if the caller has one.
     """
     layout = TableLayout(branch_in(name))
-    snapshots, manifests = SnapshotLog(store, layout, arbiter), ManifestReader(store, layout)
+    schemas = SchemaLog(store, layout, arbiter) if schemas is None else schemas
+    snapshots, manifests = SnapshotLog(store, layout, arbiter, schemas), ManifestReader(store, layout)
     return TableContext(
         name=name,
         store=store,
         layout=layout,
         clock=clock,
         engine=engine,
-        schemas=SchemaLog(store, layout, arbiter) if schemas is None else schemas,
+        schemas=schemas,
         snapshots=snapshots,
         tags=TagLog(store, layout),
         changelogs=ChangelogLog(store, layout),

@@ -7,11 +7,14 @@ Source: docs/reliability/invariants.md#i23-a-schema-id-has-one-content.
 
 import re
 from collections.abc import Collection
+from dataclasses import replace
 from typing import Any
 
 from lakehouse_core.errors import CorruptTable, InvalidRequest, NotFound
 from lakehouse_core.metadata.arbiter import CREATE_IF_ABSENT, Arbiter
+from lakehouse_core.metadata.foreign import ForeignObject
 from lakehouse_core.metadata.look import Look
+from lakehouse_core.retry import LISTING
 from lakehouse_core.storage.object_store import ObjectStore
 from lakehouse_core.storage.outcomes import created
 from lakehouse_core.table.layout import TableLayout
@@ -57,27 +60,39 @@ class SchemaLog:
 
     def asked(self) -> tuple[str, ...]:
         """Return the keys of a look for `latest`: the newest schema that is known, and the next."""
-        newest = max(self._known) if self._known else self._listed
-        if newest is None:
+        if self._known:
+            newest = max(self._known)
+            return self._layout.schema(newest), self._layout.schema(newest + 1)
+        if self._listed is None:
             return ()
-        return self._layout.schema(newest), self._layout.schema(newest + 1)
+        return (*map(self._layout.schema, self._listed_ids()), self._layout.schema(self._listed + 1))
 
     def latest(self, look: Look | None = None) -> TableSchema:
         """Return the schema that new data is written with. `look`: the look that answers; None reads now.
 
         Raises NotFound if the table has no schema, or was dropped, InvalidRequest if the table was created again,
-        CorruptTable if the file is damaged.
+        CorruptTable if the file is damaged, ForeignObject.
         """
+        for attempt in LISTING.attempts():
+            try:
+                return self._latest(look)
+            except ForeignObject:
+                if attempt.is_last:
+                    raise
+                look = None
+        raise AssertionError("the last attempt returns or raises")
+
+    def _latest(self, look: Look | None) -> TableSchema:
         if not self._known and self._listed is not None:
             # A table that was dropped since the listing is listed again.
-            look = look or Look(self._store, self.asked())
-            self._load(self._listed, look)
+            self._load_listed(look or Look(self._store, self.asked()))
         if not self._known:
             ids = self.ids()
             if not ids:
                 raise NotFound(
                     f"{self._store.uri(self._layout.schema_folder)}: there is no schema. Check the name of the table."
                 )
+            self._load_listed(Look(self._store, self.asked()))
             return self.schema(ids[-1])
         latest = max(self._known)
         if look is None or look.get(self._layout.schema(latest)) is None:
@@ -126,7 +141,8 @@ class SchemaLog:
 
         Raises InvalidRequest for a schema whose file readers would parse as another one, WriteOutcomeUnknown.
         """
-        key = self._layout.schema(schema.id)
+        key, before = self._layout.schema(schema.id), self._known.get(schema.id - 1)
+        schema = replace(schema, time_before_millis=None if before is None else before[0].time_millis)
         data = readable_file(schema, serialize_schema, lambda data: parse_schema(data, key), what="The schema")
         is_ours = created(self._store, key, data, by=self._arbiter.create)
         if is_ours:
@@ -174,5 +190,32 @@ class SchemaLog:
             data = (look or Look(self._store)).get(key)
             if data is None:
                 return None
-            self._known.setdefault(schema_id, (parse_schema(data, key), data))
+            schema = parse_schema(data, key)
+            self._check_follows(schema, key)
+            self._known.setdefault(schema_id, (schema, data))
         return self._known[schema_id][0]
+
+    def _load_listed(self, look: Look) -> None:
+        for schema_id in self._listed_ids():
+            self._load(schema_id, look)
+
+    def _listed_ids(self) -> range:
+        """Return the newest id that was listed, and the one before, which tells whether the newest follows it."""
+        assert self._listed is not None
+        has_before = self._store.folders is None and self._listed > 0
+        return range(self._listed - has_before, self._listed + 1)
+
+    def _check_follows(self, schema: TableSchema, key: str) -> None:
+        """Raise ForeignObject if `schema` was made to follow another schema than the one before it, as far as that is
+        known.
+        """
+        stated, before = schema.time_before_millis, self._known.get(schema.id - 1)
+        if stated is None or before is None or self._store.folders is not None or stated == before[0].time_millis:
+            return
+        raise ForeignObject.at(
+            self._store.uri(key),
+            "an alteration of",
+            schema.id - 1,
+            stated_millis=str(stated),
+            found_millis=before[0].time_millis,
+        )

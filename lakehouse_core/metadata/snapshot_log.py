@@ -17,16 +17,19 @@ from lakehouse_core.errors import (
 )
 from lakehouse_core.metadata.arbiter import CREATE_IF_ABSENT, Arbiter
 from lakehouse_core.metadata.boundary import Boundary
+from lakehouse_core.metadata.foreign import ForeignObject
 from lakehouse_core.metadata.hints import read_hint, write_hint
 from lakehouse_core.metadata.ids import snapshot_ids
 from lakehouse_core.metadata.look import Look
 from lakehouse_core.metadata.lru import Recent
 from lakehouse_core.metadata.read_ahead import FEW_SMALL, both, in_order
+from lakehouse_core.metadata.schema_log import SchemaLog
 from lakehouse_core.retry import LISTING
 from lakehouse_core.storage.object_store import ObjectStore
 from lakehouse_core.table.layout import TableLayout
 from lakehouse_core.table.read_back import readable_file
 from lakehouse_core.table.snapshot import (
+    SCHEMA_TIME,
     Snapshot,
     parse_snapshot,
     serialize_snapshot,
@@ -44,12 +47,21 @@ _BYTES_OF_ONE: Final = 3
 
 
 class SnapshotLog:
-    """Reads the history of one branch and adds to it. `store` is rooted at the table."""
+    """Reads the history of one branch and adds to it. `store` is rooted at the table; `schemas`: those that the handle
+    of the table has read, by which it knows its own snapshots.
+    """
 
-    def __init__(self, store: ObjectStore, layout: TableLayout, arbiter: Arbiter = CREATE_IF_ABSENT) -> None:
+    def __init__(
+        self,
+        store: ObjectStore,
+        layout: TableLayout,
+        arbiter: Arbiter = CREATE_IF_ABSENT,
+        schemas: SchemaLog | None = None,
+    ) -> None:
         self._store = store
         self._arbiter = arbiter
         self._layout = layout
+        self._schemas = SchemaLog(store, layout, arbiter) if schemas is None else schemas
         self._boundary = Boundary(store, layout)
         self._parsed: Recent[Snapshot] = Recent(_REMEMBERED_SNAPSHOTS)
         # The newest id that was found so far; most often the table has not moved on, or by one.
@@ -57,11 +69,11 @@ class SnapshotLog:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the address without the cache; another process reads again."""
-        return SnapshotLog, (self._store, self._layout, self._arbiter)
+        return SnapshotLog, (self._store, self._layout, self._arbiter, self._schemas)
 
     def over(self, store: ObjectStore) -> "SnapshotLog":
         """Return the log over another store of the same table. Files of equal bytes are parsed once for both."""
-        log = SnapshotLog(store, self._layout, self._arbiter)
+        log = SnapshotLog(store, self._layout, self._arbiter, self._schemas.over(store))
         log._parsed, log._newest = self._parsed, self._newest
         return log
 
@@ -85,18 +97,47 @@ class SnapshotLog:
 
     def latest(self, look: Look | None = None) -> Snapshot | None:
         """Return the newest snapshot, None if the table has none. Lists the folder only if the LATEST hint is of no
-        use. `look`: the look that answers; None reads now.
+        use. `look`: the look that answers; None reads now. Raises as `check_own` does.
         """
+        foreign: ForeignObject | None = None
         for _ in LISTING.attempts():
             look = look or Look(self._store, self.asked())
             latest_id = self.latest_id(look)
             if latest_id is None:
                 return None
-            found = self._load(latest_id, look)
-            if found is not None:
-                return found
-            look = None
-        raise self._restless("the latest snapshot")
+            found, look = self._load(latest_id, look), None
+            if found is None:
+                continue
+            try:
+                self.check_own(found)
+            except ForeignObject as error:
+                foreign = error
+                continue
+            return found
+        raise foreign or self._restless("the latest snapshot")
+
+    def check_own(self, snapshot: Snapshot) -> None:
+        """Raise ForeignObject if a commit to another table created `snapshot`. It reads nothing, unless the snapshot is
+        foreign, or its schema was not read before; before a first schema was read it does not tell.
+
+        Raises InvalidRequest if the table was created again since its schemas were read, NotFound if it was dropped,
+        StorageUnavailable.
+        """
+        stated, schemas = snapshot.properties.get(SCHEMA_TIME), self._schemas
+        if stated is None or schemas.known is None or self._store.folders is not None:
+            return
+        schema = schemas.schema(snapshot.schema_id)
+        if stated == str(schema.time_millis):
+            return
+        # The schema that was read before may be that of the dropped table.
+        schemas.check_same(schema.id, Look(self._store))
+        raise ForeignObject.at(
+            self._store.uri(self._layout.snapshot(snapshot.id)),
+            "a commit to",
+            schema.id,
+            stated_millis=stated,
+            found_millis=schema.time_millis,
+        )
 
     def latest_id(self, look: Look | None = None) -> int | None:
         """Return the id of the newest snapshot, None if the table has none. `look`: as in `latest`."""
@@ -178,7 +219,8 @@ class SnapshotLog:
         return look
 
     def snapshot(self, snapshot_id: int, look: Look | None = None) -> Snapshot:
-        """Return one snapshot. Raises SnapshotExpired naming the earliest, NotFound, InvalidRequest, CorruptTable.
+        """Return one snapshot. Raises SnapshotExpired naming the earliest, NotFound, InvalidRequest, CorruptTable; as
+        `check_own` does.
 
         `look`: a look that has the file, or reads it now.
         """
@@ -187,6 +229,7 @@ class SnapshotLog:
         # The file is read before the boundary; in the other order an expiry in between would go unnoticed.
         found = self._load(snapshot_id, look)
         if found is not None and snapshot_id >= self._boundary.first_id():
+            self.check_own(found)
             return found
         earliest, latest = self.earliest_id(), self.latest_id()
         if earliest is None or latest is None:

@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from lakehouse_core.errors import CorruptTable, InvalidRequest, UnsupportedFeature
 from lakehouse_core.format.data_types import DataField, field_ids, parse_type, type_to_sql
+from lakehouse_core.format.strict_json import json_with_checksum
 from lakehouse_core.options import WriteKind
 from lakehouse_core.table.schema import (
     TableSchema,
@@ -104,6 +106,24 @@ def test_old_files_keep_the_defaults_of_their_time(version: int | None, defaults
 
 def test_a_file_without_a_time_is_as_old_as_can_be() -> None:
     assert parse_schema(stored(timeMillis=None), KEY).time_millis == 0
+
+
+def test_the_time_of_the_schema_before_is_kept_and_makes_no_other_schema() -> None:
+    schema = parse_schema(stored(id=3), "schema/schema-3")
+    data = serialize_schema(replace(schema, time_before_millis=4))
+    after = parse_schema(data, "schema/schema-3")
+
+    assert json.loads(data)["lakehouseBefore"] == {"id": 2, "timeMillis": 4}
+    assert after.time_before_millis == 4
+    assert after == schema
+    assert serialize_schema(after) == data
+
+
+def test_a_time_that_another_writer_copied_from_the_schema_before_is_none() -> None:
+    data = serialize_schema(replace(parse_schema(stored(id=3), "schema/schema-3"), time_before_millis=4))
+    document = {**without_checksum(data), "id": 4}
+
+    assert parse_schema(json_with_checksum(document), "schema/schema-4").time_before_millis is None
 
 
 def test_what_a_newer_writer_added_is_kept() -> None:

@@ -38,6 +38,7 @@ from lakehouse_core.execution.commit.staged_files import discard, discards_of_dr
 from lakehouse_core.execution.commit.state import StepReader
 from lakehouse_core.execution.commit.waiting.turn import CommitTurn, commit_retry
 from lakehouse_core.execution.context import TableContext
+from lakehouse_core.metadata.foreign import ForeignObject
 from lakehouse_core.metadata.look import Look
 from lakehouse_core.metadata.read_ahead import both
 from lakehouse_core.options import WriteKind
@@ -143,9 +144,8 @@ def make_snapshot(
     before_publish: Callable[[Snapshot | None], None] | None = None,
 ) -> StepOutcome:
     """Publish one step and return its outcome. `schema`, read with `look`, gives the options of the commit.
-    `before_publish` is called in each attempt with the snapshot after which the step is published.
-
-    Raises as `commit` and `before_publish` do.
+    `before_publish` is called in each attempt with the snapshot after which the step is published. Raises as `commit`
+    and `before_publish` do.
     """
     return _StepRun(table, step, schema, look, before_publish=before_publish).run()
 
@@ -239,10 +239,11 @@ class _StepRun:
                 outcome = self._look(attempt, is_free=look < _MOST_FREE_LOOKS)
                 if not isinstance(outcome, Outdated):
                     return outcome
-        except CorruptTable:
-            if self.may_be_applied or not self._turn.base_has_expired:
+        except CorruptTable as error:
+            # A foreign object is removed soon. Expiry may delete the files of a snapshot that has a successor.
+            is_over = attempt.is_last if isinstance(error, ForeignObject) else not self._turn.base_has_expired
+            if self.may_be_applied or is_over:
                 raise
-            # The snapshot has a successor, and expiry deleted its files while this attempt read them.
             return LostRace()
         raise AssertionError("only a look that costs no attempt may be outdated")
 

@@ -110,7 +110,7 @@ class SnapshotFiles:
                 index_manifest=index_manifest,
                 checksums={name: self._writer.checksum_of(name) for name in names},
             ),
-            schema_id=schema.id,
+            schema=schema,
             commit_user=step.staged.commit_user,
             commit_identifier=step.staged.commit_identifier,
             properties=step.staged.properties,

@@ -18,10 +18,13 @@ from lakehouse_core.table.commit_message import (
     StaticOverwrite,
 )
 from lakehouse_core.table.schema import TableSchema
+from lakehouse_core.table.snapshot import SCHEMA_TIME
 from lakehouse_core.table.staged_commit import StagedCommit
 
 # The snapshot properties that the committer itself writes.
-RESERVED_PROPERTIES: Final = frozenset({LEDGER_PROPERTY, NONCE_PROPERTY, QUEUE_PROPERTY, CHECKSUMS_PROPERTY})
+RESERVED_PROPERTIES: Final = frozenset(
+    {LEDGER_PROPERTY, NONCE_PROPERTY, QUEUE_PROPERTY, CHECKSUMS_PROPERTY, SCHEMA_TIME}
+)
 # A snapshot file is read whole, and has at most 16 MiB.
 _MOST_PROPERTY_BYTES: Final = 1 << 20
 # A ledger of 48 KiB holds a few dozen users with names of this length.

@@ -12,7 +12,8 @@ from lakehouse_core.planning.commit.ledger import NONCE_PROPERTY
 from lakehouse_core.table.checksums import CHECKSUMS_PROPERTY, checksums_to_text
 from lakehouse_core.table.layout import MAIN
 from lakehouse_core.table.manifest import EntryKind, ManifestEntry, ManifestListRef
-from lakehouse_core.table.snapshot import Snapshot, snapshot_checksums
+from lakehouse_core.table.schema import TableSchema
+from lakehouse_core.table.snapshot import SCHEMA_TIME, Snapshot, snapshot_checksums
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +35,7 @@ def next_snapshot(
     changes: FileChanges,
     lists: WrittenLists,
     *,
-    schema_id: int,
+    schema: TableSchema,
     commit_user: str,
     commit_identifier: int,
     properties: Mapping[str, str],
@@ -54,13 +55,13 @@ def next_snapshot(
     marks = (watermark, None if previous is None else previous.watermark)
     watermarks = [mark for mark in marks if mark is not None]
     # Statistics describe columns of a schema, so they are not copied to a snapshot with another schema.
-    keeps_statistics = previous is not None and previous.schema_id == schema_id
+    keeps_statistics = previous is not None and previous.schema_id == schema.id
     index_manifest = _index_manifest(previous, changes, lists)
     checksums = {**_carried_checksums(previous, index_manifest), **lists.checksums}
     return Snapshot(
         uuid=uuid,
         id=1 if previous is None else previous.id + 1,
-        schema_id=schema_id,
+        schema_id=schema.id,
         base_manifest_list=lists.base.name,
         base_manifest_list_size=lists.base.size,
         delta_manifest_list=lists.delta.name,
@@ -77,7 +78,12 @@ def next_snapshot(
         changelog_record_count=sum(entry.file.row_count for entry in changes.changelog) if changes.changelog else None,
         watermark=max(watermarks) if watermarks else None,
         statistics=previous.statistics if previous is not None and keeps_statistics else None,
-        properties={**properties, NONCE_PROPERTY: nonce, CHECKSUMS_PROPERTY: checksums_to_text(checksums)},
+        properties={
+            **properties,
+            NONCE_PROPERTY: nonce,
+            CHECKSUMS_PROPERTY: checksums_to_text(checksums),
+            SCHEMA_TIME: str(schema.time_millis),
+        },
         next_row_id=None if previous is None else previous.next_row_id,
         operation=operation,
     )

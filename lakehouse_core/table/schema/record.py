@@ -20,6 +20,8 @@ from lakehouse_core.table.bucketing import Bucketing, bucketing_of
 # Stored in every schema file. Readers refuse newer ones.
 SCHEMA_VERSION: Final = 3
 
+# Stored in schema files. Other engines ignore it. Never rename.
+_BEFORE_KEY: Final = "lakehouseBefore"
 _KNOWN_KEYS: Final = frozenset(
     {
         "version",
@@ -31,6 +33,7 @@ _KNOWN_KEYS: Final = frozenset(
         "options",
         "comment",
         "timeMillis",
+        _BEFORE_KEY,
     }
 )
 _FIELD_KEYS: Final = frozenset({"id", "name", "type", "description", "defaultValue"})
@@ -47,7 +50,8 @@ class TableSchema:
     """One version of a table's schema. Names of columns are in table order, key names in key order.
 
     `options`: the stored string map, with the defaults of older file versions filled in; `table_options`: its parsed
-    form. `extra`: unknown top-level attributes of newer writers, kept unchanged.
+    form. `time_before_millis`: the time of the schema with the id before, None if the writer did not tell. `extra`:
+    unknown top-level attributes of newer writers, kept unchanged.
     """
 
     version: int = SCHEMA_VERSION
@@ -59,6 +63,7 @@ class TableSchema:
     options: Mapping[str, str] = field(default_factory=dict)
     comment: str | None = None
     time_millis: int = 0
+    time_before_millis: int | None = field(default=None, compare=False)
     extra: Mapping[str, Any] = field(default_factory=dict)
     # Unknown attributes of fields, which an alteration would lose.
     foreign_attributes: tuple[str, ...] = ()
@@ -182,6 +187,7 @@ def parse_schema(data: bytes, key: str) -> TableSchema:
         options=_former_defaults(version) | _options(document, key),
         comment=comment,
         time_millis=_integer(document, "timeMillis", key, default=0, low=-_MAX_LONG, high=_MAX_LONG),
+        time_before_millis=_time_before(document, key),
         extra={name: value for name, value in document.items() if name not in _KNOWN_KEYS},
         foreign_attributes=tuple(sorted(set(_foreign_attributes(document["fields"])))),
     )
@@ -202,7 +208,18 @@ def serialize_schema(schema: TableSchema) -> bytes:
     }
     if schema.comment is not None:
         document["comment"] = schema.comment
-    return json_with_checksum({**document, "timeMillis": schema.time_millis, **schema.extra})
+    document["timeMillis"] = schema.time_millis
+    if schema.time_before_millis is not None:
+        document[_BEFORE_KEY] = {"id": schema.id - 1, "timeMillis": schema.time_before_millis}
+    return json_with_checksum({**document, **schema.extra})
+
+
+def _time_before(document: Mapping[str, Any], key: str) -> int | None:
+    before = document.get(_BEFORE_KEY)
+    # Who copies the attribute from the schema before copies an id that is not the one before.
+    if not isinstance(before, dict) or before.get("id") != _integer(document, "id", key, high=_MAX_LONG) - 1:
+        return None
+    return _integer(before, "timeMillis", key, low=-_MAX_LONG, high=_MAX_LONG)
 
 
 def _former_defaults(version: int) -> dict[str, str]:

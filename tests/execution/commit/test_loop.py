@@ -73,6 +73,7 @@ def test_the_callers_properties_and_watermark_are_in_the_snapshot(table: CommitT
         "lakehouse.run-id",
         "lakehouse.nonce",
         "lakehouse.checksums",
+        "lakehouse.schema-time",
         "lakehouse.ledger",
     }
 

@@ -1,5 +1,6 @@
 """A snapshot carries on what its commit does not change."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -8,6 +9,7 @@ from lakehouse_core.planning.commit.file_changes import FileChanges
 from lakehouse_core.planning.commit.snapshot import WrittenLists, next_snapshot
 from lakehouse_core.table.commit_message import CommitKind
 from lakehouse_core.table.manifest import ManifestListRef
+from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.snapshot import Snapshot
 from tests.planning.change_vocabulary import CHANGES
 
@@ -35,11 +37,12 @@ PREVIOUS = Snapshot(
     properties={"lakehouse.run-id": "of-the-other"},
     next_row_id=12,
 )
+SCHEMA = TableSchema(id=2, fields=(), highest_field_id=-1, time_millis=17)
 
 
 def after(previous: Snapshot | None, changes: FileChanges, **more: Any) -> Snapshot:
     fields: dict[str, Any] = {
-        "schema_id": 2,
+        "schema": SCHEMA,
         "commit_user": "u",
         "commit_identifier": 1,
         "properties": {"lakehouse.run-id": "mine"},
@@ -64,6 +67,7 @@ def test_a_snapshot_carries_on_what_its_changes_do_not_touch() -> None:
         "lakehouse.run-id": "mine",
         "lakehouse.nonce": "N",
         "lakehouse.checksums": '{"blake2b-64":{}}',
+        "lakehouse.schema-time": "17",
     }
 
 
@@ -98,4 +102,4 @@ def test_time_never_goes_back(now: int, expected: int) -> None:
 
 
 def test_statistics_of_another_schema_are_dropped() -> None:
-    assert after(PREVIOUS, CHANGES, schema_id=3).statistics is None
+    assert after(PREVIOUS, CHANGES, schema=replace(SCHEMA, id=3)).statistics is None
