@@ -35,7 +35,7 @@ from tests.differential.generate import (
     with_odd_floats,
     with_postponed_buckets,
 )
-from tests.differential.settings import with_settings
+from tests.differential.settings import with_placed_rows, with_settings
 from tests.interop import engines as interop
 from tests.interop.judge import VERSIONS, Judge, JudgeError, prepare
 from tests.interop.moving_turns import KINDS, write_in_turns
@@ -76,6 +76,7 @@ _CHANGED: Mapping[str, Callable[[int, History], History]] = {
     "changes": with_changes,
     "overwrites": partial(with_changes, verbs=JAVAS),
     "waiting": among_waiting_rows,
+    "placed": with_placed_rows,
     "stored otherwise": stored_otherwise,
     "expired": with_expiry,
     "expire": partial(with_expiry, expires_changelogs=False),
@@ -123,6 +124,12 @@ def _checks(judges: Mapping[str, Judge]) -> dict[str, Check]:
         "ours, settings, changes, dynamic": partial(against_model, OursInMemory()),
         "ours, settings, changes, postponed": partial(against_model, OursInMemory()),
         "ours, settings, changes, postponed, waiting": partial(against_model, OursInMemory()),
+        "ours, postponed, placed": partial(against_model, OursInMemory()),
+        "ours, settings, changes, postponed, placed": partial(against_model, OursInMemory()),
+        "ours, settings, changes, postponed, waiting, placed": partial(against_model, OursInMemory()),
+        "ours staged ahead, changes, postponed, waiting, placed": lambda told: against_model(
+            OvertakingInMemory(_chance(told)), told
+        ),
     }
     for version, judge in judges.items():
         java = Java(judge)

@@ -137,7 +137,7 @@ class _Drawing:
 
     def see(self, operation: Json) -> None:
         for change in operation.get("changes", []):
-            name = change["column"]
+            name = change.get("column")
             match change["op"]:
                 case "add-column" | "update-type":
                     self._types[name] = change["type"]

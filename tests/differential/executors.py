@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import takewhile
@@ -38,6 +38,7 @@ from tests.oracle.table import (
     SKIPS_LEVEL_0,
     SKIPS_LEVEL_0_BESIDE_WAITING,
     SKIPS_WAITING,
+    WAITING,
     Place,
 )
 
@@ -386,6 +387,9 @@ class Overtaking(Ours):
         self._chance, self._ahead = Random(seed), Random(seed)
         self._staged: dict[int, lc.StagedCommit | lc.InvalidRequest] = {}
 
+    def run(self, history: History, warehouse: str, other: Executor | None = None) -> Trace:
+        return replace(super().run(history, warehouse, other), is_staged_ahead=True)
+
     def _prepare(self, table: lc.Table, operations: Sequence[Json], number: int) -> None:
         if operations[number]["verb"] != "write" or id(operations[number]) in self._staged:
             return
@@ -410,10 +414,11 @@ class Overtaking(Ours):
             try:
                 table.commit(staged)
             except lc.CommitConflict:
-                # A new key came to another dynamic bucket, or the table has another number of buckets: nothing was
-                # applied, and `write` stages the rows again.
+                # A new key came to another dynamic bucket, the table has another number of buckets, or rows came to
+                # wait before those that were brought into buckets: nothing was applied, and `write` stages again.
                 schema = table._context.schemas.latest()
-                assert has_hash_index(schema.bucketing) or schema.id != staged.schema_id
+                is_placed = schema.table_options.postponed_buckets.are_written
+                assert has_hash_index(schema.bucketing) or schema.id != staged.schema_id or is_placed
                 table.write(**self._written(table, operation))
 
 
@@ -554,23 +559,25 @@ def bare_steps(table: lc.Table) -> list[Step]:
     steps = []
     before: Mapping[tuple[File, int], str | None] = {}
     for snapshot in table.snapshots():
-        files = _levels(table, snapshot.id)
+        found = [*table.files(at=lc.AtSnapshot(snapshot.id))]
+        files = _levels(found)
         added = {file: level for file, level in files if (file, level) not in before}
         removed = {file: level for file, level in before if (file, level) not in files}
         before = files
         written = frozenset(file for (file, level), source in files.items() if source == "APPEND" and file in added)
-        steps.append(Step(snapshot.id, snapshot.commit_kind.value, added, removed, as_written=written))
+        counts = {_partition(file): file.total_buckets for file in found if file.bucket != WAITING}
+        step = Step(snapshot.id, snapshot.commit_kind.value, added, removed, as_written=written, bucket_counts=counts)
+        steps.append(step)
     return steps
 
 
-def _levels(table: lc.Table, snapshot_id: int) -> Mapping[tuple[File, int], str | None]:
-    """Return the data files of a snapshot with their levels, and who made each: a write or a compaction."""
-    return {
-        (((tuple(str(value) for value in file.partition.values()), file.bucket), file.file_name), file.level): (
-            file.file_source
-        )
-        for file in table.files(at=lc.AtSnapshot(snapshot_id))
-    }
+def _levels(files: Iterable[lc.FileRecord]) -> Mapping[tuple[File, int], str | None]:
+    """Return data files with their levels, and who made each: a write or a compaction."""
+    return {(((_partition(file), file.bucket), file.file_name), file.level): file.file_source for file in files}
+
+
+def _partition(file: lc.FileRecord) -> tuple[str, ...]:
+    return tuple(str(value) for value in file.partition.values())
 
 
 def _rows(table: lc.Table, at: lc.AtSnapshot | lc.AtTag) -> Sequence[Json] | None:

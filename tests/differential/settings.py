@@ -35,6 +35,7 @@ _OF_WRITES: Final = {
     "full-compaction.delta-commits": ("1", "2"),
 }
 _OF_HASHES: Final = {"INT": ("mod", "hive"), "BIGINT": ("mod", "hive"), "STRING": ("hive",), "DATE": ("hive",)}
+_PLACES: Final = "postpone.batch-write-fixed-bucket"
 
 # Keys that no other row has.
 _OTHER_KEYS: Final = {
@@ -76,6 +77,25 @@ def with_settings(seed: int, history: History) -> History:
         _postponed(random, options)
     _hashed(random, history, options)
     return replace(history, options=options)
+
+
+def with_placed_rows(seed: int, history: History) -> History:
+    """Return the history of a table with postponed buckets, whose partitions get as many of them as their first rows
+    ask for, and whose writes bring rows into them, mostly, or from one operation to another. Java's core does not.
+    """
+    random = Random(f"placed {seed}")
+    options = {**history.options, _PLACES: random.choice(["true", "true", "false"])}
+    if random.random() < 0.8:
+        del options["postpone.default-bucket-num"]
+        name = random.choice(["target-row-num-per-bucket", "target-size-per-bucket"])
+        options[f"postpone.{name}"] = random.choice(["1", "2", "3"]) + " kb" * name.startswith("target-size")
+    operations: list[Json] = []
+    for operation in history.operations:
+        if random.random() < 0.15:
+            value = random.choice(["true", "false"])
+            operations.append({"verb": "alter", "changes": [{"op": "set-option", "key": _PLACES, "value": value}]})
+        operations.append(operation)
+    return replace(history, options=options, operations=operations)
 
 
 def _with_a_large_run(random: Random, history: History) -> History:

@@ -66,7 +66,7 @@ def _without_column(history: History, name: str) -> Iterator[History]:
         f'"{name}"' in stated
         or name in history.primary_keys
         or name in named
-        or any(change["column"] == name for change in changes)
+        or any(change.get("column") == name for change in changes)
     ):
         return
     yield replace(

@@ -16,7 +16,7 @@ from lakehouse_core.format.data_types import field_from_arrow
 from tests.differential.changes import among_waiting_rows, with_changes
 from tests.differential.executors import Ours
 from tests.differential.generate import with_dynamic_buckets, with_postponed_buckets
-from tests.differential.settings import with_settings
+from tests.differential.settings import with_placed_rows, with_settings
 from tests.oracle.history import History
 
 # By name: what a history becomes, with statements between its operations.
@@ -30,6 +30,9 @@ STATED: Final[dict[str, Callable[[int, History], History]]] = {
     ),
     "settings, changes, postponed, waiting": lambda seed, plain: among_waiting_rows(
         seed, with_changes(seed, with_settings(seed, with_postponed_buckets(seed, plain)))
+    ),
+    "changes, postponed, waiting, placed": lambda seed, plain: with_placed_rows(
+        seed, among_waiting_rows(seed, with_changes(seed, with_postponed_buckets(seed, plain)))
     ),
 }
 

@@ -24,7 +24,7 @@ from tests.differential.generate import (
     with_odd_floats,
     with_postponed_buckets,
 )
-from tests.differential.settings import with_settings
+from tests.differential.settings import with_placed_rows, with_settings
 from tests.differential.shrink import shrunk
 from tests.oracle.history import History, Replay, Trace
 from tests.oracle.statements import ROW_CHANGES, STATEMENTS
@@ -175,6 +175,11 @@ def test_statements_leave_what_the_model_says_whatever_was_before_and_comes_afte
             ("ours, changes, stored otherwise", stored_otherwise(seed, changed), OursInMemory()),
             ("ours, changes, postponed, waiting", waiting, OursInMemory()),
             ("ours staged ahead, changes, postponed, waiting", waiting, OvertakingInMemory(seed)),
+            (
+                "ours staged ahead, changes, postponed, waiting, placed",
+                with_placed_rows(seed, waiting),
+                OvertakingInMemory(seed),
+            ),
         ]
         # Half of them; every other history takes the other half.
         for name, history, ours in ways[seed % 2 :: 2]:
@@ -190,16 +195,19 @@ def test_options_that_move_compactions_or_change_reads_lead_to_what_the_model_sa
         settings = with_settings(seed, plain)
         dynamic = with_settings(seed, with_dynamic_buckets(seed, plain))
         postponed = with_settings(seed, with_postponed_buckets(seed, plain))
+        waiting = among_waiting_rows(seed, with_changes(seed, postponed))
         ways = [
             ("ours, settings", settings),
             ("ours, settings, changes", with_changes(seed, settings)),
             ("ours, settings, postponed", postponed),
             ("ours, settings, changes, dynamic", with_changes(seed, dynamic)),
             ("ours, settings, changes, postponed", with_changes(seed, postponed)),
+            ("ours, settings, changes, postponed, waiting", waiting),
             (
-                "ours, settings, changes, postponed, waiting",
-                among_waiting_rows(seed, with_changes(seed, postponed)),
+                "ours, settings, changes, postponed, placed",
+                with_placed_rows(seed, with_changes(seed, postponed)),
             ),
+            ("ours, settings, changes, postponed, waiting, placed", with_placed_rows(seed, waiting)),
         ]
         # Half of them; every other history takes the other half.
         for name, history in ways[seed % 2 :: 2]:

@@ -9,8 +9,8 @@ or full, of the buckets touched), `compact` (`strategy`: minor or full) and `alt
 from __future__ import annotations
 
 import json
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections import ChainMap, Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -25,6 +25,7 @@ from tests.oracle.statements import STATEMENTS, Made, carried_out
 from tests.oracle.table import COMPACTS_BESIDE, WAITING, Pick, Place, Row, Snapshot, Table, Unreadable
 
 Json = dict[str, Any]
+_ROWS_OF_A_BUCKET = "target-row-num-per-bucket"
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,7 @@ class Step:
 
     Rows are in the judge's JSON; `rows` is None where the read was refused. `has_expired`: neither rows nor changes
     could be read at the end. `as_written`: those of the files that came which no compaction made. `indexes`: the hashes
-    in the index of each bucket; None where buckets are fixed.
+    in the index of each bucket; None where buckets are fixed. `bucket_counts`: how many buckets each partition has.
     """
 
     snapshot_id: int
@@ -73,6 +74,7 @@ class Step:
     has_expired: bool = False
     as_written: frozenset[File] = frozenset()
     indexes: Mapping[Place, Sequence[int]] | None = None
+    bucket_counts: Mapping[Any, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -94,7 +96,8 @@ class Trace:
     """What an engine made of a history: the steps of each operation, and why it refused the last one, if it did.
 
     `views`: before and after each expiry, and at the end; `others` are those of the engine that took turns with it.
-    `damage`: what is wrong with keys and indexes at the end, in words.
+    `damage`: what is wrong with keys and indexes at the end, in words. `is_staged_ahead`: rows of writes may wait for
+    their buckets because others waited when they were staged.
     """
 
     operations: Sequence[Sequence[Step]]
@@ -102,6 +105,7 @@ class Trace:
     views: Sequence[View] = ()
     others: Sequence[View] = ()
     damage: Sequence[str] = ()
+    is_staged_ahead: bool = False
 
 
 @dataclass
@@ -113,11 +117,14 @@ class Replay:
     _runs: dict[File, int] = field(default_factory=dict)
     _buckets: dict[tuple[Any, int], int] = field(default_factory=dict)
     _next_field: int = 0
+    _counts: Mapping[Any, int] = field(default_factory=dict)
+    _is_staged_ahead: bool = False
 
     def differences(self, trace: Trace) -> list[str]:
         """Return where the model shows something else than `trace`, or refuses something else."""
         self.table = Table(self._created(), self._place, self.quirks)
         self.roots = Roots(self.history.options)
+        self._is_staged_ahead = trace.is_staged_ahead
         done: list[Step] = []
         found = [*trace.damage]
         reason = None
@@ -125,8 +132,13 @@ class Replay:
             found += self._viewed(trace, number)
             for step in steps:
                 found += self._learned(step)
+            # What a compaction leaves no file of was in as many buckets as before.
+            self._counts = {**self._counts, **ChainMap(*(dict(step.bucket_counts) for step in steps))}
+            there = {partition for (partition, _), runs in self.table.buckets.items() if runs}
             try:
                 self._operated(operation, steps)
+                # New rows go to the buckets of those that a statement removes.
+                found += self._counted_apart(steps, there if operation["verb"] == "replace" else set())
             except Unreadable:
                 # The engine did not read that row: what it makes of the others is not followed any further.
                 return found + self._all_compared(done)
@@ -176,11 +188,11 @@ class Replay:
             self._stated(operation, steps)
             return
         if operation["verb"] == "write":
-            made = self._written(operation)
             appended = [step for step in steps if step.kind == "APPEND"]
+            made = self._written(operation, appended)
             for step in appended:
                 assert {place for place, _ in step.added} == set(made), f"flushed, in the model {set(made)}: {step}"
-                self._runs |= {file: made[file[0]] for file in step.added}
+                self._runs |= {file: made[file[0]] for file in step.added if file[0][1] != WAITING}
             if not appended:
                 # Options may drop every row of a write; an engine may then commit nothing.
                 assert not made, f"nothing was flushed, in the model {made}"
@@ -233,7 +245,7 @@ class Replay:
 
     def _statement(self, operation: Json) -> Made:
         rows = [row for _, row in self._rows(operation.get("rows", []))]
-        return carried_out(self.table, operation, rows, waits=self._postpones)
+        return carried_out(self.table, operation, rows, waits=self._postpones and not self._places)
 
     def _run_names(self) -> set[int]:
         return {run.name for runs in self.table.buckets.values() for run in runs}
@@ -242,11 +254,34 @@ class Replay:
     def _postpones(self) -> bool:
         return int(self.history.options.get("bucket", "-1")) == WAITING
 
-    def _written(self, operation: Json) -> Mapping[Place, int]:
+    @property
+    def _places(self) -> bool:
+        """Whether a write brings its rows into postponed buckets."""
+        return self.table.schema.is_on("postpone.batch-write-fixed-bucket")
+
+    def _counted_apart(self, steps: Sequence[Step], kept: set[Any]) -> Iterator[str]:
+        """Yield which partitions got another number of buckets than their first rows ask for, but for `kept`."""
+        opened = [each for each in self.table.opened if each[0] not in kept]
+        self.table.opened = []
+        # What was staged ahead has the number that its rows asked for then.
+        if not self._postpones or self._is_staged_ahead:
+            return
+        options = self.table.schema.options
+        default, target = (options.get(f"postpone.{name}") for name in ("default-bucket-num", _ROWS_OF_A_BUCKET))
+        for partition, rows in opened:
+            found = next((step.bucket_counts[partition] for step in steps if partition in step.bucket_counts), None)
+            wanted = int(default) if default else max(1, -(-rows // int(target))) if target else found
+            if found not in (None, wanted):
+                yield f"partition {partition} got {found} buckets for {rows} rows, in the model {wanted}"
+
+    def _written(self, operation: Json, steps: Sequence[Step] = ()) -> Mapping[Place, int]:
         """Write the rows of an operation in the model; return the places that get files, with the names of runs."""
         rows = self._rows(operation["rows"])
         if not self._postpones:
             return self.table.append(rows)
+        if self._places:
+            waits = {place[0] for step in steps for place, _ in step.added if place[1] == WAITING}
+            return self.table.append(rows, waits=waits if self._is_staged_ahead else ())
         # The files of rows that wait are no runs.
         return {(partition, WAITING): 0 for partition in self.table.wait(rows)}
 
@@ -409,10 +444,13 @@ class Replay:
         keys = [name for name in schema.primary_keys if name not in schema.partition_keys]
         given = schema.options.get("bucket-key")
         columns = [name.strip() for name in given.split(",")] if given else keys
-        count = int(schema.options.get("postpone.default-bucket-num" if self._postpones else "bucket", "-1"))
+        count = int(schema.options.get("bucket", "-1"))
         values = [to_internal(row[name], types[name]) for name in columns]
         of_columns = [types[name] for name in columns]
         partition = tuple(str(java_value(row[name], types[name])) for name in schema.partition_keys)
+        if self._postpones:
+            # In a partition without buckets rows may lie anywhere.
+            count = self._counts.get(partition) or int(schema.options.get("postpone.default-bucket-num", "1"))
         if count == -1:
             # A key that no index has: of a write that was refused, else its place is told to be wrong.
             return partition, self._buckets.get((partition, hash_row(encode_row(values, of_columns))), -1)

@@ -10,7 +10,8 @@ docs/semantics/deletion-vectors.md#key-tables.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cmp_to_key
 from itertools import groupby
@@ -88,8 +89,10 @@ class Table:
         self._place = place
         self._quirks = frozenset(quirks)
         self._buckets: dict[Place, tuple[Run, ...]] = {}
-        # Rows that wait for their buckets, with the schema of their write, by the place to which they will come.
-        self._waiting: dict[Place, list[tuple[Schema, Record]]] = {}
+        # Rows that wait for their buckets, with the schema of their write, by partition.
+        self._waiting: dict[Any, list[tuple[Schema, Record]]] = {}
+        # How many rows came into the buckets of each partition that had none.
+        self.opened: list[tuple[Any, int]] = []
         # What the next compaction tells of the rows that it has moved.
         self._moved: list[Changes] = []
         self._number = self._run = 0
@@ -114,7 +117,7 @@ class Table:
         Raises Unreadable if one of them cannot be merged.
         """
         found = []
-        waiting = self._waiting if self._merges_waiting else {}
+        waiting = self._waiting_by_place() if self._merges_waiting else {}
         for place in {**self._buckets, **waiting}:
             runs = [*self._buckets.get(place, ())]
             if place in waiting:
@@ -159,16 +162,23 @@ class Table:
     # -- what happens
 
     def append(
-        self, rows: Iterable[tuple[str, Row]], *, states_kinds: bool = False, beside: bool = False, tells: bool = True
+        self,
+        rows: Iterable[tuple[str, Row]],
+        *,
+        states_kinds: bool = False,
+        beside: bool = False,
+        tells: bool = True,
+        waits: Iterable[Any] = (),
     ) -> dict[Place, int]:
         """Write rows: one flush per bucket, but in partitions where others wait they wait behind those. Return the
         names of the new runs; the bucket WAITING of a partition: rows wait there.
 
         `states_kinds`: the kinds of the rows count, whatever their columns say. `beside`: in the latest snapshot.
+        `waits`: partitions where they wait in any case.
         """
         arrived: dict[Place, list[Record]] = {}
         behind: list[tuple[Place, Record]] = []
-        waits = self.waiting_partitions
+        waits = {*self.waiting_partitions, *waits}
         for place, record in self._arrived(rows, states_kinds=states_kinds):
             if place[0] in waits:
                 behind.append((place, record))
@@ -188,13 +198,13 @@ class Table:
         Return the names of the new runs; `waits`: of none, for the rows wait for their buckets.
         """
         self._buckets = {place: runs for place, runs in self._buckets.items() if not covers(place[0])}
-        self._waiting = {place: rows for place, rows in self._waiting.items() if not covers(place[0])}
+        self._waiting = {partition: rows for partition, rows in self._waiting.items() if not covers(partition)}
         arrived: dict[Place, list[Record]] = {}
         for place, record in self._arrived(rows):
             arrived.setdefault(place, []).append(record)
         if waits:
-            for place, records in arrived.items():
-                self._waiting.setdefault(place, []).extend((self.schema, record) for record in records)
+            for (partition, _), records in arrived.items():
+                self._waiting.setdefault(partition, []).extend((self.schema, record) for record in records)
             made = dict.fromkeys(arrived, 0)
         else:
             made, _ = self._flushed(arrived)
@@ -229,24 +239,34 @@ class Table:
 
     def _waited(self, arrived: Sequence[tuple[Place, Record]]) -> list[Changes]:
         """Let rows wait for their buckets; return what is told of them."""
-        for place, record in arrived:
-            self._waiting.setdefault(place, []).append((self.schema, record))
+        for (partition, _), record in arrived:
+            self._waiting.setdefault(partition, []).append((self.schema, record))
         told = arrived and self._producer == "none"
         return [Changes(self.schema, tuple(record for _, record in arrived))] if told else []
 
     @property
     def waiting_partitions(self) -> set[Any]:
-        return {partition for partition, _ in self._waiting}
+        return {*self._waiting}
 
-    def move(self, partitions: Iterable[Any]) -> dict[Place, int]:
+    def _waiting_by_place(self) -> dict[Place, list[tuple[Schema, Record]]]:
+        """Return the rows that wait by the place to which they come if they are moved now."""
+        found: dict[Place, list[tuple[Schema, Record]]] = {}
+        for source, record in (each for rows in self._waiting.values() for each in rows):
+            found.setdefault(self._place(self.row(_converted(record, source, self.schema))), []).append(
+                (source, record)
+            )
+        return found
+
+    def move(self, partitions: Collection[Any]) -> dict[Place, int]:
         """Bring all rows that wait in these partitions into their buckets, within the compaction that comes next: one
         flush per bucket. Return the names of the new runs.
         """
-        places = [place for place in self._waiting if place[0] in partitions]
         arrived = {
-            place: [_converted(record, schema, self.schema) for schema, record in self._waiting.pop(place)]
-            for place in places
+            place: [_converted(record, schema, self.schema) for schema, record in rows]
+            for place, rows in self._waiting_by_place().items()
+            if place[0] in partitions
         }
+        self._waiting = {partition: rows for partition, rows in self._waiting.items() if partition not in partitions}
         made, changes = self._flushed(arrived)
         # Without a changelog the write has told of them.
         self._moved = changes if self._producer == "input" else []
@@ -262,6 +282,11 @@ class Table:
     def _flushed(self, arrived: Mapping[Place, list[Record]]) -> tuple[dict[Place, int], list[Changes]]:
         """Make a run of level 0 of the rows of each bucket; return their names, and what is told of the rows."""
         made, changes, buckets = {}, [], dict(self._buckets)
+        there = {partition for (partition, _), runs in buckets.items() if runs}
+        counts = Counter({partition: 0 for partition, _ in arrived})
+        for (partition, _), records in arrived.items():
+            counts[partition] += len(records)
+        self.opened += [each for each in counts.items() if each[0] not in there]
         for place, records in arrived.items():
             raw, kept = self._reduced_flush(self.schema, records)
             if self._producer == "input":
@@ -289,7 +314,7 @@ class Table:
 
     def _shown(self, changes: Iterable[Changes]) -> None:
         """Make a snapshot of what is there now."""
-        waiting = {place: tuple(rows) for place, rows in self._waiting.items()}
+        waiting = {place: tuple(rows) for place, rows in self._waiting_by_place().items()}
         self.snapshots.append(Snapshot(self.schema, dict(self._buckets), tuple(changes), waiting))
 
     def compact(self, picks: Sequence[tuple[Place, Pick]]) -> list[int | None]:
