@@ -35,7 +35,7 @@ from tests.differential.generate import (
     with_odd_floats,
     with_postponed_buckets,
 )
-from tests.differential.settings import with_placed_rows, with_settings
+from tests.differential.settings import with_placed_rows, with_settings, with_small_files
 from tests.interop import engines as interop
 from tests.interop.judge import VERSIONS, Judge, JudgeError, prepare
 from tests.interop.moving_turns import KINDS, write_in_turns
@@ -77,6 +77,7 @@ _CHANGED: Mapping[str, Callable[[int, History], History]] = {
     "overwrites": partial(with_changes, verbs=JAVAS),
     "waiting": among_waiting_rows,
     "placed": with_placed_rows,
+    "small files": with_small_files,
     "stored otherwise": stored_otherwise,
     "expired": with_expiry,
     "expire": partial(with_expiry, expires_changelogs=False),
@@ -130,6 +131,11 @@ def _checks(judges: Mapping[str, Judge]) -> dict[str, Check]:
         "ours staged ahead, changes, postponed, waiting, placed": lambda told: against_model(
             OvertakingInMemory(_chance(told)), told
         ),
+        "ours, small files": partial(against_model, OursInMemory()),
+        "ours staged ahead, changes, small files": lambda told: against_model(OvertakingInMemory(_chance(told)), told),
+        "ours, settings, changes, small files": partial(against_model, OursInMemory()),
+        "ours, settings, changes, dynamic, small files": partial(against_model, OursInMemory()),
+        "ours, settings, changes, postponed, waiting, placed, small files": partial(against_model, OursInMemory()),
     }
     for version, judge in judges.items():
         java = Java(judge)
@@ -153,6 +159,9 @@ def _checks(judges: Mapping[str, Judge]) -> dict[str, Check]:
                 against_reader, java, Ours()
             )
             checks[f"we write, Java {version} reads, settings, changes{kind}"] = partial(against_reader, Ours(), java)
+            checks[f"we write, Java {version} reads, settings, changes{kind}, small files"] = partial(
+                against_reader, Ours(), java
+            )
         checks[f"Java {version} writes, we and it expire, overwrites"] = partial(in_turns, java, Ours())
         checks[f"we write, Java {version} and we expire, changes"] = partial(in_turns, Ours(), java)
         if version == VERSIONS[-1]:

@@ -566,14 +566,19 @@ def bare_steps(table: lc.Table) -> list[Step]:
         before = files
         written = frozenset(file for (file, level), source in files.items() if source == "APPEND" and file in added)
         counts = {_partition(file): file.total_buckets for file in found if file.bucket != WAITING}
-        step = Step(snapshot.id, snapshot.commit_kind.value, added, removed, as_written=written, bucket_counts=counts)
-        steps.append(step)
+        kind = snapshot.commit_kind.value
+        keys = {name: (file.min_key, file.max_key) for file in found for name in [_named(file)] if name in added}
+        steps.append(Step(snapshot.id, kind, added, removed, as_written=written, bucket_counts=counts, keys=keys))
     return steps
 
 
 def _levels(files: Iterable[lc.FileRecord]) -> Mapping[tuple[File, int], str | None]:
     """Return data files with their levels, and who made each: a write or a compaction."""
-    return {(((_partition(file), file.bucket), file.file_name), file.level): file.file_source for file in files}
+    return {(_named(file), file.level): file.file_source for file in files}
+
+
+def _named(file: lc.FileRecord) -> File:
+    return (_partition(file), file.bucket), file.file_name
 
 
 def _partition(file: lc.FileRecord) -> tuple[str, ...]:

@@ -98,6 +98,17 @@ def with_placed_rows(seed: int, history: History) -> History:
     return replace(history, options=options, operations=operations)
 
 
+def with_small_files(seed: int, history: History) -> History:
+    """Return the history in a table whose runs are in several files, each of few rows or bytes."""
+    random = Random(f"small {seed}")
+    options = dict(history.options)
+    if random.random() < 0.7:
+        options["target-file-row-num"] = random.choice(["1", "2", "3"])
+    if len(options) == len(history.options) or random.random() < 0.3:
+        options["target-file-size"] = random.choice(["1 b", "1 kb", "2 kb"])
+    return replace(history, options=options)
+
+
 def _with_a_large_run(random: Random, history: History) -> History:
     """Return the history with a first write that makes the oldest run much larger than the others, so that they are
     compacted without it, and with writes of single keys of it behind.

@@ -24,7 +24,7 @@ from tests.differential.generate import (
     with_odd_floats,
     with_postponed_buckets,
 )
-from tests.differential.settings import with_placed_rows, with_settings
+from tests.differential.settings import with_placed_rows, with_settings, with_small_files
 from tests.differential.shrink import shrunk
 from tests.oracle.history import History, Replay, Trace
 from tests.oracle.statements import ROW_CHANGES, STATEMENTS
@@ -214,6 +214,32 @@ def test_options_that_move_compactions_or_change_reads_lead_to_what_the_model_sa
             found = failure(name, lambda other: against_model(OursInMemory(), other), seed, history)
 
             assert found is None, found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("share", shares(60))
+def test_in_how_many_files_the_rows_of_a_bucket_are_changes_no_answer(share: int) -> None:
+    for seed, plain in of_share(150_000_000, share, SHARE // 3):
+        dynamic = with_settings(seed, with_dynamic_buckets(seed, plain))
+        postponed = with_settings(seed, with_postponed_buckets(seed, plain))
+        waiting = among_waiting_rows(seed, with_changes(seed, postponed))
+        ways: list[tuple[str, History, OursInMemory]] = [
+            ("ours, small files", plain, OursInMemory()),
+            ("ours staged ahead, changes, small files", with_changes(seed, plain), OvertakingInMemory(seed)),
+            ("ours, settings, changes, small files", with_changes(seed, with_settings(seed, plain)), OursInMemory()),
+            ("ours, settings, changes, dynamic, small files", with_changes(seed, dynamic), OursInMemory()),
+            (
+                "ours, settings, changes, postponed, waiting, placed, small files",
+                with_placed_rows(seed, waiting),
+                OursInMemory(),
+            ),
+        ]
+        # One of them; each history takes the next one.
+        name, history, ours = ways[seed % len(ways)]
+        small = with_small_files(seed, history)
+        found = failure(name, lambda other, ours=ours: against_model(ours, other), seed, small)
+
+        assert found is None, found
 
 
 @pytest.mark.parametrize("case", sorted(CASES.glob("*.json")), ids=lambda case: case.stem)

@@ -14,7 +14,7 @@ from tests.differential.generate import (
     with_odd_floats,
     with_postponed_buckets,
 )
-from tests.differential.settings import with_settings
+from tests.differential.settings import with_settings, with_small_files
 from tests.interop.judge import VERSIONS, Judge
 from tests.oracle.history import History
 from tests.oracle.statements import STATEMENTS
@@ -137,6 +137,11 @@ def test_java_and_we_do_the_same_by_options_of_compactions_reads_and_overwrites(
                 (f"Java {java.version} against the model, settings, overwrites{kind}", model_of(java), overwrites),
                 (f"Java {java.version} writes, we read, settings, overwrites{kind}", between(java, ours), overwrites),
                 (f"we write, Java {java.version} reads, settings, changes{kind}", between(ours, java), changes),
+                (
+                    f"we write, Java {java.version} reads, settings, changes{kind}, small files",
+                    between(ours, java),
+                    with_small_files(seed, changes),
+                ),
             ):
                 found = failure(name, check, seed, told)
 

@@ -20,9 +20,10 @@ from lakehouse_core.format.data_types import parse_type, to_internal, with_nulla
 from tests.interop.values import java_value, python_value
 from tests.oracle.engines import Field, Schema
 from tests.oracle.functions import Refused
+from tests.oracle.merge import compare_keys
 from tests.oracle.roots import ROOT_VERBS, Roots
 from tests.oracle.statements import STATEMENTS, Made, carried_out
-from tests.oracle.table import COMPACTS_BESIDE, WAITING, Pick, Place, Row, Snapshot, Table, Unreadable
+from tests.oracle.table import COMPACTS_BESIDE, WAITING, Pick, Place, Row, Run, Snapshot, Table, Unreadable
 
 Json = dict[str, Any]
 _ROWS_OF_A_BUCKET = "target-row-num-per-bucket"
@@ -54,6 +55,7 @@ class History:
 
 
 File = tuple[Place, str]
+Key = tuple[str | None, ...]
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,7 @@ class Step:
     Rows are in the judge's JSON; `rows` is None where the read was refused. `has_expired`: neither rows nor changes
     could be read at the end. `as_written`: those of the files that came which no compaction made. `indexes`: the hashes
     in the index of each bucket; None where buckets are fixed. `bucket_counts`: how many buckets each partition has.
+    `keys`: the first and the last key of the files that came, as text; none is known where a run is one file.
     """
 
     snapshot_id: int
@@ -75,6 +78,7 @@ class Step:
     as_written: frozenset[File] = frozenset()
     indexes: Mapping[Place, Sequence[int]] | None = None
     bucket_counts: Mapping[Any, int] = field(default_factory=dict)
+    keys: Mapping[File, tuple[Key, Key]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -192,7 +196,8 @@ class Replay:
             made = self._written(operation, appended)
             for step in appended:
                 assert {place for place, _ in step.added} == set(made), f"flushed, in the model {set(made)}: {step}"
-                self._runs |= {file: made[file[0]] for file in step.added if file[0][1] != WAITING}
+                for place, files in _by_place(step.added).items():
+                    self._in_files(step, place, made[place], files)
             if not appended:
                 # Options may drop every row of a write; an engine may then commit nothing.
                 assert not made, f"nothing was flushed, in the model {made}"
@@ -215,33 +220,80 @@ class Replay:
         # Java also makes a snapshot where there is nothing to remove.
         assert step.kind == (made.kind or "OVERWRITE"), f"in the model {made}: {step}"
         wanted = [*made.deletes, *made.flushed, *made.rewritten, *((partition, WAITING) for partition in made.waits)]
-        assert _counted(place for place, _ in step.added) == _counted(wanted), f"in the model {made}: {step}"
+        assert self._counted(place for place, _ in step.added) == self._counted(wanted), f"in the model {made}: {step}"
         gone = {self._runs[file] for file in step.removed if file[0][1] != WAITING}
         assert gone == before - self._run_names(), f"in the model {before - self._run_names()} go: {step}"
         unwaits = {partition for (partition, bucket), _ in step.removed if bucket == WAITING}
         assert unwaits == set(made.unwaits), f"rows wait no longer, in the model {made}: {step}"
-        # Files are told in the order of their commit: deletes before new rows.
-        deletes = dict(made.deletes)
-        for file, level in step.added.items():
-            place = file[0]
-            if place[1] == WAITING:
+        stays = COMPACTS_BESIDE in self.quirks and at + 1 < len(steps)
+        for place, new in _by_place(step.added).items():
+            high = [file for file in new if step.added[file] == self.table.max_level and place in made.rewritten]
+            if high:
+                self._in_files(step, place, made.rewritten[place], high)
+            files = [file for file in new if file not in high]
+            # Files are told in the order of their commit: deletes before new rows.
+            if place in made.deletes:
+                low = self._first_files(step, place, made.deletes[place], files)
+                assert all(step.added[file] == 0 for file in low), f"in the model {made}: {step}"
+                self._in_files(step, place, made.deletes[place], low)
+                del files[: len(low)]
+            if not files:
                 continue
-            if level == 0 and place in deletes:
-                self._runs[file] = deletes.pop(place)
-            elif level == self.table.max_level and place in made.rewritten:
-                self._runs[file] = made.rewritten[place]
-            else:
-                stays = COMPACTS_BESIDE in self.quirks and at + 1 < len(steps)
-                assert (level > 0) == made.rises or (level == 0 and stays), f"in the model {made}: {step}"
-                self._runs[file] = made.flushed[place]
-            if level > 0 and place not in made.rewritten:
-                assert level == self.table.max_level, step
-                self.table.rise(place, self._runs[file])
+            levels = {step.added[file] for file in files}
+            rises = levels == {self.table.max_level}
+            assert rises == made.rises or stays, f"in the model {made}: {step}"
+            assert rises or levels == {0}, f"in the model {made}: {step}"
+            if rises:
+                self.table.rise(place, made.flushed[place])
+            self._in_files(step, place, made.flushed[place], files)
         for later in steps[at + 1 :]:
             self._compacted(later)
             if operation["verb"] == "overwrite":
                 # A compaction that Java commits with an overwrite tells as little as the overwrite.
                 self.table.snapshots[-1] = replace(self.table.snapshots[-1], changes=())
+
+    def _in_files(self, step: Step, place: Place, run: int, files: Sequence[File], *, partly: bool = False) -> set[int]:
+        """Take over which file has which records of a run, each of them a run of its own from then on; `partly`: not
+        all are in files. Return the runs of those that are not.
+        """
+        if len(files) == 1 and not partly:
+            self._runs[files[0]] = run
+            return set()
+        keys = [tuple(map(str, record.key)) for record in self.table.records(place, run)]
+        missing = [key for file in files for key in step.keys[file] if key not in keys]
+        assert not missing, f"{missing} in files, in the model {keys}: {step}"
+        ranges = sorted((*map(keys.index, step.keys[file]), file) for file in files)
+        starts: dict[int, File | None] = {0: None} if partly else {}
+        for first, last, file in ranges:
+            starts |= {first: file} | ({last + 1: None} if partly and last + 1 < len(keys) else {})
+        if not partly:
+            ends = [last + 1 for _, last, _ in ranges]
+            assert [*starts, len(keys)] == [0, *ends], f"files of {keys}: {step}"
+        names = self.table.cut(place, run, [*starts])
+        self._runs |= {file: name for file, name in zip(starts.values(), names, strict=True) if file is not None}
+        return {name for file, name in zip(starts.values(), names, strict=True) if file is None}
+
+    def _first_files(self, step: Step, place: Place, run: int, files: Sequence[File]) -> list[File]:
+        """Return the files of a run, which come before those of others."""
+        if not self._has_small_files:
+            return [*files[:1]]
+        last = tuple(map(str, self.table.records(place, run)[-1].key))
+        ends = [number for number, file in enumerate(files, 1) if step.keys[file][1] == last]
+        assert ends, f"no file ends with {last}: {step}"
+        return [*files[: ends[0]]]
+
+    @property
+    def _has_small_files(self) -> bool:
+        return any(name.startswith("target-file-") for name in self.table.schema.options)
+
+    def _counted(self, places: Iterable[Place]) -> Counter[Place]:
+        """Return how many files there are of each bucket, 1 for any number where a run or the rows of a partition that
+        wait may be in several.
+        """
+        counts = Counter(places)
+        return Counter(
+            {place: 1 if place[1] == WAITING or self._has_small_files else count for place, count in counts.items()}
+        )
 
     def _statement(self, operation: Json) -> Made:
         rows = [row for _, row in self._rows(operation.get("rows", []))]
@@ -287,42 +339,57 @@ class Replay:
 
     def _compacted(self, step: Step) -> None:
         picks: list[tuple[Place, Pick]] = []
-        outputs: list[File | None] = []
+        outputs: list[list[File]] = []
         moved_rows = self.table.move({partition for (partition, bucket), _ in step.removed if bucket == WAITING})
         changed = {place for place, _ in (*step.removed, *step.added) if place[1] != WAITING}
         for place in sorted(changed | moved_rows.keys()):
             removed = {file for file in step.removed if file[0] == place}
             added = {file: level for file, level in step.added.items() if file[0] == place}
-            fresh: frozenset[int] = frozenset()
+            fresh: set[int] = set()
             if place in moved_rows:
-                # A run of moved rows is a file, at level 0 or higher, or within what the compaction made of it.
+                # A run of moved rows is in files, at level 0 or higher, or within what the compaction made of it.
                 files = {file for file in added if file in step.as_written and file not in removed}
-                assert len(files) <= 1, f"moved rows of one bucket in several runs: {step}"
-                self._runs |= dict.fromkeys(files, moved_rows[place])
+                assert len(files) <= 1 or self._has_small_files, f"moved rows of one bucket in several runs: {step}"
+                fresh = {moved_rows[place]}
+                if files:
+                    partly = self._has_small_files
+                    fresh = self._in_files(step, place, moved_rows[place], [*files], partly=partly)
                 removed |= {file for file in files if added[file] > 0}
                 added = {file: level for file, level in added.items() if level > 0 or file not in files}
-                fresh = frozenset() if files else frozenset({moved_rows[place]})
             # A commit may show two compactions of one bucket: the one that moved a file came last.
-            moved = {file for file in added if file in removed} if len(set(added.values())) > 1 else set()
-            units = [(removed - moved, [file for file in added if file not in moved]), *(({f}, [f]) for f in moved)]
-            for files, made in units:
-                assert len(made) <= 1, f"one compaction, several new runs: {step}"
+            moved = [file for file in added if file in removed]
+            made = [file for file in added if file not in moved]
+            assert len(made) <= 1 or self._has_small_files, f"one compaction, several new runs: {step}"
+            levels = {added[file] for file in made or moved}
+            for files, new in [(removed - {*moved}, made), *(({file}, [file]) for file in moved)]:
                 unit = frozenset(self._runs[file] for file in files) | fresh
-                fresh = frozenset()
+                fresh = set()
                 if not unit:
                     continue
-                level = added[made[0]] if made else self._unseen_level(place, unit)
-                picks.append((place, Pick(unit, level, moves=bool(made) and set(made) == set(files))))
-                outputs.append(made[0] if made else None)
-        for output, run in zip(outputs, self.table.compact(picks), strict=True):
-            assert (output is None) == (run is None), f"left by a compaction: {output}, in the model {run}: {step}"
-            if output is not None and run is not None:
-                self._runs[output] = run
+                if new:
+                    (level,) = {added[file] for file in new}
+                else:
+                    (level,) = levels if len(levels) == 1 else [self._unseen_level(place, unit)]
+                picks.append((place, Pick(unit, level, moves={*new} == {*files})))
+                outputs.append(new)
+        compacted = zip(picks, outputs, self.table.compact(picks), strict=True)
+        for (place, _), output, run in compacted:
+            assert bool(output) == (run is not None), f"left by a compaction: {output}, in the model {run}: {step}"
+            if run is not None:
+                self._in_files(step, place, run, output)
 
     def _unseen_level(self, place: Place, unit: frozenset[int]) -> int:
-        """Return the output level of a compaction that left nothing: as high as the runs that it did not take allow."""
-        others = [run.level for run in self.table.buckets[place] if run.name not in unit]
-        return min((level for level in others if level > 0), default=self.table.max_level + 1) - 1
+        """Return the output level of a compaction that left nothing: as high as the runs that it did not take allow.
+
+        It leaves files of its output level where they are which have no keys between those of others.
+        """
+        runs = self.table.buckets[place]
+        others = [run for run in runs if run.name not in unit and run.level > 0]
+        lowest = min((run.level for run in others), default=self.table.max_level + 1)
+        beside = [run for run in others if run.level == lowest]
+        taken = [run for run in runs if run.name in unit]
+        are_apart = self._has_small_files and all(_are_apart(one, other) for one in taken for other in beside)
+        return lowest if beside and are_apart else lowest - 1
 
     def _reason_to_refuse(self, operation: Json) -> str | None:
         """Return why an operation that left no trace is refused: in its flush, or in what it may have compacted."""
@@ -457,10 +524,21 @@ class Replay:
         return partition, bucket_of(values, of_columns, count, schema.options.get("bucket-function.type", "default"))
 
 
-def _counted(places: Iterable[Place]) -> Counter[Place]:
-    """Return how many files there are of each bucket; rows of a partition that wait may be in any number of them."""
-    counts = Counter(places)
-    return Counter({place: 1 if place[1] == WAITING else count for place, count in counts.items()})
+def _are_apart(one: Run, other: Run) -> bool:
+    """Return whether all keys of a run are below or above those of another."""
+    if not one.records or not other.records:
+        return True
+    low, high, first, last = (run.records[at].key for run in (one, other) for at in (0, -1))
+    return compare_keys(high, first) < 0 or compare_keys(low, last) > 0
+
+
+def _by_place(files: Iterable[File]) -> dict[Place, list[File]]:
+    """Return the files of each bucket, in their order, without those of rows that wait."""
+    found: dict[Place, list[File]] = {}
+    for file in files:
+        if file[0][1] != WAITING:
+            found.setdefault(file[0], []).append(file)
+    return found
 
 
 def _json(rows: Iterable[Row], schema: Schema) -> list[Json]:

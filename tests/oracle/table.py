@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cmp_to_key
-from itertools import groupby
+from itertools import groupby, pairwise
 from operator import attrgetter
 from typing import Any
 
@@ -209,6 +209,24 @@ class Table:
         else:
             made, _ = self._flushed(arrived)
         self._shown(())
+        return made
+
+    def records(self, place: Place, name: int) -> tuple[Record, ...]:
+        """Return the records of a run, by key."""
+        (run,) = (run for run in self._buckets[place] if run.name == name)
+        return run.records
+
+    def cut(self, place: Place, name: int, starts: Sequence[int]) -> list[int]:
+        """Make runs of the parts of a run that begin at these records; return their names."""
+        made, runs = [], list[Run]()
+        for run in self._buckets[place]:
+            if run.name != name:
+                runs.append(run)
+                continue
+            for start, end in pairwise([*starts, len(run.records)]):
+                made.append(self._named())
+                runs.append(replace(run, name=made[-1], records=run.records[start:end]))
+        self._buckets[place] = tuple(runs)
         return made
 
     def rise(self, place: Place, name: int) -> None:
