@@ -32,8 +32,8 @@ class SchemaLog:
         self._arbiter = arbiter
         self._layout = layout
         self._known: dict[int, tuple[TableSchema, bytes]] = {}
-        # The newest id of the last listing; None without one, or without a schema.
-        self._listed: int | None = None
+        # The newest two ids of the last listing; none without one, or without a schema.
+        self._listed: tuple[int, ...] = ()
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the address without the cache; another process reads again."""
@@ -63,9 +63,11 @@ class SchemaLog:
         if self._known:
             newest = max(self._known)
             return self._layout.schema(newest), self._layout.schema(newest + 1)
-        if self._listed is None:
+        if not (listed := self._listed):
             return ()
-        return (*map(self._layout.schema, self._listed_ids()), self._layout.schema(self._listed + 1))
+        newest = listed[-1]
+        before = {*listed, newest - 1} if self._tells_foreign else {newest}
+        return tuple(self._layout.schema(each) for each in (*sorted(before), newest + 1) if each >= 0)
 
     def latest(self, look: Look | None = None) -> TableSchema:
         """Return the schema that new data is written with. `look`: the look that answers; None reads now.
@@ -83,9 +85,10 @@ class SchemaLog:
         raise AssertionError("the last attempt returns or raises")
 
     def _latest(self, look: Look | None) -> TableSchema:
-        if not self._known and self._listed is not None:
+        if not self._known and self._listed:
             # A table that was dropped since the listing is listed again.
-            self._load_listed(look or Look(self._store, self.asked()))
+            look = look or Look(self._store, self.asked())
+            self._load_listed(look)
         if not self._known:
             ids = self.ids()
             if not ids:
@@ -103,6 +106,10 @@ class SchemaLog:
             latest += 1
         return self._known[latest][0]
 
+    def found(self, schema_id: int) -> TableSchema | None:
+        """Return one schema, None if there is none of that id. Raises CorruptTable, ForeignObject."""
+        return self._load(schema_id)
+
     def schema(self, schema_id: int) -> TableSchema:
         """Return one schema. Raises NotFound, or CorruptTable."""
         found = self._load(schema_id)
@@ -117,7 +124,7 @@ class SchemaLog:
         """Return the ids of all schemas, rising; none when there is no table."""
         names = self._store.children(self._layout.schema_folder).files
         found = sorted(int(match[1]) for match in map(_NAME.fullmatch, names) if match)
-        self._listed = found[-1] if found else None
+        self._listed = tuple(found[-2:])
         return found
 
     def first(self) -> TableSchema:
@@ -184,38 +191,66 @@ class SchemaLog:
                 "and created again. Open it again, and stage the data again."
             )
 
+    @property
+    def _tells_foreign(self) -> bool:
+        """Whether another table may have left schemas here: where folders move at once, none can."""
+        return self._store.folders is None
+
     def _load(self, schema_id: int, look: Look | None = None) -> TableSchema | None:
         if schema_id not in self._known:
             key = self._layout.schema(schema_id)
-            data = (look or Look(self._store)).get(key)
+            if look is None:
+                has_before = self._tells_foreign and schema_id > 0 and schema_id - 1 not in self._known
+                look = Look(self._store, [key, self._layout.schema(schema_id - 1)] if has_before else [key])
+            data = look.get(key)
             if data is None:
                 return None
             schema = parse_schema(data, key)
-            self._check_follows(schema, key)
+            self._check_follows(schema, key, look)
             self._known.setdefault(schema_id, (schema, data))
         return self._known[schema_id][0]
 
     def _load_listed(self, look: Look) -> None:
-        for schema_id in self._listed_ids():
-            self._load(schema_id, look)
-
-    def _listed_ids(self) -> range:
-        """Return the newest id that was listed, and the one before, which tells whether the newest follows it."""
-        assert self._listed is not None
-        has_before = self._store.folders is None and self._listed > 0
-        return range(self._listed - has_before, self._listed + 1)
-
-    def _check_follows(self, schema: TableSchema, key: str) -> None:
-        """Raise ForeignObject if `schema` was made to follow another schema than the one before it, as far as that is
-        known.
-        """
-        stated, before = schema.time_before_millis, self._known.get(schema.id - 1)
-        if stated is None or before is None or self._store.folders is not None or stated == before[0].time_millis:
+        """Load the newest schema of the last listing, and if it is there and none of another table, the one before."""
+        # Threads may share a log.
+        if not (listed := self._listed):
             return
-        raise ForeignObject.at(
-            self._store.uri(key),
-            "an alteration of",
-            schema.id - 1,
-            stated_millis=str(stated),
-            found_millis=before[0].time_millis,
-        )
+        try:
+            found = self._load(listed[-1], look)
+        except ForeignObject:
+            self._listed = ()
+            raise
+        if found is None:
+            self._listed = ()
+        elif self._tells_foreign:
+            for schema_id in listed[:-1]:
+                self._load(schema_id, look)
+
+    def _check_follows(self, schema: TableSchema, key: str, look: Look) -> None:
+        """Raise ForeignObject if `schema` was made to follow another schema than the one before it, as far as that is
+        known, or was read by `look`.
+        """
+        stated, key_before = schema.time_before_millis, self._layout.schema(schema.id - 1)
+        if stated is None or not self._tells_foreign:
+            return
+        known, data = self._known.get(schema.id - 1), look.known(key_before)
+        if known is not None:
+            found = known[0].time_millis
+        elif data is not None:
+            found = parse_schema(data, key_before).time_millis
+        elif look.lacks(key_before) and min((*self._known, *self._listed), default=schema.id) < schema.id:
+            # Branches that Java made may begin with a later schema, and lack all before.
+            found = None
+        else:
+            return
+        if found != stated:
+            if known is not None:
+                # The one that was read before may be that of the dropped table.
+                self.check_same(schema.id - 1, Look(self._store))
+            raise ForeignObject.at(
+                self._store.uri(key),
+                "an alteration of",
+                schema.id - 1,
+                stated_millis=str(stated),
+                found_millis=found,
+            )

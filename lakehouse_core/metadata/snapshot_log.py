@@ -126,17 +126,18 @@ class SnapshotLog:
         stated, schemas = snapshot.properties.get(SCHEMA_TIME), self._schemas
         if stated is None or schemas.known is None or self._store.folders is not None:
             return
-        schema = schemas.schema(snapshot.schema_id)
-        if stated == str(schema.time_millis):
-            return
-        # The schema that was read before may be that of the dropped table.
-        schemas.check_same(schema.id, Look(self._store))
+        schema = schemas.found(snapshot.schema_id)
+        if schema is not None:
+            if stated == str(schema.time_millis):
+                return
+            # The schema that was read before may be that of the dropped table.
+            schemas.check_same(schema.id, Look(self._store))
         raise ForeignObject.at(
             self._store.uri(self._layout.snapshot(snapshot.id)),
             "a commit to",
-            schema.id,
+            snapshot.schema_id,
             stated_millis=stated,
-            found_millis=schema.time_millis,
+            found_millis=None if schema is None else schema.time_millis,
         )
 
     def latest_id(self, look: Look | None = None) -> int | None:

@@ -5,7 +5,7 @@ it.
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import cache
 from itertools import count, product
@@ -16,6 +16,7 @@ import lakehouse_core as lc
 from lakehouse_core.catalog.catalog import Catalog
 from lakehouse_core.clock import VirtualClock
 from lakehouse_core.storage import Call, FaultyStore, ObjectStore
+from lakehouse_core.table.schema import parse_schema, serialize_schema
 from lakehouse_core.table.snapshot import SCHEMA_TIME, parse_snapshot, serialize_snapshot
 from tests.catalog.test_flat_store import FlatStore
 
@@ -37,8 +38,8 @@ def fill(catalog: Catalog, text: str, writes: int) -> None:
         table.write([{"k": number, "v": text}])
 
 
-def filled(writes: int) -> FlatStore:
-    store = FlatStore(clock=VirtualClock(now_millis=NOW))
+def filled(writes: int, store: FlatStore | None = None) -> FlatStore:
+    store = store or FlatStore(clock=VirtualClock(now_millis=NOW))
     catalog = opened(store, 0)
     catalog.create_database("db")
     fill(catalog, "old", writes)
@@ -134,7 +135,7 @@ def error_of(verb: Callable[[lc.Table], object], table: lc.Table) -> lc.Lakehous
 @cache
 def calls_before_it_creates(verb: str, writes: int) -> tuple[int, ...]:
     """Return the calls of a verb before which a table must be replaced for it to create an object in the new one."""
-    found = []
+    found = list[int]()
     for at in count(1):
         case = Overtaken(filled(writes), PAUSED[verb], writes, at, other=lambda table: None).run()
         if not case.is_over:
@@ -211,8 +212,96 @@ def test_the_error_says_what_to_do_if_the_snapshot_stays() -> None:
     assert table.scan().count() == 2
 
 
-def create_foreign(store: ObjectStore) -> None:
+def create_foreign(store: ObjectStore, schema_id: int = 0) -> None:
     key = "db.db/t/snapshot/snapshot-1"
     snapshot = parse_snapshot(store.read(key), key)
-    properties = {**snapshot.properties, SCHEMA_TIME: "1"}
-    store.write(NEXT, serialize_snapshot(snapshot.model_copy(update={"id": 2, "properties": properties})))
+    changed = {"id": 2, "schema_id": schema_id, "properties": {**snapshot.properties, SCHEMA_TIME: "1"}}
+    store.write(NEXT, serialize_snapshot(snapshot.model_copy(update=changed)))
+
+
+def test_a_snapshot_whose_schema_the_table_lacks_is_foreign() -> None:
+    store = filled(1)
+    create_foreign(store, schema_id=1)
+
+    with pytest.raises(lc.CorruptTable, match="names schema 1 of the time 1, and there is no such schema here"):
+        opened(store, 1).table("db.t").expire_snapshots(retain_max=1, older_than=timedelta(0))
+    assert isinstance(error_of(write, opened(store, 1).table("db.t")), lc.CorruptTable)
+    store.delete([NEXT])
+    write(opened(store, 1).table("db.t"))
+
+
+# The ids of schemas that calls for the table that was dropped created.
+SCHEMAS = ((1,), (3,), (1, 2), (1, 3))
+USES_OF_SCHEMAS = {**OTHERS, "list the schemas": lambda table: table.schemas()}
+QUICK_USES = [("write", (3,)), ("compact", (1, 2)), ("list the schemas", (3,)), ("alter", (1, 3))]
+
+
+@pytest.mark.parametrize(
+    ("other", "ids"),
+    [
+        pytest.param(*case, marks=[pytest.mark.long] * (case not in QUICK_USES))
+        for case in product(USES_OF_SCHEMAS, SCHEMAS)
+    ],
+)
+def test_no_verb_uses_a_schema_of_another_table(other: str, ids: tuple[int, ...]) -> None:
+    store, verb = filled(3), USES_OF_SCHEMAS[other]
+    for schema_id in ids:
+        create_foreign_schema(store, schema_id)
+    kept = opened(store, 1).table("db.t")
+
+    for schema_id in reversed(ids):
+        for table in (kept, opened(store, 2).table("db.t")):
+            error = error_of(verb, table)
+            assert isinstance(error, lc.CorruptTable), error
+            assert "which was dropped, created it" in str(error)
+        store.delete([f"db.db/t/schema/schema-{schema_id}"])
+    for table in (kept, opened(store, 3).table("db.t")):
+        assert table.schema.comment is None
+        table.write([{"k": 9, "v": "old"}])
+    assert opened(store, 1).table("db.t").verify().findings == ()
+
+
+@pytest.mark.parametrize("removed", [1, 2])
+def test_a_handle_that_was_opened_before_takes_no_schema_of_another_table(removed: int) -> None:
+    store = filled(3)
+    for schema_id in (1, 2):
+        create_foreign_schema(store, schema_id)
+    table = opened(store, 1).table("db.t")
+    store.delete([f"db.db/t/schema/schema-{removed}"])
+
+    assert "which was dropped, created it" in str(error_of(write, table))
+
+
+def test_a_handle_of_the_dropped_table_takes_no_schema_of_the_later_one_for_foreign() -> None:
+    store = filled(1)
+    schemas = opened(store, 1)._context.table_context("db.t").schemas
+    schemas.latest()
+    catalog = opened(store, 2)
+    catalog.drop_table("db.t")
+    fill(catalog, "new", 1)
+    catalog.table("db.t").alter(lc.AddColumn("w", "INT"))
+
+    for read in (lambda: schemas.schema(1), schemas.all):
+        with pytest.raises(lc.InvalidRequest, match="was dropped and created again"):
+            read()
+
+
+def test_a_branch_without_its_first_schemas_is_read() -> None:
+    store = filled(1)
+    table = opened(store, 1).table("db.t")
+    for name in ("w", "x"):
+        table.alter(lc.AddColumn(name, "INT"))
+    table.create_branch("b")
+    write(table.branch("b"))
+    # Earlier versions of Java copied the newest schema only.
+    store.delete([f"db.db/t/branch/branch-b/schema/schema-{each}" for each in (0, 1)])
+
+    assert opened(store, 2).table("db.t").branch("b").scan().count() == 1
+
+
+def create_foreign_schema(store: ObjectStore, schema_id: int) -> None:
+    key = "db.db/t/schema/schema-0"
+    schema = replace(parse_schema(store.read(key), key), id=schema_id, time_millis=schema_id, comment="foreign")
+    # The one before it was not the one that is here.
+    data = serialize_schema(replace(schema, time_before_millis=1000 + schema_id))
+    store.write(f"db.db/t/schema/schema-{schema_id}", data)
