@@ -31,6 +31,7 @@ from lakehouse_core.metadata.hints import write_hint
 from lakehouse_core.metadata.manifest_reader import ManifestReader, Missing
 from lakehouse_core.metadata.roots import branch_names, collect_roots
 from lakehouse_core.metadata.schema_log import SchemaLog
+from lakehouse_core.metadata.snapshot_log import SnapshotLog
 from lakehouse_core.planning.copying import CopyChoice, check_choice, chosen_roots
 from lakehouse_core.planning.read.packing import pack
 from lakehouse_core.progress import NO_WATCH, Watch
@@ -213,9 +214,13 @@ def _contents(source: TableContext, choice: CopyChoice) -> _Contents:
     for root in roots:
         if _root_in(objects[root.key], root) != root:
             raise NotFound(f"{store.uri(root.key)}: it was replaced while it was copied. Copy again.")
-    ids = schemas.ids()
+    # A later one may be of another table.
+    ids = [id for id in schemas.ids() if id <= latest.id]
     if 0 not in ids:
         raise CorruptTable.missing(store.uri(MAIN.schema(0)))
+    if of_main := [root for root in roots if _is_of_main(root, RootKind.SNAPSHOT)]:
+        newest = max(of_main, key=lambda root: root.snapshot_id).key
+        SnapshotLog(store, MAIN, schemas=schemas).check_own(parse_snapshot(objects[newest], newest))
     first = _first_id(roots, MAIN.prefix)
     return _Contents(
         files=files,

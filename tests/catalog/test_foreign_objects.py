@@ -4,7 +4,8 @@ it.
 """
 
 import re
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import cache
@@ -297,6 +298,43 @@ def test_a_branch_without_its_first_schemas_is_read() -> None:
     store.delete([f"db.db/t/branch/branch-b/schema/schema-{each}" for each in (0, 1)])
 
     assert opened(store, 2).table("db.t").branch("b").scan().count() == 1
+
+
+class SlowSchemas(FlatStore):
+    """Answers several questions at once, those about schemas last."""
+
+    @property
+    def requests_at_once(self) -> int:
+        return 4
+
+    def at(self, prefix: str) -> "SlowSchemas":
+        return SlowSchemas(self._name, prefix="/".join(part for part in (self._prefix, prefix) if part))
+
+    def read_found(self, keys: Iterable[str]) -> Mapping[str, bytes]:
+        asked = list(keys)
+        if any("schema/" in key for key in asked):
+            time.sleep(0.02)
+        return super().read_found(asked)
+
+
+def test_no_tag_of_a_snapshot_of_another_table_is_created_before_a_schema_is_known() -> None:
+    store = filled(1, SlowSchemas(clock=VirtualClock(now_millis=NOW)))
+    create_foreign(store)
+
+    for at in (None, lc.AtSnapshot(2)):
+        with pytest.raises(lc.CorruptTable, match="which was dropped, created it"):
+            opened(store, 1).table("db.t").create_tag("a", at=at)
+    assert len(opened(store, 1).table("db.t").tags()) == 0
+
+
+def test_no_copy_has_objects_of_another_table() -> None:
+    for create in (create_foreign, lambda store: create_foreign_schema(store, 1)):
+        store = filled(1)
+        create(store)
+        catalog = opened(store, 1)
+        with pytest.raises(lc.CorruptTable, match="which was dropped, created it"):
+            catalog.copy_table(catalog.table("db.t"), "db.u")
+        assert catalog.tables("db") == ["t"]
 
 
 def create_foreign_schema(store: ObjectStore, schema_id: int) -> None:
