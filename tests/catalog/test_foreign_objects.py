@@ -213,6 +213,32 @@ def test_the_error_says_what_to_do_if_the_snapshot_stays() -> None:
     assert table.scan().count() == 2
 
 
+def test_a_fast_forward_leaves_no_schema_in_a_table_that_was_created_again() -> None:
+    store, is_over = filled(1), False
+    branch = opened(store, 1).table("db.t").create_branch("b", at=lc.AtSnapshot(1)).branch
+    assert branch is not None
+    altered = opened(store, 2).table("db.t").branch(branch)
+    altered.alter(lc.AddColumn("w", "STRING"))
+    write(altered)
+
+    def replace_table(call: Call) -> None:
+        nonlocal is_over
+        if not is_over and (call.method, call.key) == ("create_new", "db.db/t/schema/schema-1"):
+            is_over = True
+            catalog = opened(store, 3)
+            catalog.drop_table("db.t")
+            fill(catalog, "new", 1)
+
+    table = opened(FaultyStore(store, on_call=replace_table), 4).table("db.t")
+    with pytest.raises(lc.InvalidRequest, match="was dropped and created again"):
+        table.fast_forward(branch)
+    assert is_over
+    found = opened(store, 5).table("db.t")
+    write(found)
+    assert len(found.schemas()) == 1
+    assert found.verify().findings == ()
+
+
 def create_foreign(store: ObjectStore, schema_id: int = 0) -> None:
     key = "db.db/t/snapshot/snapshot-1"
     snapshot = parse_snapshot(store.read(key), key)

@@ -208,6 +208,8 @@ class _Attempt:
                     f"{table.name}: another call altered it while it was fast-forwarded. No row was forwarded: call "
                     "again."
                 )
+            # No verb uses a table with a schema of another one.
+            check_kept(table, [table.layout.schema(schema_id)], content=data)
         # With the schemas something is done, whatever fails after it.
         with begun(_SCHEMAS_TAKEN) if schemas else nullcontext():
             return self._published(source, latest, brings_schemas=bool(schemas))
