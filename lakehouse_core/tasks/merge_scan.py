@@ -31,12 +31,13 @@ from lakehouse_core.table.deletion_file import DeletionFile
 from lakehouse_core.table.file_columns import SEQUENCE_NUMBER, VALUE_KIND
 from lakehouse_core.table.joined_changelog import segment_of
 from lakehouse_core.table.merge_spec import MergeSpec, merge_spec
-from lakehouse_core.table.predicate import And, Compare, Comparison, Predicate
+from lakehouse_core.table.predicate import And, Compare, Comparison, Predicate, columns_of, point_values
 from lakehouse_core.table.record_expiry import RecordExpiry, expired_rows
 from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.sections import Section, oldest_first
 from lakehouse_core.table.sorted_run import Key, SortedRun
 from lakehouse_core.table.split import Split
+from lakehouse_core.tasks.matching import matching_rows
 
 # Larger chunks exceed the processor's cache and need memory; smaller ones pay the fixed cost of a chunk more often.
 CHUNK_ROWS: Final = 128 * 1024
@@ -48,6 +49,8 @@ _MOST_HOLDING_RUNS: Final = 5
 _HELD_BYTES: Final = 64 << 20
 _EQUAL_PART: Final = 1 / 8
 
+# So many keys are in few of the files whose bounds may have them.
+_FEW_KEYS: Final = 16
 RowTest: TypeAlias = Callable[[pa.RecordBatch], Flags]
 """Tells of each row of a batch whether it is kept."""
 
@@ -134,7 +137,8 @@ def merged_records(
     for threads may read for it.
 
     `key_filter` and `row_filter` leave out whole row groups: `key_filter`, on key columns, in all sections;
-    `row_filter`, on any column, in sections of one run. `drops_deletes`: deleted keys are left out. `expiry`: expired
+    `row_filter`, on any column, in sections of one run. A `key_filter` of a few keys leaves out single records.
+    `drops_deletes`: deleted keys are left out. `expiry`: expired
     records are ignored. `keeps`: by their keys, the records that are merged; the others are left out.
     """
     keep_freed_memory()
@@ -142,6 +146,8 @@ def merged_records(
     read = with_merge_columns(fields, schema, spec)
     # Merge engines that pick one whole version pick the right one without levels.
     uses_levels = schema.table_options.needs_lookup and spec.engine not in BY_ROW
+    points = point_values(key_filter, schema.trimmed_primary_keys)
+    few_keys = key_filter if points is not None and len(points) <= _FEW_KEYS else None
     output = [field.name for field in fields] + ([SEQUENCE_NUMBER] if with_sequence_number else []) + [VALUE_KIND]
     for section in sections:
         runs, is_decided = oldest_first(section)
@@ -158,6 +164,7 @@ def merged_records(
             fields=tuple(read),
             system=(SEQUENCE_NUMBER, VALUE_KIND) if needs_number else (VALUE_KIND,),
             row_filter=row_filter if len(runs) == 1 else key_filter,
+            few_keys=few_keys,
             with_level=uses_levels,
             expiry=expiry,
             keeps=keeps,
@@ -203,7 +210,8 @@ def _shares(row_counts: Sequence[int]) -> list[float]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunScan:
-    """How the files of a run are read. `row_filter` leaves out whole row groups.
+    """How the files of a run are read. `row_filter` leaves out whole row groups; `few_keys`, on key columns, files that
+    have none of the keys, and single rows.
 
     `places`: a number for each file name, from which each record gets its row address; records of other files get none.
     None: no such column. `read_only`: the names of the fields to read, the others are null; None: all. `keeps_expired`:
@@ -214,6 +222,7 @@ class RunScan:
     fields: tuple[DataField, ...]
     system: tuple[str, ...]
     row_filter: Predicate | None = None
+    few_keys: Predicate | None = None
     with_level: bool = False
     expiry: RecordExpiry | None = None
     places: Mapping[str, int] | None = None
@@ -230,6 +239,8 @@ class RunScan:
         for file in run.data_files:
             reader = self.source.open(file)
             try:
+                if self.few_keys is not None and not self._has_key(reader, self.few_keys):
+                    continue
                 rows = batch_rows(reader.row_bytes(read), int(CHUNK_ROWS * share), CHUNK_BYTES * share)
                 deleted = self.source.deleted_rows(file)
                 if self.places is None:
@@ -250,10 +261,22 @@ class RunScan:
                     found = _passing(found, partial(_is_unexpired, expiry=self.expiry))
                 if self.keeps is not None:
                     found = _passing(found, self.keeps)
+                if self.few_keys is not None:
+                    found = _matching(found, self.few_keys, read)
                 found = found if len(read) == len(self.fields) else (_filled(batch, self.fields) for batch in found)
                 yield from (self._leveled(batch, file.level) for batch in found) if self.with_level else found
             finally:
                 reader.close()
+
+    def _has_key(self, reader: DataFileReader, few_keys: Predicate) -> bool:
+        """Return whether the file has one of the keys, by a read of the key columns that they bind. Most files have
+        none: of these no other column is read.
+        """
+        names = columns_of(few_keys)
+        fields = [field for field in self.fields if field.name in names]
+        rows = batch_rows(reader.row_bytes(fields), CHUNK_ROWS, CHUNK_BYTES)
+        found = reader.batches(fields, system=(), batch_rows=rows, row_filter=self.row_filter)
+        return any(len(matching_rows(batch, few_keys, fields)) for batch in found)
 
     def _leveled(self, batch: pa.RecordBatch, level: int) -> pa.RecordBatch:
         """Return the batch with the level of its file as the last column."""
@@ -311,6 +334,15 @@ def _passing(batches: Iterable[pa.RecordBatch], test: RowTest) -> Iterator[pa.Re
         kept = batch if passes.all() else batch.filter(pa.array(passes))
         if kept.num_rows:
             yield kept
+
+
+def _matching(
+    batches: Iterable[pa.RecordBatch], predicate: Predicate, fields: Sequence[DataField]
+) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        rows = matching_rows(batch, predicate, fields)
+        if len(rows):
+            yield batch.take(pa.array(rows))
 
 
 def batch_rows(row_bytes: float, most_rows: int, most_bytes: float) -> int:

@@ -172,6 +172,29 @@ def test_rows_that_are_kept_by_their_keys_are_merged_as_among_all_others(monkeyp
     assert not read(lambda batch: np.zeros(batch.num_rows, np.bool_)).num_rows
 
 
+@pytest.mark.one_in(2)
+@pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
+@pytest.mark.parametrize("engine", ENGINES)
+def test_rows_of_a_few_keys_are_merged_as_among_all_others(monkeypatch, engine, file_format):
+    monkeypatch.setattr(small_buckets, "_MOST_ROWS", -1)
+    monkeypatch.setitem(ENGINES, engine, {**ENGINES[engine], "file__format": file_format})
+    table = written(engine)
+    everything = table.read(list(FIELDS))
+    found = 0
+    for condition, keys in (
+        (col("k") == 3, [3]),
+        (col("k").isin([-7, 0, 12, 999]), [-7, 0, 12]),
+        ((col("k") == 5) & (col("n") > 1), [5]),
+        (col("k") == 999, []),
+    ):
+        wanted = everything.filter(pc.is_in(everything.column("k"), pa.array(keys, pa.int64())))
+        if keys == [5]:
+            wanted = wanted.filter(pc.field("n") > 1)
+        found += wanted.num_rows
+        assert table.read(list(FIELDS), condition).equals(wanted), condition
+    assert found > 0
+
+
 def test_few_buckets_wait_for_others_also_when_a_condition_leaves_no_rows_of_them(monkeypatch):
     table = numbered(10)
     monkeypatch.setattr(small_buckets, "_TOGETHER_BATCHES", 6)
