@@ -17,13 +17,16 @@ class ForeignObject(CorruptTable):
         """Return the error for an object at `uri`. `made_by`: what the call did. The object names the time
         `stated_millis` for the schema, which has the time `found_millis`; None: there is no such schema.
         """
+        what = f"it names schema {schema_id} of the time {stated_millis}"
+        created = f"{made_by} another table of this name, which was dropped, created it"
+        stays = "If it stays, the process of that call has ended: delete the object."
+        copied = "If it was copied from another table, copy all schemas of that table too."
         if found_millis is None:
-            here, lost = "there is no such schema here", f" If schema {schema_id} was lost, restore it instead."
-        else:
-            here, lost = f"here that schema is of the time {found_millis}", ""
+            return cls(
+                f"{uri}: {what}, and there is no such schema here. If that schema was lost, restore it from a copy of "
+                f"the table. Else {created}, and that call removes it within moments: try again. {stays} {copied}"
+            )
         return cls(
-            f"{uri}: {made_by} another table of this name, which was dropped, created it: it names schema {schema_id} "
-            f"of the time {stated_millis}, and {here}. The call that created it removes it within moments: try again. "
-            f"If it stays, the process of that call has ended: delete the object.{lost} If it was copied from another "
-            "table, copy all schemas of that table too."
+            f"{uri}: {created}: {what}, and here that schema is of the time {found_millis}. The call that created it "
+            f"removes it within moments: try again. {stays} {copied}"
         )

@@ -239,11 +239,11 @@ def test_a_fast_forward_leaves_no_schema_in_a_table_that_was_created_again() -> 
     assert found.verify().findings == ()
 
 
-def create_foreign(store: ObjectStore, schema_id: int = 0) -> None:
+def create_foreign(store: ObjectStore, schema_id: int = 0, snapshot_id: int = 2) -> None:
     key = "db.db/t/snapshot/snapshot-1"
     snapshot = parse_snapshot(store.read(key), key)
-    changed = {"id": 2, "schema_id": schema_id, "properties": {**snapshot.properties, SCHEMA_TIME: "1"}}
-    store.write(NEXT, serialize_snapshot(snapshot.model_copy(update=changed)))
+    changed = {"id": snapshot_id, "schema_id": schema_id, "properties": {**snapshot.properties, SCHEMA_TIME: "1"}}
+    store.write(f"db.db/t/snapshot/snapshot-{snapshot_id}", serialize_snapshot(snapshot.model_copy(update=changed)))
 
 
 def test_a_snapshot_whose_schema_the_table_lacks_is_foreign() -> None:
@@ -252,9 +252,31 @@ def test_a_snapshot_whose_schema_the_table_lacks_is_foreign() -> None:
 
     with pytest.raises(lc.CorruptTable, match="names schema 1 of the time 1, and there is no such schema here"):
         opened(store, 1).table("db.t").expire_snapshots(retain_max=1, older_than=timedelta(0))
+    with pytest.raises(lc.CorruptTable, match="If that schema was lost, restore it from a copy"):
+        opened(store, 1).table("db.t").scan().count()
     assert isinstance(error_of(write, opened(store, 1).table("db.t")), lc.CorruptTable)
     store.delete([NEXT])
     write(opened(store, 1).table("db.t"))
+
+
+@pytest.mark.parametrize("removed", [(2, 3), (3, 2)])
+@pytest.mark.parametrize(("writes", "other"), [(1, "write"), (1, "compact"), (1, "expire"), (0, "write")])
+def test_no_verb_builds_on_two_snapshots_of_another_table(writes: int, other: str, removed: tuple[int, ...]) -> None:
+    store = filled(1)
+    for snapshot_id in removed:
+        create_foreign(store, snapshot_id=snapshot_id)
+    if not writes:
+        store.delete([f"db.db/t/snapshot/{name}" for name in ("snapshot-1", "LATEST")])
+    kept = opened(store, 1).table("db.t")
+
+    for snapshot_id in removed:
+        for process in (2, 3):
+            error = error_of(OTHERS[other], opened(store, process).table("db.t"))
+            assert error is None or "which was dropped, created it" in str(error)
+        store.delete([f"db.db/t/snapshot/snapshot-{snapshot_id}"])
+    for table in (kept, opened(store, 4).table("db.t")):
+        table.write([{"k": 9, "v": "new"}])
+        assert table.verify().findings == ()
 
 
 # The ids of schemas that calls for the table that was dropped created.
