@@ -35,7 +35,7 @@ from tests.differential.generate import (
     with_odd_floats,
     with_postponed_buckets,
 )
-from tests.differential.settings import with_placed_rows, with_settings, with_small_files
+from tests.differential.settings import with_old_rows, with_placed_rows, with_settings, with_small_files
 from tests.interop import engines as interop
 from tests.interop.judge import VERSIONS, Judge, JudgeError, prepare
 from tests.interop.moving_turns import KINDS, write_in_turns
@@ -78,6 +78,7 @@ _CHANGED: Mapping[str, Callable[[int, History], History]] = {
     "waiting": among_waiting_rows,
     "placed": with_placed_rows,
     "small files": with_small_files,
+    "old rows": with_old_rows,
     "stored otherwise": stored_otherwise,
     "expired": with_expiry,
     "expire": partial(with_expiry, expires_changelogs=False),
@@ -136,6 +137,10 @@ def _checks(judges: Mapping[str, Judge]) -> dict[str, Check]:
         "ours, settings, changes, small files": partial(against_model, OursInMemory()),
         "ours, settings, changes, dynamic, small files": partial(against_model, OursInMemory()),
         "ours, settings, changes, postponed, waiting, placed, small files": partial(against_model, OursInMemory()),
+        "ours, old rows": partial(against_model, OursInMemory()),
+        "ours, settings, changes, old rows": partial(against_model, OursInMemory()),
+        "ours, settings, changes, dynamic, small files, old rows": partial(against_model, OursInMemory()),
+        "ours, settings, changes, postponed, placed, old rows": partial(against_model, OursInMemory()),
     }
     for version, judge in judges.items():
         java = Java(judge)

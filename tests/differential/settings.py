@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from random import Random
 from string import ascii_letters, digits
-from typing import Final
+from typing import Any, Final
 
 from tests.oracle.history import History, Json
 from tests.oracle.table import WAITING
@@ -35,6 +35,11 @@ _OF_WRITES: Final = {
     "full-compaction.delta-commits": ("1", "2"),
 }
 _OF_HASHES: Final = {"INT": ("mod", "hive"), "BIGINT": ("mod", "hive"), "STRING": ("hive",), "DATE": ("hive",)}
+_LATER: Final = {
+    "INT": 2_147_000_000,
+    "BIGINT": 4_102_444_800_000,
+    "TIMESTAMP(3)": "2100-01-01T00:00:00.000",
+}
 _PLACES: Final = "postpone.batch-write-fixed-bucket"
 
 # Keys that no other row has.
@@ -107,6 +112,54 @@ def with_small_files(seed: int, history: History) -> History:
     if len(options) == len(history.options) or random.random() < 0.3:
         options["target-file-size"] = random.choice(["1 b", "1 kb", "2 kb"])
     return replace(history, options=options)
+
+
+def with_old_rows(seed: int, history: History) -> History:
+    """Return the history in a table some of whose rows are so old that compactions drop them, if a column has a time.
+
+    Times are those of 1970 and 2024, or of 2038 and later: the clock says nothing else.
+    """
+    random = Random(f"old {seed}")
+    types = {each["name"]: each["type"].removesuffix(" NOT NULL") for each in history.fields}
+    changed = {change.get("column") for each in history.operations for change in each.get("changes", [])}
+    names = [
+        name
+        for name, type_ in types.items()
+        if type_ in _LATER
+        and name not in {*history.primary_keys, *changed}
+        and history.options.get(f"fields.{name}.aggregate-function") not in ("sum", "product")
+    ]
+    if not names:
+        return history
+    name = random.choice(names)
+    operations = [
+        operation | {"rows": [_aged(random, row, name, _LATER[types[name]]) for row in operation["rows"]]}
+        if "rows" in operation
+        else operation
+        for operation in history.operations
+    ]
+    history = _with_marks(random, history)
+    expiry = {"record-level.expire-time": "1 d", "record-level.time-field": name}
+    if random.random() < 0.4:
+        return replace(history, options={**history.options, **expiry}, operations=operations)
+    # Until then compactions keep old rows, above level 0 too.
+    changes = [{"op": "set-option", "key": key, "value": value} for key, value in expiry.items()]
+    operations.insert(random.randrange(len(operations) + 1), {"verb": "alter", "changes": changes})
+    return replace(history, operations=operations)
+
+
+def _with_marks(random: Random, history: History) -> History:
+    """Let half of the tables mark rows that are not read any more, where their statements allow it."""
+    options = history.options
+    producer, engine = (options.get(name) for name in ("changelog-producer", "merge-engine"))
+    is_legal = engine != "first-row" and producer != "full-compaction"
+    if not is_legal or any(each["verb"] == "replace" for each in history.operations) or random.random() < 0.5:
+        return history
+    return replace(history, options={**options, "deletion-vectors.enabled": "true"})
+
+
+def _aged(random: Random, row: Json, name: str, later: Any) -> Json:
+    return row | {name: later} if row[name] is not None and random.random() < 0.6 else row
 
 
 def _with_a_large_run(random: Random, history: History) -> History:

@@ -24,7 +24,7 @@ from tests.differential.generate import (
     with_odd_floats,
     with_postponed_buckets,
 )
-from tests.differential.settings import with_placed_rows, with_settings, with_small_files
+from tests.differential.settings import with_old_rows, with_placed_rows, with_settings, with_small_files
 from tests.differential.shrink import shrunk
 from tests.oracle.history import History, Replay, Trace
 from tests.oracle.statements import ROW_CHANGES, STATEMENTS
@@ -238,6 +238,26 @@ def test_in_how_many_files_the_rows_of_a_bucket_are_changes_no_answer(share: int
         name, history, ours = ways[seed % len(ways)]
         small = with_small_files(seed, history)
         found = failure(name, lambda other, ours=ours: against_model(ours, other), seed, small)
+
+        assert found is None, found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("share", shares(60))
+def test_compactions_drop_the_rows_that_are_too_old_and_no_other(share: int) -> None:
+    for seed, plain in of_share(160_000_000, share, SHARE // 3):
+        dynamic = with_changes(seed, with_settings(seed, with_dynamic_buckets(seed, plain)))
+        postponed = with_changes(seed, with_settings(seed, with_postponed_buckets(seed, plain)))
+        ways = [
+            ("ours, old rows", plain),
+            ("ours, settings, changes, old rows", with_changes(seed, with_settings(seed, plain))),
+            ("ours, settings, changes, dynamic, small files, old rows", with_small_files(seed, dynamic)),
+            ("ours, settings, changes, postponed, placed, old rows", with_placed_rows(seed, postponed)),
+        ]
+        # One of them; each history takes the next one.
+        name, history = ways[seed % len(ways)]
+        old = with_old_rows(seed, history)
+        found = failure(name, lambda other: against_model(OursInMemory(), other), seed, old)
 
         assert found is None, found
 

@@ -370,7 +370,7 @@ class Replay:
                     (level,) = {added[file] for file in new}
                 else:
                     (level,) = levels if len(levels) == 1 else [self._unseen_level(place, unit)]
-                picks.append((place, Pick(unit, level, moves={*new} == {*files})))
+                picks.append((place, Pick(unit, level, moves=bool(new) and {*new} == {*files})))
                 outputs.append(new)
         compacted = zip(picks, outputs, self.table.compact(picks), strict=True)
         for (place, _), output, run in compacted:

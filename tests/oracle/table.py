@@ -13,6 +13,7 @@ import dataclasses
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import cmp_to_key
 from itertools import groupby, pairwise
 from operator import attrgetter
@@ -29,6 +30,8 @@ Row = dict[str, Any]
 Place = tuple[Any, int]
 # The bucket of the rows that wait for theirs.
 WAITING = -2
+# Rows of `record-level.time-field` before it have expired.
+DEADLINE = datetime(2025, 1, 1)
 # What an older release does otherwise: rows of one write are ordered ascending whatever the table says.
 FLUSHES_ASCENDING = "a flush ignores sort-order"
 COMPARES_NUMBERS = "row-deduplicate compares floats as numbers: NaN is not NaN, -0.0 is 0.0"
@@ -350,6 +353,8 @@ class Table:
             if pick.moves:
                 (moved,) = unit
                 kept = moved.records
+                is_known = moved.schema.fields == self.schema.fields
+                assert not is_known or not any(map(self._has_expired, kept)), f"expired rows stay in {moved}"
             if pick.level >= max(run.level for run in runs) or self.schema.is_on("deletion-vectors.enabled"):
                 kept = [record for record in kept if record.adds]
             if changed:
@@ -420,7 +425,10 @@ class Table:
         """Return what a compaction leaves of each key, its changelog, and the other runs without marked rows."""
         kept, changed = [], []
         looks_up = self._looks_up and self._producer != "full-compaction" and any(run.level == 0 for run in unit)
-        for versions in self._keys(self.schema, unit):
+        for every in self._keys(self.schema, unit):
+            versions = [version for version in every if not self._has_expired(version)]
+            if not versions:
+                continue
             if looks_up and self._engine == "first-row":
                 result, changes = self._first_row(versions, others, level)
             elif looks_up:
@@ -446,9 +454,11 @@ class Table:
         """Lookup: only records of level 0 and the newest above it; one that is not in the unit is searched above."""
         high = min((version for version in versions if version.level > 0), key=_LEVEL, default=None)
         fresh = [version for version in versions if version.level == 0]
-        if high is None and (hit := self._found(versions[0].key, others, level)) is not None:
+        while high is None and (hit := self._found(versions[0].key, others, level)) is not None:
             run, at = hit
+            level = run.level
             high = _converted(run.records[at], run.schema, self.schema)
+            high = None if self._has_expired(high) else high
             if self.schema.is_on("deletion-vectors.enabled"):
                 left = replace(run, records=run.records[:at] + run.records[at + 1 :])
                 others = [left if other is run else other for other in others]
@@ -457,6 +467,24 @@ class Table:
         if not fresh or self._producer != "lookup":
             return result, [], others
         return result, self._difference(high, result), others
+
+    def _has_expired(self, record: Record) -> bool:
+        """Return whether a compaction drops a record that it reads: all times are long before DEADLINE or after it."""
+        name = self.schema.options.get("record-level.time-field")
+        if name is None or "record-level.expire-time" not in self.schema.options:
+            return False
+        match record.values[self.schema.names.index(name)]:
+            case None:
+                return False
+            case datetime() as time:
+                return time < DEADLINE
+            case int() as number:
+                # Of a BIGINT, large numbers are milliseconds.
+                return (number // 1000 if number >= 10**12 else number) < (
+                    DEADLINE - datetime(1970, 1, 1)
+                ).total_seconds()
+            case other:
+                raise AssertionError(other)
 
     def _full(self, versions):
         """Full compaction: the record of the top level against what all of them become."""
