@@ -1,7 +1,9 @@
 """Local engine: the engine of handles that were opened without Spark."""
 
+import os
 from collections.abc import Callable
 from functools import cache
+from typing import Final
 
 from lakehouse_core.clock import Clock
 from lakehouse_core.execution.engine import Engine
@@ -9,7 +11,12 @@ from lakehouse_core.execution.engines.local import LocalEngine
 from lakehouse_core.storage import ObjectStore
 from lakehouse_core.tasks.runtime import local_runtime
 
+# Each holds a row group in memory.
+_MOST_TASKS_AT_ONCE: Final = 8
+
 
 def local_engine(store: ObjectStore, clock: Clock) -> Callable[[], Engine]:
     """Return a function that makes the engine at the first task. Its tasks use `store` and `clock`."""
-    return cache(lambda: LocalEngine(local_runtime(store, clock)))
+    # Where syncs of files do not wait for one another, neither do tasks; a store of a test takes its calls in order.
+    at_once = 1 if store.sinks_at_once == 1 else min(os.cpu_count() or 1, _MOST_TASKS_AT_ONCE)
+    return cache(lambda: LocalEngine(local_runtime(store, clock), tasks_at_once=at_once))

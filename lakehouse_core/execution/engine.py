@@ -21,8 +21,21 @@ class Engine(Protocol):
     @property
     def is_remote(self) -> bool: ...
 
+    @property
+    def tasks_at_once(self) -> int:
+        """How many tasks a call of `run_at_once` carries out at the same time in this process; 1 of a remote engine,
+        whose cluster decides that.
+        """
+        ...
+
     def run(self, task: Callable[[T, TaskRuntime], str], inputs: Sequence[T]) -> Iterator[str]:
         """Yield the text of one successful attempt per input, in any order. Raises TaskFailed."""
+        ...
+
+    def run_at_once(self, task: Callable[[T, TaskRuntime], str], inputs: Sequence[T]) -> Iterator[str]:
+        """As `run`, for tasks that may share the memory and the processors of this process. It yields the texts of all
+        tasks that succeeded before it raises the error of another one.
+        """
         ...
 
     def write(self, task: WriteTask, data: object, watch: Watch = NO_WATCH) -> Iterable[CommitMessage]:

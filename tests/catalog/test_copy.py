@@ -505,6 +505,7 @@ class Elsewhere:
     """An engine in other processes, as far as this process can tell: tasks open stores by their addresses."""
 
     is_remote = True
+    tasks_at_once = 1
 
     def __init__(self) -> None:
         self.tasks: list[Any] = []
@@ -513,6 +514,8 @@ class Elsewhere:
         self.tasks += inputs
         for each in inputs:
             yield task(each, TaskRuntime(SystemClock(), open_store))
+
+    run_at_once = run
 
     def write(self, task: Any, data: Any, watch: Any = None) -> Any:
         raise AssertionError

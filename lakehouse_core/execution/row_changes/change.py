@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from typing import Final
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from lakehouse_core.execution.commit.outcome import CommitResult
 from lakehouse_core.execution.commit.own_commit import own_commit
 from lakehouse_core.execution.commit.staged_files import discard
 from lakehouse_core.execution.context import TableContext
+from lakehouse_core.execution.engine import Engine
 from lakehouse_core.execution.row_changes.change_base import ChangeBase, FixedAt, change_base
 from lakehouse_core.execution.write.compact_after_commit import WriteCompaction, compact_written
 from lakehouse_core.format.deletion_vector import Positions
@@ -33,6 +35,7 @@ from lakehouse_core.retry import REPLAN
 from lakehouse_core.storage.outcomes import named_by_nobody
 from lakehouse_core.table.bucketing import has_buckets, has_hash_index
 from lakehouse_core.table.commit_message import CommitMessage
+from lakehouse_core.table.data_file import DataFile
 from lakehouse_core.table.data_layout import DataLayout
 from lakehouse_core.table.layout import INDEX_FOLDER
 from lakehouse_core.table.manifest import DELETION_VECTORS
@@ -41,6 +44,9 @@ from lakehouse_core.table.split import Split
 from lakehouse_core.table.staged_commit import StagedCommit
 from lakehouse_core.tasks.change_rows.task import run_change
 from lakehouse_core.tasks.change_rows.values import Changed, ChangeTask, changed_from_text
+
+# Less is done before a second thread has begun.
+_LEAST_SHARED_BYTES: Final = 2 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -225,12 +231,33 @@ def run_changes(
 ) -> list[Changed]:
     """Run the tasks and return their results; add the messages of each to `messages` as it ends."""
     results: list[Changed] = []
+    engine = table.engine() if tasks else None
+    tasks = tasks if engine is None else [part for task in tasks for part in _shared_out(task, engine.tasks_at_once)]
     done = watch.counting("changing rows", len(tasks), "tasks")
-    for text in table.engine().run(run_change, tasks) if tasks else ():
+    for text in _carried_out(engine, tasks) if engine is not None else ():
         done(1)
         results.append(changed_from_text(text))
         messages += results[-1].messages
     return results
+
+
+def _carried_out(engine: Engine, tasks: Sequence[ChangeTask]) -> Iterator[str]:
+    writes_files = tasks[0].method is Method.FILES
+    return engine.run_at_once(run_change, tasks) if writes_files else engine.run(run_change, tasks)
+
+
+def _shared_out(task: ChangeTask, count: int) -> list[ChangeTask]:
+    """Return the task in at most so many parts, if it writes files anew: each has files that follow one another."""
+    split = task.split
+    if count == 1 or task.method is not Method.FILES or split.size_bytes < _LEAST_SHARED_BYTES:
+        return [task]
+    parts: dict[int, list[DataFile]] = {}
+    begin = 0
+    for file in split.files:
+        middle = begin + file.file_size // 2
+        parts.setdefault(count * middle // split.size_bytes, []).append(file)
+        begin += file.file_size
+    return [replace(task, split=replace(split, files=tuple(files))) for files in parts.values()]
 
 
 def _tasks(table: TableContext, base: ChangeBase, *, only_counts: bool) -> list[ChangeTask]:

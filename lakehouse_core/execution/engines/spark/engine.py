@@ -32,6 +32,7 @@ class SparkEngine:
     """`spark` is a session, classic or Connect, or a function that makes one."""
 
     is_remote: Final = True
+    tasks_at_once: Final = 1
 
     def __init__(self, spark: SparkSession | Callable[[], SparkSession]) -> None:
         self._spark = spark
@@ -53,6 +54,10 @@ class SparkEngine:
         Raises the LakehouseError of a task; TaskFailed for any other error.
         """
         return run_tasks(self.session, task, inputs)
+
+    def run_at_once(self, task: Callable[[T, TaskRuntime], str], inputs: Sequence[T]) -> Iterator[str]:
+        """As `run`."""
+        return self.run(task, inputs)
 
     def write(self, task: WriteTask, data: object, watch: Watch = NO_WATCH) -> Iterable[CommitMessage]:
         """Write rows as files without a snapshot; yield the commit message of each bucket.

@@ -1,0 +1,92 @@
+"""The local engine runs tasks one after the other, or a few at the same time. The law: the answers are the same."""
+
+from threading import Barrier, Event
+
+import pytest
+
+from lakehouse_core.clock import VirtualClock
+from lakehouse_core.execution.engines.local import LocalEngine
+from lakehouse_core.storage import MemoryStore
+from lakehouse_core.tasks.runtime import TaskRuntime, local_runtime
+from tests.limits import HANGS_AFTER_SECONDS
+
+MANY = 1_000
+
+
+def engine_of(tasks_at_once: int) -> LocalEngine:
+    clock = VirtualClock()
+    return LocalEngine(local_runtime(MemoryStore(clock=clock), clock), tasks_at_once=tasks_at_once)
+
+
+def slow(number: int, begun: list[int]) -> str:
+    begun.append(number)
+    Event().wait(0.01)
+    return str(number)
+
+
+def doubled(number: int, runtime: TaskRuntime) -> str:
+    return str(2 * number)
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 7])
+@pytest.mark.parametrize("at_once", [1, 2, 3])
+def test_the_answers_come_in_the_order_of_the_inputs(at_once: int, count: int) -> None:
+    assert list(engine_of(at_once).run_at_once(doubled, range(count))) == [str(2 * each) for each in range(count)]
+
+
+def test_so_many_tasks_run_at_the_same_time() -> None:
+    meeting = Barrier(3)
+
+    def meet(number: int, runtime: TaskRuntime) -> str:
+        meeting.wait(HANGS_AFTER_SECONDS)
+        return str(number)
+
+    assert list(engine_of(3).run_at_once(meet, range(6))) == list("012345")
+
+
+def test_after_a_failure_no_task_begins_and_what_succeeded_is_told_first() -> None:
+    begun, told = list[int](), list[str]()
+
+    def task(number: int, runtime: TaskRuntime) -> str:
+        if number == 0:
+            raise ValueError("task 0")
+        return slow(number, begun)
+
+    with pytest.raises(ValueError, match="task 0"):
+        told.extend(engine_of(2).run_at_once(task, range(MANY)))
+
+    assert 0 < len(begun) < MANY - 1
+    assert told == [str(number) for number in begun]
+
+
+def test_an_interruption_ends_after_the_tasks_that_run_and_tells_what_they_made(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    begun, goes_on, told = Event(), Event(), list[str]()
+
+    def task(number: int, runtime: TaskRuntime) -> str:
+        begun.set()
+        Event().wait(0.01)
+        assert goes_on.wait(HANGS_AFTER_SECONDS)
+        return str(number)
+
+    def interrupted(futures: object) -> None:
+        assert begun.wait(HANGS_AFTER_SECONDS)
+        goes_on.set()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("lakehouse_core.execution.engines.local.wait", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        told.extend(engine_of(2).run_at_once(task, range(MANY)))
+
+    assert "0" in told
+    assert len(told) < MANY
+
+
+def test_a_caller_that_stops_reading_lets_no_further_task_begin() -> None:
+    begun = list[int]()
+
+    answers = engine_of(2).run_at_once(lambda number, runtime: slow(number, begun), range(MANY))
+    assert next(answers) == "0"
+    answers.close()
+    assert len(begun) < MANY
