@@ -41,6 +41,8 @@ from tests.interop.judge import VERSIONS, Judge, JudgeError, prepare
 from tests.interop.moving_turns import KINDS, write_in_turns
 from tests.oracle.history import History
 
+_MOVED_ON_SPARK = "ours on Spark, moving"
+
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.differential")
@@ -63,7 +65,9 @@ def main() -> int:
         for version, judge in judges.items():
             name = f"Java {version} and we in turns, moving"
             if arguments.only in name:
-                failed += _moved(name, judge, range(arguments.start, arguments.start + arguments.seeds))
+                failed += _moved(name, partial(_moved_in_turns, judge), _seeds(arguments))
+        if arguments.spark and arguments.only in _MOVED_ON_SPARK:
+            failed += _moved(_MOVED_ON_SPARK, _moving_on_spark(), _seeds(arguments))
     return int(failed > 0)
 
 
@@ -218,24 +222,46 @@ def _ran(name: str, check: Check, histories: Iterable[tuple[int, History]]) -> i
     return failed
 
 
-def _moved(name: str, judge: Judge, seeds: Sequence[int]) -> int:
-    """Run histories of tables whose keys move between partitions, of each kind in turn; return how many failed.
+def _seeds(arguments: argparse.Namespace) -> range:
+    return range(arguments.start, arguments.start + arguments.seeds)
+
+
+def _moved(name: str, run: Callable[[Path, int], None], seeds: Sequence[int]) -> int:
+    """Run histories of tables whose keys move between partitions; return how many failed.
 
     They have a model of their own, and are not made small: a failure is told with what was done.
     """
     began, failed = time.monotonic(), 0
     for seed in seeds:
-        engine, options = KINDS[seed % len(KINDS)]
         with TemporaryDirectory(prefix="differential-") as folder:
             try:
-                write_in_turns(interop.Java(judge, Path(folder)), Path(folder), engine, options, seed)
+                run(Path(folder), seed)
             except (AssertionError, JudgeError, LakehouseError) as error:
                 failed += 1
-                again = f'{sys.executable} -m tests.differential --only "{name}" --start {seed} --seeds 1'
+                engine = "--spark " if "on Spark" in name else ""
+                again = f'{sys.executable} -m tests.differential {engine}--only "{name}" --start {seed} --seeds 1'
                 print(f"{name}, seed {seed}:", error, *error.__notes__, f"again: {again}", sep="\n  ", flush=True)
     count = len(seeds)
     print(f"{name}: {count - failed} of {count} histories agree, {time.monotonic() - began:.0f} s", flush=True)
     return failed
+
+
+def _moved_in_turns(judge: Judge, folder: Path, seed: int) -> None:
+    engine, options = KINDS[seed % len(KINDS)]
+    write_in_turns(interop.Java(judge, folder), folder, engine, options, seed)
+
+
+def _moving_on_spark() -> Callable[[Path, int], None]:
+    # Spark is loaded for them only.
+    from tests.differential.spark import MOVING, run_moving_keys, session
+
+    spark = session()
+
+    def run(folder: Path, seed: int) -> None:
+        engine, options = MOVING[seed % len(MOVING)]
+        run_moving_keys(spark, folder, engine, seed, **options)
+
+    return run
 
 
 def _replayed(checks: dict[str, Check], history: History) -> int:

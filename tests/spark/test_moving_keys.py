@@ -1,13 +1,13 @@
 """Keys that move between partitions, on Spark: both engines find where the other put a key."""
 
 from pathlib import Path
-from random import Random
 from typing import Any
 
 import pytest
 
 import lakehouse_core as lc
-from tests.execution.write.moving_keys import ENGINES, History, rows_of, table_of
+from tests.differential.spark import MOVING, moving_keys, run_moving_keys
+from tests.execution.write.moving_keys import ENGINES, rows_of, table_of
 
 pytestmark = pytest.mark.spark
 
@@ -41,34 +41,14 @@ def test_both_engines_write_one_table_in_turn(spark: Any, tmp_path: Path, engine
     assert table.verify(data=True).findings == ()
 
 
-def history_on(spark: Any, folder: Path, engine: str, seed: int, **options: str) -> History:
-    def frame(rows: list[dict[str, Any]]) -> Any:
-        kinds = ", kind string" if "kind" in rows[0] else ""
-        columns = ["k", "p", "a", "b", *(["kind"] if kinds else [])]
-        found = [tuple(row[name] for name in columns) for row in rows]
-        return spark.createDataFrame(found, f"k int, p string, a bigint, b string{kinds}").coalesce(1)
-
-    table = table_of(lc.connect(str(folder), spark=spark), engine, **options)
-    return History(table, engine, Random(f"{seed} {engine} {options}"), to_frame=frame)
-
-
 @pytest.mark.long
 def test_a_history_on_spark_is_that_in_process(spark: Any, tmp_path: Path) -> None:
-    history = history_on(spark, tmp_path, "deduplicate", 7)
+    history = moving_keys(spark, tmp_path, "deduplicate", 7)
     verbs = [history.write, history.overwrite_partition, history.overlapping, history.behind, history.together]
     for verb in [*verbs, history.replace_partition, history.replace, history.rescale]:
         verb()
         history.check()
     assert history.table.verify(data=True).findings == ()
-
-
-KINDS: list[tuple[str, dict[str, str]]] = [
-    ("deduplicate", {"changelog_producer": "input"}),
-    ("deduplicate", {"deletion_vectors__enabled": "true"}),
-    ("partial-update", {}),
-    ("aggregation", {"changelog_producer": "lookup"}),
-    ("first-row", {}),
-]
 
 
 @pytest.mark.parametrize(
@@ -78,13 +58,5 @@ KINDS: list[tuple[str, dict[str, str]]] = [
 def test_a_random_history_on_spark_has_the_rows_of_the_model(
     spark: Any, tmp_path: Path, kind: int, seed: int, steps: int
 ) -> None:
-    engine, options = KINDS[kind]
-    history = history_on(spark, tmp_path, engine, seed, **options)
-    for _ in range(steps):
-        try:
-            history.step()
-            history.check()
-        except BaseException as error:
-            error.add_note("\n".join([*history.done, f"seed {seed}, {engine}, {options}"]))
-            raise
-    assert history.table.verify(data=True).findings == ()
+    engine, options = MOVING[kind]
+    run_moving_keys(spark, tmp_path, engine, seed, steps=steps, **options)
