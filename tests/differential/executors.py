@@ -35,8 +35,9 @@ from tests.oracle.table import (
     COMPACTS_BESIDE,
     COMPARES_NUMBERS,
     FLUSHES_ASCENDING,
+    MERGES_TWICE,
     SKIPS_LEVEL_0,
-    SKIPS_LEVEL_0_BESIDE_WAITING,
+    SKIPS_LEVEL_0_IF_NONE_WAITS,
     SKIPS_WAITING,
     WAITING,
     Place,
@@ -56,7 +57,7 @@ QUIRKS = {
             WRAPS,
         }
     ),
-    "2.0.0": frozenset({COMPACTS_BESIDE, SKIPS_LEVEL_0_BESIDE_WAITING}),
+    "2.0.0": frozenset({COMPACTS_BESIDE, MERGES_TWICE, SKIPS_LEVEL_0_IF_NONE_WAITS}),
 }
 TABLE = "db.t"
 

@@ -39,7 +39,8 @@ SKIPS_LEVEL_0 = "deletion-vectors.merge-on-read is ignored"
 SKIPS_WAITING = "postpone.merge-on-read is ignored"
 # Java's newest too.
 COMPACTS_BESIDE = "an overwrite that compacts leaves its files at level 0"
-SKIPS_LEVEL_0_BESIDE_WAITING = "postpone.merge-on-read shows no more of level 0 than other reads"
+MERGES_TWICE = "postpone.merge-on-read merges the rows of a bucket, then the result with the waiting rows"
+SKIPS_LEVEL_0_IF_NONE_WAITS = "postpone.merge-on-read shows level 0 only while rows wait"
 
 
 class Unreadable(Refused):
@@ -143,10 +144,11 @@ class Table:
     def rows(self, snapshot: Snapshot) -> list[Row]:
         """Return the rows that a batch read of the snapshot shows, with the columns that it had."""
         schema, found = snapshot.schema, []
-        waiting = snapshot.waiting if self._merges_waiting else {}
+        waiting, skips_level_0 = snapshot.waiting if self._merges_waiting else {}, self._skips_level_0(snapshot)
         for place in {**snapshot.buckets, **waiting}:
-            seen = [run for run in snapshot.buckets.get(place, ()) if run.level > 0 or not self._skips_level_0]
+            seen = [run for run in snapshot.buckets.get(place, ()) if run.level > 0 or not skips_level_0]
             if place in waiting:
+                seen = self._merged_first(schema, seen) if MERGES_TWICE in self._quirks else seen
                 seen.append(self._moved_run(schema, waiting[place]))
             for versions in self._keys(schema, seen):
                 record = self._reduced(schema, versions)
@@ -385,10 +387,9 @@ class Table:
     def _merges_waiting(self) -> bool:
         return self.schema.is_on("postpone.merge-on-read") and SKIPS_WAITING not in self._quirks
 
-    @property
-    def _skips_level_0(self) -> bool:
-        """Whether reads leave out level 0."""
-        if self._merges_waiting and SKIPS_LEVEL_0_BESIDE_WAITING not in self._quirks:
+    def _skips_level_0(self, snapshot: Snapshot) -> bool:
+        """Return whether reads of the snapshot leave out level 0."""
+        if self._merges_waiting and (snapshot.waiting or SKIPS_LEVEL_0_IF_NONE_WAITS not in self._quirks):
             return False
         merges = self.schema.is_on("deletion-vectors.merge-on-read") and SKIPS_LEVEL_0 not in self._quirks
         return self._hides_level_0 and not (merges and self._engine != "first-row")
@@ -521,6 +522,11 @@ class Table:
                 if run.level > level and compare_keys(record.key, key) == 0:
                     return run, at
         return None
+
+    def _merged_first(self, schema: Schema, runs: Sequence[Run]) -> list[Run]:
+        """Return one run with what the runs merge to, deletes too."""
+        reduced = [self._reduced(schema, versions) for versions in self._keys(schema, runs)]
+        return [Run(0, 0, schema, tuple(record for record in reduced if record is not None))]
 
     def _keys(self, schema: Schema, runs: Sequence[Run]) -> list[list[Record]]:
         """Return the versions of each key from the oldest to the newest, key by key."""
