@@ -107,7 +107,7 @@ def test_a_large_table_is_changed_by_threads_on_a_disk(tmp_path, monkeypatch: py
     monkeypatch.setattr(
         LocalEngine, "run_at_once", lambda engine, task, inputs: counts.append(len(inputs)) or run(engine, task, inputs)
     )
-    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    monkeypatch.setattr("os.sched_getaffinity", lambda process: {0, 1})
 
     assert lc.connect(tmp_path).table("db.t").delete("k < 2000").rows_deleted == 2_000
     assert counts == [2]
