@@ -95,7 +95,8 @@ class SchemaLog:
                 raise NotFound(
                     f"{self._store.uri(self._layout.schema_folder)}: there is no schema. Check the name of the table."
                 )
-            self._load_listed(Look(self._store, self.asked()))
+            *listed, _ = self.asked()
+            self._load_listed(Look(self._store, listed))
             return self.schema(ids[-1])
         latest = max(self._known)
         if look is None or look.get(self._layout.schema(latest)) is None:

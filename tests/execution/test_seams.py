@@ -33,6 +33,7 @@ AROUND = {
     "time": ["clock"],
     "random": ["clock"],
     "concurrent.futures": [
+        "execution/engines/local",
         "execution/engines/spark/sql/merge",
         "metadata/read_ahead",
         "storage/overlap",

@@ -41,12 +41,14 @@ _NO_ANSWER: Final = "the store did not answer before the deadline whether it was
 
 class _Standing(Enum):
     """What has become of a snapshot that was created. MOVED: it is part of the table, whose folder has moved with it to
-    another name, or was dropped with it. LOST: its id had expired, and it is removed.
+    another name, or was dropped with it. LOST: its id had expired, and it is removed. NO_BRANCH: its branch was gone
+    before, and it is removed.
     """
 
     COUNTS = "counts"
     MOVED = "moved"
     LOST = "lost"
+    NO_BRANCH = "no branch"
 
 
 class SnapshotOwner(Enum):
@@ -81,6 +83,10 @@ def publish(
     match _standing(claim):
         case _Standing.LOST:
             return LostRace()
+        case _Standing.NO_BRANCH:
+            raise CommitConflict(
+                f"{table.name}: the branch was deleted or renamed before the commit. Nothing was applied."
+            )
         case _Standing.MOVED:
             # A hint would stay alone in the old folder.
             when_done()
@@ -183,7 +189,7 @@ def _standing(claim: _Claim) -> _Standing:
                     return _Standing.LOST
                 case _:
                     assert_never(answer)
-        except (CommitOutcomeUnknown, CommitConflict):
+        except CommitOutcomeUnknown:
             raise
         except TableDropped:
             return _Standing.MOVED
@@ -222,7 +228,7 @@ def _moved(claim: _Claim, found: Gone) -> _Standing:
 
 def _without_branch(claim: _Claim) -> _Standing:
     """Return MOVED if our snapshot went with its branch, which was renamed or deleted after the commit. Else remove our
-    snapshot, with which the folder looks like half a branch, and raise CommitConflict.
+    snapshot, with which the folder looks like half a branch, and return NO_BRANCH.
     """
     table, snapshot = claim.table, claim.snapshot
     # What removes a branch lists its snapshots, and deletes its boundary last: one that is there now was not listed.
@@ -232,7 +238,7 @@ def _without_branch(claim: _Claim) -> _Standing:
         raise _unknown(claim, "its branch was deleted or renamed, and the snapshot with it")
     if left := table.store.delete([table.layout.snapshot(snapshot.id)]):
         raise _unknown(claim, f"its branch was deleted, and {left[0]} was not removed")
-    raise CommitConflict(f"{table.name}: the branch was deleted or renamed before the commit. Nothing was applied.")
+    return _Standing.NO_BRANCH
 
 
 def _is_in_branches(claim: _Claim) -> bool:
