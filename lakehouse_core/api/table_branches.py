@@ -12,7 +12,7 @@ from lakehouse_core.api.verb import names_table, reported
 from lakehouse_core.execution.branches import create, delete, forward, rename
 from lakehouse_core.execution.branches.closing import every_branch, existing_branch
 from lakehouse_core.execution.context import TableContext
-from lakehouse_core.execution.presence import check_table
+from lakehouse_core.execution.presence import check_changed, check_table
 from lakehouse_core.planning.read.read_point import AtSnapshot, ReadPoint, checked_point
 
 
@@ -41,7 +41,7 @@ def create_branch(table: TableContext, name: str, *, at: int | ReadPoint | None,
 def rename_branch(table: TableContext, name: str, new_name: str, *, dry_run: bool) -> BranchReport:
     latest_id = table.snapshots.latest_id()
     rename.rename_branch(table, name, new_name, dry_run=dry_run)
-    check_table(table)
+    (check_table if dry_run else check_changed)(table)
     return answers.branch_report(table.name, new_name, latest_id, dry_run=dry_run)
 
 
@@ -49,7 +49,7 @@ def rename_branch(table: TableContext, name: str, new_name: str, *, dry_run: boo
 def delete_branch(table: TableContext, name: str, *, dry_run: bool) -> BranchReport:
     latest_id = table.on_branch(None).snapshots.latest_id()
     result = delete.delete_branch(table, name, dry_run=dry_run)
-    check_table(table)
+    (check_table if dry_run else check_changed)(table)
     return answers.branch_report(table.name, name, latest_id, deleted=result, dry_run=dry_run)
 
 

@@ -38,7 +38,7 @@ from lakehouse_core.progress import NO_WATCH, Watch
 from lakehouse_core.retry import LISTING
 from lakehouse_core.storage import is_hidden
 from lakehouse_core.storage.object_store import ObjectStore
-from lakehouse_core.storage.outcomes import clear_away, created, replaced
+from lakehouse_core.storage.outcomes import begun, clear_away, created, replaced
 from lakehouse_core.table.boundary import BranchWork, serialize_boundary
 from lakehouse_core.table.copy_mark import CopyMark, parse_mark, serialize_mark
 from lakehouse_core.table.data_layout import DataLayout
@@ -117,7 +117,9 @@ def copy_files(
             target.write_all({MAIN.schema(id): data for id, data in contents.schemas.items() if id})
         if not created(target, MAIN.schema(0), contents.schemas[0]):
             raise _taken(target)
-        if target.read_found([COPY_MARK]).get(COPY_MARK) != mark:
+        with begun("The copy may be a table: look, or copy again."):
+            found = target.read_found([COPY_MARK]).get(COPY_MARK)
+        if found != mark:
             raise WriteOutcomeUnknown(
                 f"{target.uri('')}: another call dropped this copy, or has gone on with it. Look at the table; if it "
                 "is not what was copied, drop it and copy again."

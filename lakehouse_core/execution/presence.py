@@ -113,7 +113,17 @@ def check_kept(table: TableContext, written: Sequence[str] = (), *, content: byt
 
 def check_table(table: TableContext) -> None:
     """Raise unless the table is the one whose branches a verb changes. If its folder has moved, so have they."""
-    found = gone(table, table.schemas.known_id())
+    _check_branches(table, gone(table, table.schemas.known_id()))
+
+
+def check_changed(table: TableContext) -> None:
+    """As `check_table`, for a verb that has changed a branch: WriteOutcomeUnknown if the store does not answer."""
+    with begun("The branch was changed: look, then call again."):
+        found = gone(table, table.schemas.known_id())
+    _check_branches(table, found)
+
+
+def _check_branches(table: TableContext, found: Gone | None) -> None:
     if found is not None and not (found.has_moved or found.is_branch):
         raise found.error(table)
 
