@@ -216,7 +216,7 @@ def _contents(source: TableContext, choice: CopyChoice) -> _Contents:
     for root in roots:
         if _root_in(objects[root.key], root) != root:
             raise NotFound(f"{store.uri(root.key)}: it was replaced while it was copied. Copy again.")
-    # A later one may be of another table.
+    # A schema with a higher id may be of another table.
     ids = [id for id in schemas.ids() if id <= latest.id]
     if 0 not in ids:
         raise CorruptTable.missing(store.uri(MAIN.schema(0)))

@@ -47,7 +47,6 @@ FORWARDED_FROM = "lakehouse.forwarded-from"
 RETURNS_FILES = "lakehouse.returns-files"
 # The property with the number of buckets that a rescale brought. Stored in snapshots. Never rename.
 RESCALED_TO = "lakehouse.rescaled-to"
-
 # The property with the time of the schema that the snapshot names, in milliseconds since 1970-01-01: a table that was
 # dropped and created again has another one. Stored in snapshots. Never rename.
 SCHEMA_TIME = "lakehouse.schema-time"

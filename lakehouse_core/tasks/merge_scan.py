@@ -49,8 +49,9 @@ _MOST_HOLDING_RUNS: Final = 5
 _HELD_BYTES: Final = 64 << 20
 _EQUAL_PART: Final = 1 / 8
 
-# So many keys are in few of the files whose bounds may have them.
+# Of the files whose bounds admit so few keys, most have none of them.
 _FEW_KEYS: Final = 16
+
 RowTest: TypeAlias = Callable[[pa.RecordBatch], Flags]
 """Tells of each row of a batch whether it is kept."""
 
@@ -137,9 +138,9 @@ def merged_records(
     for threads may read for it.
 
     `key_filter` and `row_filter` leave out whole row groups: `key_filter`, on key columns, in all sections;
-    `row_filter`, on any column, in sections of one run. A `key_filter` of a few keys leaves out single records.
-    `drops_deletes`: deleted keys are left out. `expiry`: expired
-    records are ignored. `keeps`: by their keys, the records that are merged; the others are left out.
+    `row_filter`, on any column, in sections of one run. A `key_filter` of a few keys leaves out single records, too.
+    `drops_deletes`: deleted keys are left out. `expiry`: expired records are ignored. `keeps`: by their keys, the
+    records that are merged; the others are left out.
     """
     keep_freed_memory()
     spec = merge_spec(schema)
@@ -269,8 +270,8 @@ class RunScan:
                 reader.close()
 
     def _has_key(self, reader: DataFileReader, few_keys: Predicate) -> bool:
-        """Return whether the file has one of the keys, by a read of the key columns that they bind. Most files have
-        none: of these no other column is read.
+        """Return whether the file has one of the keys; it reads the key columns that the condition names. Of a file
+        without the keys no other column is read.
         """
         names = columns_of(few_keys)
         fields = [field for field in self.fields if field.name in names]

@@ -208,7 +208,7 @@ class _Attempt:
                     f"{table.name}: another call altered it while it was fast-forwarded. No row was forwarded: call "
                     "again."
                 )
-            # No verb uses a table with a schema of another one.
+            # Else a schema of this branch would stay in a table that was created again, and no verb would use that one.
             check_kept(table, [table.layout.schema(schema_id)], content=data)
         # With the schemas something is done, whatever fails after it.
         with begun(_SCHEMAS_TAKEN) if schemas else nullcontext():

@@ -240,7 +240,7 @@ class _StepRun:
                 if not isinstance(outcome, Outdated):
                     return outcome
         except CorruptTable as error:
-            # A foreign object is removed soon. Expiry may delete the files of a snapshot that has a successor.
+            # Its writer removes a foreign object soon. An expiry may delete the files of a snapshot with a successor.
             is_over = attempt.is_last if isinstance(error, ForeignObject) else not self._turn.base_has_expired
             if self.may_be_applied or is_over:
                 raise

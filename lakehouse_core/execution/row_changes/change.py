@@ -45,7 +45,7 @@ from lakehouse_core.table.staged_commit import StagedCommit
 from lakehouse_core.tasks.change_rows.task import run_change
 from lakehouse_core.tasks.change_rows.values import Changed, ChangeTask, changed_from_text
 
-# Less is done before a second thread has begun.
+# One thread rewrites a smaller split before a second one has begun.
 _LEAST_SHARED_BYTES: Final = 2 << 20
 
 

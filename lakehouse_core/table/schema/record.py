@@ -216,7 +216,7 @@ def serialize_schema(schema: TableSchema) -> bytes:
 
 def _time_before(document: Mapping[str, Any], key: str) -> int | None:
     before = document.get(_BEFORE_KEY)
-    # Who copies the attribute from the schema before copies an id that is not the one before.
+    # A writer that does not know the attribute may copy it from the schema before, with an id that is too low then.
     if not isinstance(before, dict) or before.get("id") != _integer(document, "id", key, high=_MAX_LONG) - 1:
         return None
     return _integer(before, "timeMillis", key, low=-_MAX_LONG, high=_MAX_LONG)
