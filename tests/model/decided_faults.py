@@ -12,7 +12,17 @@ from lakehouse_core.catalog.sql.address import SqlAddress
 from lakehouse_core.clock import VirtualClock
 from lakehouse_core.storage import Call, Fault, FaultKind, ProcessDied
 from tests.model.decided_lake import DecidedLake, Unconditional
-from tests.model.fault_verbs import ALL_VERBS, UNKNOWN, catalog_of, check, check_nothing_left, left_over, make, seen
+from tests.model.fault_verbs import (
+    ALL_VERBS,
+    DROP_ENDS_SECONDS,
+    UNKNOWN,
+    catalog_of,
+    check,
+    check_nothing_left,
+    left_over,
+    make,
+    seen,
+)
 
 # No store without folders renames tables.
 VERBS = {name: verb for name, verb in ALL_VERBS.items() if name != "rename table"}
@@ -27,9 +37,6 @@ KINDS = (
 
 def is_sql(call: Call) -> bool:
     return call.method in ("sql", "commit")
-
-
-DROP_ENDS_SECONDS = 301
 
 
 def sweep(

@@ -16,6 +16,7 @@ from lakehouse_core.catalog.catalog import Catalog
 from lakehouse_core.clock import VirtualClock
 from lakehouse_core.execution.expiry.orphans import remove_orphans
 from lakehouse_core.format.avro_file import read_avro
+from lakehouse_core.metadata.drop_mark import HELD_MILLIS
 from lakehouse_core.storage import ObjectStore, ProcessDied
 from tests.model.decided_lake import NamedStore
 
@@ -426,6 +427,8 @@ FILE_VERBS = {
     ),
 }
 ALL_VERBS = {**VERBS, **FILE_VERBS}
+# After this time the mark of a drop that was killed is held no longer.
+DROP_ENDS_SECONDS = HELD_MILLIS // 1_000 + 1
 UNKNOWN = (lc.WriteOutcomeUnknown, lc.CommitOutcomeUnknown, ProcessDied)
 
 

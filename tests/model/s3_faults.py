@@ -17,6 +17,7 @@ from lakehouse_core.storage.remote.s3 import s3_store
 from lakehouse_core.storage.remote.store import RemoteStore
 from tests.model.fault_verbs import (
     ALL_VERBS,
+    DROP_ENDS_SECONDS,
     UNKNOWN,
     Seen,
     Verb,
@@ -152,9 +153,11 @@ def _store(stub: S3Stub) -> RemoteStore:
 
 
 def held_by(stub: S3Stub, made: MemoryStore) -> MemoryStore:
-    """Return a store in memory, which is faster, with what the stub has now."""
-    held = HeldStore(clock=VirtualClock(now_millis=made.now_millis()))
+    """Return a store in memory, which is faster, with what the stub has now, at the time when no drop is held."""
+    clock = VirtualClock(now_millis=made.now_millis())
+    held = HeldStore(clock=clock)
     held.write_all({key.removeprefix("wh/"): stored.data for key, stored in stub.lake.objects.items()})
+    clock.advance(DROP_ENDS_SECONDS)
     return held
 
 
