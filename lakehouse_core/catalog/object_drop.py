@@ -60,9 +60,9 @@ def check_deleted(left: Sequence[str]) -> None:
 
 
 def _delete_rest(mark: "_Mark") -> None:
-    store, first = mark.store, MAIN.schema(0)
+    store, first, schemas = mark.store, MAIN.schema(0), MAIN.folders.schemas
     with begun(f"Table {shown(mark.name)} is dropped, but some of its objects remain. Create or drop it again."):
-        others = {f"{MAIN.schema_folder}/{file}" for file in store.children(MAIN.schema_folder).files}
+        others = {f"{schemas}/{file}" for file in store.children(schemas).files}
         mark.delete(sorted(others - {first}))
         mark.delete(found.key for found in store.list("") if found.key not in (DROP_MARK, first))
         mark.delete([DROP_MARK])

@@ -84,7 +84,7 @@ class WarehouseFiles:
     def has_schema(self, name: TableName) -> bool:
         """Return whether the table's folder holds a schema."""
         try:
-            files = self._store.children(f"{_table_folder(name)}/{MAIN.schema_folder}").files
+            files = self._store.children(f"{_table_folder(name)}/{MAIN.folders.schemas}").files
         except InvalidRequest:
             # The name is a symbolic link that is not followed; opening the table reports that.
             return False

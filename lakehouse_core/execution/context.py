@@ -68,11 +68,10 @@ class TableContext:
         seen, layout = SeenStore(self.store), self.layout
         snapshots = self.snapshots.over(seen)
         if seen.requests_at_once > 1:
-            folders = (layout.snapshot_folder, layout.schema_folder, layout.tag_folder, layout.changelog_folder)
             began = self.clock.monotonic_seconds()
             try:
                 # Not the next snapshot: a list without it was taken before it.
-                seen.see((snapshots.boundary.key, layout.latest_hint), folders=(*folders, layout.consumer_folder))
+                seen.see((snapshots.boundary.key, layout.hints.latest), folders=layout.folders)
                 seen.see(self._small_objects(seen))
             except StorageUnavailable:
                 # A store may refuse a listing that no verb of the call needs. One that did not answer would keep each
@@ -93,13 +92,14 @@ class TableContext:
     def _small_objects(self, seen: SeenStore) -> Iterator[str]:
         """Yield the keys of the newest objects of the folders that were listed: as many as two round trips take."""
         layout, most = self.layout, seen.requests_at_once
+        consumers = layout.folders.consumers
         yield layout.schema(0)
         newest = [
             list(map(layout.schema, reversed(self.schemas.over(seen).ids()))),
             list(map(layout.snapshot, reversed(snapshot_ids(seen, layout)))),
             list(map(layout.tag, tag_names(seen, layout))),
             list(map(layout.changelog, reversed(changelog_ids(seen, layout)))),
-            [f"{layout.consumer_folder}/{name}" for name in seen.children(layout.consumer_folder).files],
+            [f"{consumers}/{name}" for name in seen.children(consumers).files],
         ]
         # In turns: a table with a thousand snapshots has few tags.
         yield from islice((key for keys in zip_longest(*newest) for key in keys if key is not None), 2 * most - 1)

@@ -300,7 +300,7 @@ def _tasks(source: ObjectStore, target: ObjectStore, files: Sequence[FileRef], c
 def _delete_others(target: ObjectStore, contents: _Contents, mark: bytes, there: Iterable[str]) -> None:
     """Delete what is not part of the copy. Raises InvalidRequest if a schema of another table is there."""
     schemas = {MAIN.schema(id): data for id, data in contents.schemas.items()}
-    held = target.read_found(key for key in there if key.startswith(f"{MAIN.schema_folder}/"))
+    held = target.read_found(key for key in there if key.startswith(f"{MAIN.folders.schemas}/"))
     if any(schemas.get(key) != data for key, data in held.items()):
         raise _taken(target)
     needed = contents.files.keys() | contents.objects.keys() | schemas.keys() | {COPY_MARK}
@@ -322,8 +322,8 @@ def _write_roots(target: ObjectStore, contents: _Contents, mark: bytes) -> None:
     snapshots = [root.snapshot_id for root in contents.roots if _is_of_main(root, RootKind.SNAPSHOT)]
     changelogs = [root.snapshot_id for root in contents.roots if _is_of_main(root, RootKind.CHANGELOG)]
     if snapshots:
-        write_hint(target, MAIN.earliest_hint, min(snapshots))
-        write_hint(target, MAIN.latest_hint, max(snapshots))
+        write_hint(target, MAIN.hints.earliest, min(snapshots))
+        write_hint(target, MAIN.hints.latest, max(snapshots))
     if changelogs:
         ChangelogLog(target, MAIN).write_hints(min(changelogs), max(changelogs))
 

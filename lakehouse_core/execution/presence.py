@@ -56,7 +56,7 @@ def gone(table: TableContext, schema_id: int | None, look: Look | None = None) -
     try:
         look = look or Look(table.store)
         if schema_id is None:
-            is_here = bool(table.store.children(table.layout.schema_folder).files) and _has_table(table)
+            is_here = bool(table.store.children(table.layout.folders.schemas).files) and _has_table(table)
         else:
             look.ask(asked(table, schema_id))
             table.schemas.check_same(schema_id, look)
@@ -165,7 +165,7 @@ def _has_table(table: TableContext) -> bool:
     """Return whether the folder holds a table, as the catalog tells it."""
     if _has_first_schema(table):
         return True
-    return not table.store.infos([DROP_MARK]) and bool(table.store.children(MAIN.schema_folder).files)
+    return not table.store.infos([DROP_MARK]) and bool(table.store.children(MAIN.folders.schemas).files)
 
 
 def _has_first_schema(table: TableContext) -> bool:

@@ -80,7 +80,7 @@ class Boundary:
 
     def _check_branch(self) -> None:
         """Remove the boundary and raise NotFound if its branch was deleted before it was written."""
-        if self._layout.branch is not None and not self._store.children(self._layout.schema_folder).files:
+        if self._layout.branch is not None and not self._store.children(self._layout.folders.schemas).files:
             self._store.delete([self._key])
             raise NotFound(
                 f"{self._store.uri(self._layout.folder)}: the branch was deleted or renamed meanwhile. Check its name."

@@ -34,5 +34,5 @@ class ChangelogLog:
 
     def write_hints(self, earliest_id: int, latest_id: int) -> None:
         """Write the hints for the oldest and the newest changelog. A failure is ignored."""
-        write_hint(self._store, self._layout.earliest_changelog_hint, earliest_id)
-        write_hint(self._store, self._layout.latest_changelog_hint, latest_id)
+        write_hint(self._store, self._layout.hints.earliest_changelog, earliest_id)
+        write_hint(self._store, self._layout.hints.latest_changelog, latest_id)

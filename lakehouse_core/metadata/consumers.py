@@ -31,7 +31,7 @@ class Consumers:
 
 def read_consumers(store: StoreReader, layout: TableLayout) -> Consumers:
     """Return the consumers of a branch. Raises NotFound for one that is removed meanwhile."""
-    files = store.children(layout.consumer_folder).files
+    files = store.children(layout.folders.consumers).files
     names = [file.removeprefix(CONSUMER_PREFIX) for file in files if file.startswith(CONSUMER_PREFIX)]
     next_ids: dict[str, int] = {}
     faults: dict[str, str] = {}

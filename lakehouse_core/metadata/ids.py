@@ -12,12 +12,12 @@ _CHANGELOG: Final = re.compile(r"changelog-([1-9]\d{0,18})")
 
 def snapshot_ids(store: StoreReader, layout: TableLayout) -> list[int]:
     """Return the ids of a branch's snapshot files, rising."""
-    return _ids_in(store.children(layout.snapshot_folder), _SNAPSHOT)
+    return _ids_in(store.children(layout.folders.snapshots), _SNAPSHOT)
 
 
 def changelog_ids(store: StoreReader, layout: TableLayout) -> list[int]:
     """Return the ids of a branch's changelog files, rising."""
-    return changelog_ids_in(store.children(layout.changelog_folder))
+    return changelog_ids_in(store.children(layout.folders.changelogs))
 
 
 def changelog_ids_in(changelogs: Children) -> list[int]:

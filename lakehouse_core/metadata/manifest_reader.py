@@ -16,7 +16,7 @@ from lakehouse_core.metadata.lru import Recent
 from lakehouse_core.metadata.read_ahead import FEW, FEW_SMALL, in_order
 from lakehouse_core.storage.object_store import StoreReader
 from lakehouse_core.table.checksums import verify_bytes
-from lakehouse_core.table.layout import TableLayout
+from lakehouse_core.table.layout import TableLayout, manifest_key
 from lakehouse_core.table.manifest import (
     FEW_ENTRIES,
     EntryColumns,
@@ -100,7 +100,7 @@ class ManifestReader:
             if total_bytes > _MOST_FETCHED_BYTES:
                 break
             with suppress(InvalidRequest):
-                keys[self._layout.manifest(name)] = name
+                keys[manifest_key(name)] = name
         found = self._store.read_found(keys)
         self._fetched.update((keys[key], data) for key, data in found.items())
 
@@ -246,7 +246,7 @@ class ManifestReader:
         return snapshot_checksums(snapshot, self._layout.snapshot(snapshot.id)).get(name)
 
     def _bytes(self, name: str, size: int | None, checksum: str | None) -> bytes:
-        key = self._layout.manifest(name)
+        key = manifest_key(name)
         try:
             data = self._fetched.pop(name, None) or self._own.get(name) or self._store.read(key)
         except NotFound as error:

@@ -14,7 +14,7 @@ from lakehouse_core.options import TableOptions
 from lakehouse_core.storage.object_store import ObjectStore
 from lakehouse_core.storage.outcomes import named_by_nobody
 from lakehouse_core.table.checksums import checksum
-from lakehouse_core.table.layout import TableLayout
+from lakehouse_core.table.layout import manifest_key
 from lakehouse_core.table.manifest import (
     IndexManifestEntry,
     ManifestEntry,
@@ -142,7 +142,7 @@ class ManifestWriter:
         if not going:
             return
         try:
-            self._store.delete([TableLayout.manifest(name) for name in sorted(going)])
+            self._store.delete([manifest_key(name) for name in sorted(going)])
         except (StorageUnavailable, InvalidRequest):
             return
         for name in going:
@@ -160,7 +160,7 @@ class ManifestWriter:
         self._checksums[name] = checksum(data)
         if len(data) <= _SMALL_BYTES:
             self._small[name] = data
-        self._pending[TableLayout.manifest(name)] = data
+        self._pending[manifest_key(name)] = data
         self._pending_bytes += len(data)
         if self._pending_bytes >= _MOST_PENDING_BYTES:
             self.flush()

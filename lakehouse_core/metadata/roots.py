@@ -30,6 +30,7 @@ from lakehouse_core.table.layout import (
     PENDING_FOLDER,
     PINS_FOLDER,
     TableLayout,
+    manifest_key,
 )
 from lakehouse_core.table.root import Root, RootKind, root_of
 from lakehouse_core.table.snapshot import parse_snapshot
@@ -127,7 +128,7 @@ def _roots_on(
     """
     first_id = boundaries.first_root_id(layout.prefix)
     snapshots = [layout.snapshot(id) for id in snapshot_ids(store, layout) if id >= first_id]
-    folders = (layout.changelog_folder, layout.tag_folder, *beside)
+    folders = (layout.folders.changelogs, layout.folders.tags, *beside)
     at_once = store.requests_at_once
     data, (changelog_folder, tag_folder, *others) = both(
         lambda: _read(store, snapshots),
@@ -188,7 +189,7 @@ def is_begun(store: StoreReader, layout: TableLayout) -> bool:
 
 def has_schema(store: StoreReader, layout: TableLayout) -> bool:
     """Return whether a branch has a schema. It is written last and deleted before the boundary."""
-    return any(map(_SCHEMA.fullmatch, store.children(layout.schema_folder).files))
+    return any(map(_SCHEMA.fullmatch, store.children(layout.folders.schemas).files))
 
 
 def _with_lists(store: StoreReader, roots: list[Root]) -> list[Root]:
@@ -196,8 +197,7 @@ def _with_lists(store: StoreReader, roots: list[Root]) -> list[Root]:
     deletion of its source, and the verb that makes the branch finds the source gone before it opens the branch.
     """
     named = {
-        root.key: [TableLayout.manifest(each.name) for each in (root.base, root.delta) if each is not None]
-        for root in roots
+        root.key: [manifest_key(each.name) for each in (root.base, root.delta) if each is not None] for root in roots
     }
     there = store.infos({key for keys in named.values() for key in keys})
     return [root for root in roots if all(key in there for key in named[root.key])]

@@ -93,7 +93,7 @@ class SchemaLog:
             ids = self.ids()
             if not ids:
                 raise NotFound(
-                    f"{self._store.uri(self._layout.schema_folder)}: there is no schema. Check the name of the table."
+                    f"{self._store.uri(self._layout.folders.schemas)}: there is no schema. Check the name of the table."
                 )
             *listed, _ = self.asked()
             self._load_listed(Look(self._store, listed))
@@ -123,7 +123,7 @@ class SchemaLog:
 
     def ids(self) -> list[int]:
         """Return the ids of all schemas, rising; none when there is no table."""
-        names = self._store.children(self._layout.schema_folder).files
+        names = self._store.children(self._layout.folders.schemas).files
         found = sorted(int(match[1]) for match in map(_NAME.fullmatch, names) if match)
         self._listed = tuple(found[-2:])
         return found

@@ -93,7 +93,7 @@ class SnapshotLog:
         """
         newest = self._newest
         near = () if newest is None else range(newest, newest + 2 + after)
-        return (self._boundary.key, self._layout.latest_hint, *map(self._layout.snapshot, near))
+        return (self._boundary.key, self._layout.hints.latest, *map(self._layout.snapshot, near))
 
     def latest(self, look: Look | None = None) -> Snapshot | None:
         """Return the newest snapshot, None if the table has none. Lists the folder only if the LATEST hint is of no
@@ -154,7 +154,7 @@ class SnapshotLog:
 
     def _probed(self, look: Look, boundary: int) -> int | None:
         """Return the newest id by asking for one after another; None if no start is known, or it is too far behind."""
-        start, newest = read_hint(look, self._layout.latest_hint) or 0, self._newest
+        start, newest = read_hint(look, self._layout.hints.latest) or 0, self._newest
         if newest is not None and look.get(self._layout.snapshot(newest)) is not None:
             # The hint may lag: its writer died after its commit, or an older hint was written later.
             start = max(start, newest)
@@ -196,9 +196,9 @@ class SnapshotLog:
 
     def earliest_id(self) -> int | None:
         """Return the smallest id that has not expired, None if the table has no snapshot."""
-        look = Look(self._store, [self._boundary.key, self._layout.earliest_hint])
+        look = Look(self._store, [self._boundary.key, self._layout.hints.earliest])
         boundary = self._boundary.first_id(look)
-        candidate = max(read_hint(look, self._layout.earliest_hint) or 0, boundary)
+        candidate = max(read_hint(look, self._layout.hints.earliest) or 0, boundary)
         if candidate:
             there = self._store.infos(map(self._layout.snapshot, (candidate, candidate - 1)))
             is_first = candidate <= max(boundary, 1) or self._layout.snapshot(candidate - 1) not in there
@@ -312,12 +312,12 @@ class SnapshotLog:
         Java trusts LATEST if no snapshot of the next id exists.
         """
         _, latest = both(
-            lambda: write_hint(self._store, self._layout.earliest_hint, snapshot_id),
-            lambda: read_hint(Look(self._store), self._layout.latest_hint),
+            lambda: write_hint(self._store, self._layout.hints.earliest, snapshot_id),
+            lambda: read_hint(Look(self._store), self._layout.hints.latest),
             at_once=self._store.requests_at_once,
         )
         if latest is not None and latest < snapshot_id:
-            write_hint(self._store, self._layout.latest_hint, self.latest_id() or snapshot_id)
+            write_hint(self._store, self._layout.hints.latest, self.latest_id() or snapshot_id)
 
     def _ids_from(self, boundary: int) -> list[int]:
         """Return the ids of the snapshots from `boundary` on, rising, by listing them.

@@ -75,7 +75,7 @@ class TagLog:
 
 def tag_names(store: StoreReader, layout: TableLayout) -> list[str]:
     """Return the names of the tags of a branch, in no order."""
-    return tag_names_in(store.children(layout.tag_folder))
+    return tag_names_in(store.children(layout.folders.tags))
 
 
 def tag_names_in(tags: Children) -> list[str]:

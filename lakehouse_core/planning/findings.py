@@ -327,7 +327,7 @@ def no_schema(layout: TableLayout) -> Finding:
     """Return the finding for a branch that cannot be read."""
     return Finding(
         promise=Invariant.READABLE_SCHEMAS,
-        object=layout.schema_folder,
+        object=layout.folders.schemas,
         found="the branch has no schema",
         expected="at least one, written before the branch is used",
         advice="It was not created or dropped completely: finish creating the branch, or remove its folder.",

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from lakehouse_core.errors import CorruptTable, UnsupportedFeature
 from lakehouse_core.format.strict_json import json_with_checksum, strict_json
-from lakehouse_core.table.layout import TableLayout
+from lakehouse_core.table.layout import deletion_plan_key
 from lakehouse_core.table.root import Root, RootKind
 
 PLAN_VERSION = 2
@@ -54,7 +54,7 @@ class DeletionPlan(BaseModel):
 
     @property
     def key(self) -> str:
-        return TableLayout.deletion_plan(self.uuid)
+        return deletion_plan_key(self.uuid)
 
     @property
     def branch_prefix(self) -> str:

@@ -12,7 +12,7 @@ from lakehouse_core.format.stored import is_file_name
 from lakehouse_core.table.commit_message import CommitMessage
 from lakehouse_core.table.data_layout import DataLayout
 from lakehouse_core.table.joined_changelog import segment_of
-from lakehouse_core.table.layout import TableLayout
+from lakehouse_core.table.layout import index_key, manifest_key
 
 
 class FileKind(StrEnum):
@@ -48,13 +48,13 @@ class FileRef:
 
 
 def manifest_file(name: str, size: int, *, named_by: str) -> FileRef:
-    return FileRef(key=TableLayout.manifest(plain_name(name, named_by)), kind=FileKind.MANIFEST, size=size)
+    return FileRef(key=manifest_key(plain_name(name, named_by)), kind=FileKind.MANIFEST, size=size)
 
 
 def index_file(name: str, size: int, *, folder: str | None, named_by: str) -> FileRef:
     """Return an index file. `folder`: the bucket's index folder, None for the table's `index` folder."""
     plain = plain_name(name, named_by)
-    key = TableLayout.index(plain) if folder is None else f"{folder}/{plain}"
+    key = index_key(plain) if folder is None else f"{folder}/{plain}"
     return FileRef(key=key, kind=FileKind.INDEX, size=size)
 
 

@@ -6,7 +6,7 @@ Source: docs/format/layout.md#directory-layout.
 
 import hashlib
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 from urllib.parse import quote
 
 from lakehouse_core.table.bucketing import is_waiting_room
@@ -65,12 +65,32 @@ _PLAN_SUFFIX: Final = ".json"
 _LONGEST_USER: Final = 150
 
 
+class BranchFolders(NamedTuple):
+    """The folders of a branch's own metadata."""
+
+    snapshots: str
+    schemas: str
+    tags: str
+    changelogs: str
+    consumers: str
+
+
+class Hints(NamedTuple):
+    """The keys of a branch's hints: its newest and its oldest snapshot, and those of its long-lived changelogs."""
+
+    latest: str
+    earliest: str
+    latest_changelog: str
+    earliest_changelog: str
+
+
 @dataclass(frozen=True, slots=True)
 class TableLayout:
     """The keys of a table's metadata on one branch; `branch` None is the main one.
 
     A branch has its own snapshots, changelogs, schemas, tags, consumers and boundary. The files that these name and
-    deletion plans belong to the table: their keys are the same on every branch. Staged commits lie in one folder.
+    deletion plans belong to the table: functions below have their keys, which are the same on every branch. Staged
+    commits lie in one folder.
     """
 
     branch: str | None = None
@@ -86,45 +106,25 @@ class TableLayout:
         return self.prefix.rstrip("/")
 
     @property
-    def snapshot_folder(self) -> str:
-        return f"{self.prefix}{_SNAPSHOT}"
+    def folders(self) -> BranchFolders:
+        prefix = self.prefix
+        return BranchFolders(
+            snapshots=f"{prefix}{_SNAPSHOT}",
+            schemas=f"{prefix}{_SCHEMA}",
+            tags=f"{prefix}{_TAG}",
+            changelogs=f"{prefix}{_CHANGELOG}",
+            consumers=f"{prefix}{_CONSUMER}",
+        )
 
     @property
-    def changelog_folder(self) -> str:
-        return f"{self.prefix}{_CHANGELOG}"
-
-    @property
-    def schema_folder(self) -> str:
-        return f"{self.prefix}{_SCHEMA}"
-
-    @property
-    def tag_folder(self) -> str:
-        return f"{self.prefix}{_TAG}"
-
-    @property
-    def consumer_folder(self) -> str:
-        return f"{self.prefix}{_CONSUMER}"
-
-    @property
-    def latest_hint(self) -> str:
-        return f"{self.snapshot_folder}/LATEST"
-
-    @property
-    def earliest_hint(self) -> str:
-        return f"{self.snapshot_folder}/EARLIEST"
-
-    @property
-    def latest_changelog_hint(self) -> str:
-        return f"{self.changelog_folder}/LATEST"
-
-    @property
-    def earliest_changelog_hint(self) -> str:
-        return f"{self.changelog_folder}/EARLIEST"
-
-    @property
-    def hints(self) -> tuple[str, ...]:
-        """The keys of all hints."""
-        return self.latest_hint, self.earliest_hint, self.latest_changelog_hint, self.earliest_changelog_hint
+    def hints(self) -> Hints:
+        prefix = self.prefix
+        return Hints(
+            latest=f"{prefix}{_SNAPSHOT}/LATEST",
+            earliest=f"{prefix}{_SNAPSHOT}/EARLIEST",
+            latest_changelog=f"{prefix}{_CHANGELOG}/LATEST",
+            earliest_changelog=f"{prefix}{_CHANGELOG}/EARLIEST",
+        )
 
     @property
     def boundary(self) -> str:
@@ -141,40 +141,23 @@ class TableLayout:
         return f"{NAMES_FOLDER}/{self.branch}"
 
     def snapshot(self, snapshot_id: int) -> str:
-        return f"{self.snapshot_folder}/snapshot-{snapshot_id}"
+        return f"{self.prefix}{_SNAPSHOT}/snapshot-{snapshot_id}"
 
     def changelog(self, snapshot_id: int) -> str:
-        return f"{self.changelog_folder}/changelog-{snapshot_id}"
+        return f"{self.prefix}{_CHANGELOG}/changelog-{snapshot_id}"
 
     def schema(self, schema_id: int) -> str:
-        return f"{self.schema_folder}/schema-{schema_id}"
+        return f"{self.prefix}{_SCHEMA}/schema-{schema_id}"
 
     def tag(self, name: str) -> str:
-        return f"{self.tag_folder}/{TAG_PREFIX}{name}"
+        return f"{self.prefix}{_TAG}/{TAG_PREFIX}{name}"
 
     def tag_success(self, name: str) -> str:
         """Return the key of the file that says that a tag is there."""
-        return f"{self.tag_folder}/{TAG_SUCCESS_FOLDER}/{name}_SUCCESS"
+        return f"{self.prefix}{_TAG}/{TAG_SUCCESS_FOLDER}/{name}_SUCCESS"
 
     def consumer(self, name: str) -> str:
-        return f"{self.consumer_folder}/{CONSUMER_PREFIX}{name}"
-
-    @staticmethod
-    def manifest(name: str) -> str:
-        """Return the key of a manifest, a manifest list or an index manifest."""
-        return f"{MANIFEST_FOLDER}/{name}"
-
-    @staticmethod
-    def index(name: str) -> str:
-        return f"{INDEX_FOLDER}/{name}"
-
-    @staticmethod
-    def statistics(name: str) -> str:
-        return f"{STATISTICS_FOLDER}/{name}"
-
-    @staticmethod
-    def deletion_plan(uuid: str) -> str:
-        return f"{OWN_FOLDER}/{_PLAN_PREFIX}{uuid}{_PLAN_SUFFIX}"
+        return f"{self.prefix}{_CONSUMER}/{CONSUMER_PREFIX}{name}"
 
     @property
     def staged_prefix(self) -> str:
@@ -194,6 +177,29 @@ class TableLayout:
 
 
 MAIN: Final = TableLayout()
+
+
+def manifest_key(name: str) -> str:
+    """Return the key of a manifest, a manifest list or an index manifest."""
+    return f"{MANIFEST_FOLDER}/{name}"
+
+
+def index_key(name: str) -> str:
+    """Return the key of an index file that does not lie beside the data files of its bucket."""
+    return f"{INDEX_FOLDER}/{name}"
+
+
+def statistics_key(name: str) -> str:
+    return f"{STATISTICS_FOLDER}/{name}"
+
+
+def deletion_plan_key(uuid: str) -> str:
+    return f"{OWN_FOLDER}/{_PLAN_PREFIX}{uuid}{_PLAN_SUFFIX}"
+
+
+def is_deletion_plan(name: str) -> bool:
+    """Return whether a file of this name in the folder `lakehouse` is a deletion plan."""
+    return name.startswith(_PLAN_PREFIX) and name.endswith(_PLAN_SUFFIX)
 
 
 def layout_at(prefix: str) -> TableLayout:
@@ -221,11 +227,6 @@ def is_late(key: str) -> bool:
     if key.startswith(f"{BRANCH_FOLDER}/{BRANCH_PREFIX}"):
         key = key.split("/", 2)[-1]
     return key in MAIN.hints or (key.startswith(f"{OWN_FOLDER}/") and key != COPY_MARK)
-
-
-def is_deletion_plan(name: str) -> bool:
-    """Return whether a file of this name in the folder `lakehouse` is a deletion plan."""
-    return name.startswith(_PLAN_PREFIX) and name.endswith(_PLAN_SUFFIX)
 
 
 def bucket_folder(partition_path: str, bucket: int, *, data_folder: str = "") -> str:

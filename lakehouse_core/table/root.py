@@ -12,7 +12,7 @@ from typing import Annotated, TypeAlias
 from pydantic import Field
 
 from lakehouse_core.table.file_refs import FileKind, FileRef, plain_name
-from lakehouse_core.table.layout import TableLayout
+from lakehouse_core.table.layout import manifest_key, statistics_key
 from lakehouse_core.table.manifest.list_ref import ManifestListRef, UnstoredChecksum
 from lakehouse_core.table.snapshot import Snapshot, snapshot_checksums
 
@@ -122,15 +122,13 @@ def consecutive_runs(roots: Iterable[Root]) -> Iterator[tuple[Root, ...]]:
 def metadata_files(root: Root) -> tuple[FileRef, ...]:
     """Return the files that `root` names directly; those files name manifests, data files and index files."""
     found = [
-        FileRef(
-            key=TableLayout.manifest(plain_name(named.name, root.key)), kind=FileKind.MANIFEST_LIST, size=named.size
-        )
+        FileRef(key=manifest_key(plain_name(named.name, root.key)), kind=FileKind.MANIFEST_LIST, size=named.size)
         for named in root.lists
     ]
     if root.index_manifest is not None:
-        key = TableLayout.manifest(plain_name(root.index_manifest, root.key))
+        key = manifest_key(plain_name(root.index_manifest, root.key))
         found.append(FileRef(key=key, kind=FileKind.INDEX_MANIFEST, size=None))
     if root.statistics is not None:
-        key = TableLayout.statistics(plain_name(root.statistics, root.key))
+        key = statistics_key(plain_name(root.statistics, root.key))
         found.append(FileRef(key=key, kind=FileKind.STATISTICS, size=None))
     return tuple(found)

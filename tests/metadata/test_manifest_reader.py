@@ -11,7 +11,7 @@ from lakehouse_core.errors import CorruptTable, NotFound
 from lakehouse_core.metadata.manifest_reader import ManifestReader, Missing
 from lakehouse_core.storage import FaultyStore, MemoryStore
 from lakehouse_core.table.data_file import EMPTY_ROW, EMPTY_STATS, DataFile
-from lakehouse_core.table.layout import MAIN
+from lakehouse_core.table.layout import MAIN, manifest_key
 from lakehouse_core.table.manifest import (
     FEW_ENTRIES,
     EntryKind,
@@ -40,7 +40,7 @@ class Folder:
     def manifest(self, name: str, count: int) -> ManifestFile:
         entries = [entry(name, number) for number in range(count)]
         data = encode_manifest(entries)
-        self._origin.write(MAIN.manifest(name), data)
+        self._origin.write(manifest_key(name), data)
         return ManifestFile(
             file_name=name,
             file_size=len(data),
@@ -52,11 +52,11 @@ class Folder:
 
     def list(self, name: str, manifests: list[ManifestFile]) -> int:
         data = encode_manifest_list(manifests)
-        self._origin.write(MAIN.manifest(name), data)
+        self._origin.write(manifest_key(name), data)
         return len(data)
 
     def damage(self, name: str) -> None:
-        self._origin.write(MAIN.manifest(name), b"damage")
+        self._origin.write(manifest_key(name), b"damage")
 
 
 def entry(name: str, number: int) -> ManifestEntry:
@@ -202,7 +202,7 @@ def test_entries_and_columns_of_many_come_in_order_whatever_is_remembered(folder
     keep = random.choice((None, lambda partition, bucket, level: bucket > 0 and level < 2))
 
     expected = [
-        decode_manifest(folder.store.read(MAIN.manifest(m.file_name)), m.file_name, keep=keep, with_stats=True)
+        decode_manifest(folder.store.read(manifest_key(m.file_name)), m.file_name, keep=keep, with_stats=True)
         for m in manifests
     ]
 

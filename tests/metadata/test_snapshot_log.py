@@ -23,7 +23,7 @@ from lakehouse_core.metadata.snapshot_log import SnapshotLog
 from lakehouse_core.storage import Fault, FaultKind, FaultyStore, MemoryStore
 from lakehouse_core.storage.faulty import Call
 from lakehouse_core.table.commit_message import CommitKind
-from lakehouse_core.table.layout import MAIN
+from lakehouse_core.table.layout import MAIN, manifest_key
 from lakehouse_core.table.manifest import EntryKind
 from lakehouse_core.table.snapshot import Snapshot, Tag, new_tag, serialize_snapshot, serialize_tag
 from tests.contexts import context_of
@@ -65,7 +65,7 @@ HINTS = [None, b"", b"1", b"3", b"4", b"5", b"7", b"9", b"x", b"-3", b"0", b"3\n
 def test_a_thread_finds_the_newest_snapshot_while_another_lists_them() -> None:
     """The other one looked before there was a snapshot, so that it must list."""
     good = log_of(3, 4, 5)
-    earlier = Look(MemoryStore(), [MAIN.boundary, MAIN.latest_hint, MAIN.snapshot(5)])
+    earlier = Look(MemoryStore(), [MAIN.boundary, MAIN.hints.latest, MAIN.snapshot(5)])
     begins, lists, ends = Event(), Event(), Event()
 
     def on_call(call: Call) -> None:
@@ -171,7 +171,7 @@ class TestHints:
     def test_a_hint_that_cannot_be_written_fails_nobody(self) -> None:
         log = log_of(1)
         broken = FaultyStore(log.store, [Fault(at=1, kind=FaultKind.EACCES, count=10)])
-        write_hint(broken, log.snapshots.layout.latest_hint, 1)
+        write_hint(broken, log.snapshots.layout.hints.latest, 1)
 
         assert log.snapshots.latest_id() == 1
 
@@ -342,7 +342,7 @@ class TestManifests:
         assert latest is not None
         expected = reader_of(table).live_entries(latest)
         manifests = [*table.store.children("manifest").files]
-        table.store.delete([MAIN.manifest(name) for name in manifests])
+        table.store.delete([manifest_key(name) for name in manifests])
 
         assert table.context.manifests.live_entries(latest) == expected
 
@@ -387,7 +387,7 @@ class TestManifests:
         latest = table.context.snapshots.latest()
         assert latest is not None
         victim = table.context.manifests.of(latest)[3].file_name
-        table.store.delete([MAIN.manifest(victim)])
+        table.store.delete([manifest_key(victim)])
 
         with pytest.raises(CorruptTable, match=f"{victim}: it is missing, but a snapshot names it"):
             reader_of(table).live_entries(latest)
@@ -397,7 +397,7 @@ class TestManifests:
         latest = table.context.snapshots.latest()
         assert latest is not None
         for name in (latest.base_manifest_list, table.context.manifests.delta(latest)[0].file_name):
-            key = MAIN.manifest(name)
+            key = manifest_key(name)
             whole = table.store.read(key)
             table.store.write(key, whole[:-1] if change == "cut" else whole + b"x")
             with pytest.raises(CorruptTable, match=rf"{name}: it has \d+ bytes, expected {len(whole)}"):
@@ -408,7 +408,7 @@ class TestManifests:
         table.commit(table.append("x", identifier=20))
         latest = table.context.snapshots.latest()
         assert latest is not None
-        key = MAIN.manifest(latest.delta_manifest_list)
+        key = manifest_key(latest.delta_manifest_list)
         other = bytearray(table.store.read(key))
         other[-1] ^= 1
         table.store.write(key, bytes(other))
@@ -419,7 +419,7 @@ class TestManifests:
     def test_a_manifest_under_the_name_of_another_of_its_size_is_told_by_its_list(self, table: CommitTable) -> None:
         latest = table.context.snapshots.latest()
         assert latest is not None
-        first, second = (MAIN.manifest(manifest.file_name) for manifest in table.context.manifests.base(latest)[:2])
+        first, second = (manifest_key(manifest.file_name) for manifest in table.context.manifests.base(latest)[:2])
         first_info, second_info = table.store.infos([first, second]).values()
         assert first_info.size == second_info.size
         table.store.write(first, table.store.read(second))

@@ -2,7 +2,16 @@
 
 import pytest
 
-from lakehouse_core.table.layout import MAIN, TABLE_FOLDERS, TableLayout, is_deletion_plan
+from lakehouse_core.table.layout import (
+    MAIN,
+    TABLE_FOLDERS,
+    TableLayout,
+    deletion_plan_key,
+    index_key,
+    is_deletion_plan,
+    manifest_key,
+    statistics_key,
+)
 
 # What it is, on the main branch, on the branch "b".
 KEYS = """
@@ -11,15 +20,11 @@ changelog(3)             changelog/changelog-3            branch/branch-b/change
 schema(0)                schema/schema-0                  branch/branch-b/schema/schema-0
 tag("t")                 tag/tag-t                        branch/branch-b/tag/tag-t
 consumer("c")            consumer/consumer-c              branch/branch-b/consumer/consumer-c
-latest_hint              snapshot/LATEST                  branch/branch-b/snapshot/LATEST
-earliest_hint            snapshot/EARLIEST                branch/branch-b/snapshot/EARLIEST
-latest_changelog_hint    changelog/LATEST                 branch/branch-b/changelog/LATEST
-earliest_changelog_hint  changelog/EARLIEST               branch/branch-b/changelog/EARLIEST
+hints.latest             snapshot/LATEST                  branch/branch-b/snapshot/LATEST
+hints.earliest           snapshot/EARLIEST                branch/branch-b/snapshot/EARLIEST
+hints.latest_changelog   changelog/LATEST                 branch/branch-b/changelog/LATEST
+hints.earliest_changelog changelog/EARLIEST               branch/branch-b/changelog/EARLIEST
 boundary                 lakehouse/boundary               branch/branch-b/lakehouse/boundary
-manifest("m")            manifest/m                       manifest/m
-index("i")               index/i                          index/i
-statistics("s")          statistics/s                     statistics/s
-deletion_plan("6f2c")    lakehouse/plan-6f2c.json         lakehouse/plan-6f2c.json
 staged_commit("..",7) lakehouse/pending/commit-..-7.json lakehouse/pending/on-8472c2e34d854f75-commit-..-7.json
 staged_commit("a/b",7) lakehouse/pending/commit-a%2Fb-7.json lakehouse/pending/on-8472c2e34d854f75-commit-a%2Fb-7.json
 """
@@ -33,8 +38,22 @@ def test_each_kind_of_metadata_has_its_key_on_every_branch(line):
     assert eval(f"layout.{member}", {"layout": TableLayout("b")}) == on_branch
 
 
+@pytest.mark.parametrize(
+    ("key", "expected"),
+    [
+        (manifest_key("m"), "manifest/m"),
+        (index_key("i"), "index/i"),
+        (statistics_key("s"), "statistics/s"),
+        (deletion_plan_key("6f2c"), "lakehouse/plan-6f2c.json"),
+    ],
+)
+def test_each_kind_of_file_that_all_branches_share_has_its_key(key, expected):
+    assert key == expected
+
+
 def test_all_metadata_of_the_main_branch_lies_in_folders_that_no_data_may_have():
     keys = [line.split()[1] for line in KEYS.strip().splitlines()]
+    keys += [manifest_key("m"), index_key("i"), statistics_key("s")]
 
     assert {key.partition("/")[0] for key in keys} == TABLE_FOLDERS - {"branch"}
     assert TableLayout("b").prefix.partition("/")[0] in TABLE_FOLDERS

@@ -40,7 +40,7 @@ from lakehouse_core.format.data_types import arrow_type
 from lakehouse_core.interchange.arrow_rows import ArrowRows
 from lakehouse_core.options import parse_bool
 from lakehouse_core.table.bucketing import Dynamic, Fixed, Postpone, Unaware, is_placed
-from lakehouse_core.table.layout import CONSUMER_PREFIX, TableLayout
+from lakehouse_core.table.layout import CONSUMER_PREFIX, statistics_key
 from lakehouse_core.table.manifest import ManifestEntry
 from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.snapshot import Snapshot, parse_consumer
@@ -213,7 +213,7 @@ def _branches(source: SystemSource) -> Iterable[Row]:
 
 def _consumers(source: SystemSource) -> Iterable[Row]:
     store, layout = source.table.store, source.table.layout
-    for file in store.children(layout.consumer_folder).files:
+    for file in store.children(layout.folders.consumers).files:
         if file.startswith(CONSUMER_PREFIX):
             name = file.removeprefix(CONSUMER_PREFIX)
             key = layout.consumer(name)
@@ -227,7 +227,7 @@ def _aggregation_fields(source: SystemSource) -> Iterable[Row]:
 def _statistics(source: SystemSource, snapshot: Snapshot) -> Iterable[Row]:
     if snapshot.statistics is None:
         return ()
-    key = TableLayout.statistics(snapshot.statistics)
+    key = statistics_key(snapshot.statistics)
     return statistics_rows(parse_statistics(source.table.store.read(key), key))
 
 

@@ -175,7 +175,7 @@ def _copy(old: TableContext, new: TableContext, mark: BoundaryMark, written: dic
     expired = {old.layout.snapshot(id) for id in snapshot_ids(store, old.layout) if id < mark.first_kept_id}
     left = {old.layout.boundary, *expired}
     keys = sorted(info.key for info in store.list(old.layout.folder) if info.key not in left)
-    schemas = [key for key in keys if key.startswith(f"{old.layout.schema_folder}/")]
+    schemas = [key for key in keys if key.startswith(f"{old.layout.folders.schemas}/")]
     for some in ([key for key in keys if key not in schemas], schemas):
         read = zip(some, store.read_all(some), strict=True)
         objects = {f"{new.layout.prefix}{key.removeprefix(prefix)}": data for key, data in read}

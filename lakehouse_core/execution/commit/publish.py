@@ -91,7 +91,7 @@ def publish(
             # A hint would stay alone in the old folder.
             when_done()
             return Published()
-    latest_hint = table.snapshots.layout.latest_hint
+    latest_hint = table.snapshots.layout.hints.latest
     both(lambda: write_hint(table.store, latest_hint, snapshot.id), when_done, at_once=table.store.requests_at_once)
     return Published()
 

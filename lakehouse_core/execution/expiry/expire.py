@@ -207,7 +207,7 @@ def _check_raised(table: TableContext, deletion: DeletionPlan) -> None:
     """Raise as `check_kept` does. If another table is there, first remove the plan from it, and the boundary and its
     hint if they are above all snapshots, which readers would take for expired.
     """
-    raised = [table.layout.boundary, table.layout.earliest_hint]
+    raised = [table.layout.boundary, table.layout.hints.earliest]
     try:
         check_kept(table, [*raised, deletion.key])
     except InvalidRequest:

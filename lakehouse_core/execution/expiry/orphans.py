@@ -112,11 +112,11 @@ def _has_snapshots(table: TableContext) -> bool:
         if branch.snapshots.boundary.mark().is_closed:
             continue
         # Before the snapshots: commits write it after them.
-        named = read_hint(Look(table.store), layout.latest_hint) or 0
+        named = read_hint(Look(table.store), layout.hints.latest) or 0
         _, ids = branch.snapshots.boundary_and_ids()
         if named > max(ids, default=0):
             raise CorruptTable(
-                f"{table.store.uri(layout.latest_hint)}: it names snapshot {named}, and the latest snapshot there is "
+                f"{table.store.uri(layout.hints.latest)}: it names snapshot {named}, and the latest snapshot there is "
                 f"{max(ids, default=None)}. Nothing was deleted. Restore the missing snapshots from a copy of the "
                 "table; if they were removed on purpose, commit to it first."
             )

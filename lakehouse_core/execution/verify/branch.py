@@ -24,7 +24,7 @@ from lakehouse_core.table.commit_message import CommitKind
 from lakehouse_core.table.data_file import FileSource
 from lakehouse_core.table.data_layout import DataLayout
 from lakehouse_core.table.file_refs import FileKind, FileRef, data_files, index_file
-from lakehouse_core.table.layout import TableLayout
+from lakehouse_core.table.layout import manifest_key
 from lakehouse_core.table.manifest import (
     DELETION_VECTORS,
     EntryKind,
@@ -202,7 +202,7 @@ class _BranchCheck:
         """Check that the index files of `rooted` exist, and check its deletion vectors if its files, `live`, are
         known.
         """
-        key, named_by = rooted.root.key, TableLayout.manifest(rooted.root.index_manifest or "")
+        key, named_by = rooted.root.key, manifest_key(rooted.root.index_manifest or "")
         indexes = [index for index in self._inspection.index_entries(rooted) or () if index.external_path is None]
         # No reader can tell which of two vectors of a file counts.
         named = [index for index in indexes if index.deletion_vectors is not None]

@@ -25,7 +25,7 @@ from lakehouse_core.table.deletion_file import DeletionFile
 from lakehouse_core.table.file_index import index_file_name
 from lakehouse_core.table.file_refs import FileRef
 from lakehouse_core.table.joined_changelog import segment_of
-from lakehouse_core.table.layout import MAIN, TableLayout
+from lakehouse_core.table.layout import MAIN, manifest_key
 from lakehouse_core.table.manifest import (
     EntryColumns,
     IndexManifestEntry,
@@ -165,7 +165,7 @@ class Inspection:
         expected = rooted.checksums.get(named.name)
         return self.read(
             Invariant.NAMED_FILES,
-            TableLayout.manifest(named.name),
+            manifest_key(named.name),
             lambda: self._manifests.listed(named.name, named.size, expected),
             rooted.root.key,
         )
@@ -178,7 +178,7 @@ class Inspection:
         if manifest not in self._tallies:
             columns = self.read(
                 Invariant.NAMED_FILES,
-                TableLayout.manifest(manifest.file_name),
+                manifest_key(manifest.file_name),
                 lambda: self._manifests.columns([manifest]),
                 rooted.root.key,
             )
@@ -191,7 +191,7 @@ class Inspection:
             return None
         entries = self.read(
             Invariant.NAMED_FILES,
-            TableLayout.manifest(manifest.file_name),
+            manifest_key(manifest.file_name),
             lambda: self._manifests.entries(manifest),
             rooted.root.key,
         )
@@ -215,7 +215,7 @@ class Inspection:
         self._indexes_read.add((name, expected))
         return self.read(
             Invariant.NAMED_FILES,
-            TableLayout.manifest(name),
+            manifest_key(name),
             lambda: self._manifests.listed_index_files(name, expected),
             rooted.root.key,
         )

@@ -45,6 +45,7 @@ from lakehouse_core.table.layout import (
     PENDING_FOLDER,
     PINS_FOLDER,
     TableLayout,
+    manifest_key,
 )
 from lakehouse_core.table.root import RootKind, needed, root_of
 from lakehouse_core.table.schema import TableSchema
@@ -86,18 +87,16 @@ class _Verification:
         self._made: frozenset[int] = frozenset()
         # What of the metadata is read before the roots. Each step may only show what is newer than the one before.
         self._seen = SeenStore(table.store)
-        self._see(self._table.layout, PENDING_FOLDER, PINS_FOLDER, BRANCH_FOLDER, table.layout.schema_folder)
+        self._see(self._table.layout, PENDING_FOLDER, PINS_FOLDER, BRANCH_FOLDER, table.layout.folders.schemas)
 
     def _see(self, layout: TableLayout, *folders: str) -> None:
         """Read what a branch has beside its roots, and list these folders as well."""
-        seen = self._seen
+        seen, own = self._seen, layout.folders
         # Hints are read first: the snapshot of a hint is written before the hint.
-        above = (layout.schema_folder, layout.consumer_folder, OWN_FOLDER, *folders)
-        seen.see([layout.boundary, *layout.hints], folders=above)
-        small = (layout.schema_folder, layout.consumer_folder)
+        small = (own.schemas, own.consumers)
+        seen.see([layout.boundary, *layout.hints], folders=(*small, OWN_FOLDER, *folders))
         keys = [f"{folder}/{name}" for folder in small for name in seen.children(folder).files]
-        folders = (layout.snapshot_folder, layout.changelog_folder, layout.tag_folder)
-        seen.see([*keys, *plan_keys(seen.children(OWN_FOLDER))], folders=folders)
+        seen.see([*keys, *plan_keys(seen.children(OWN_FOLDER))], folders=(own.snapshots, own.changelogs, own.tags))
 
     def finds_schema(self, layout: TableLayout) -> bool:
         """Return whether the branch of `layout`, which is the one that was asked for, has a schema."""
@@ -188,7 +187,7 @@ class _Verification:
         return LISTING.call(lambda: read(self._store), on=(NotFound,))
 
     def _consumers(self, layout: TableLayout) -> None:
-        for name in self._seen.children(layout.consumer_folder).files:
+        for name in self._seen.children(layout.folders.consumers).files:
             if name.startswith(CONSUMER_PREFIX):
                 key = layout.consumer(name.removeprefix(CONSUMER_PREFIX))
                 self._inspection.read(Invariant.READABLE_ROOTS, key, partial(_consumer, self._seen, key))
@@ -209,8 +208,8 @@ class _Verification:
                 self._inspection.report([no_schema(layout)])
             return None
         every_id, every_changelog_id = snapshot_ids(seen, layout), changelog_ids(seen, layout)
-        snapshot_hints = _contents(seen, layout.earliest_hint, layout.latest_hint)
-        changelog_hints = _contents(seen, layout.earliest_changelog_hint, layout.latest_changelog_hint)
+        snapshot_hints = _contents(seen, layout.hints.earliest, layout.hints.latest)
+        changelog_hints = _contents(seen, layout.hints.earliest_changelog, layout.hints.latest_changelog)
         for hints, ids in ((snapshot_hints, every_id), (changelog_hints, every_changelog_id)):
             for key, content in hints.items():
                 self._inspection.report(hint_findings(key, content, latest_id=ids[-1] if ids else None))
@@ -243,7 +242,7 @@ class _Verification:
 
     def _with_later_schemas(self, table: TableContext, branch: Branch) -> Branch:
         """Return the branch with the schemas that were added after its schemas were listed: roots may name them."""
-        listed = self._inspection.listed_below(table.layout.schema_folder)
+        listed = self._inspection.listed_below(table.layout.folders.schemas)
         if listed <= set(map(table.layout.schema, branch.schemas)):
             return branch
         now = SchemaLog(self._store, table.layout)
@@ -266,7 +265,7 @@ class _Verification:
         """Return `roots`, oldest first; the first one without a changelog that had expired before its branch began."""
         if layout.branch is None or not roots or roots[0].root.changelog is None:
             return roots
-        key = TableLayout.manifest(roots[0].root.changelog.name)
+        key = manifest_key(roots[0].root.changelog.name)
         if key in self._store.infos([key]):
             return roots
         return [replace(roots[0], root=replace(roots[0].root, changelog=None)), *roots[1:]]

@@ -16,7 +16,7 @@ from lakehouse_core.table.data_file import DataFile
 from lakehouse_core.table.data_layout import DataLayout
 from lakehouse_core.table.file_refs import FileKind, FileRef, stored_file
 from lakehouse_core.table.index_file import IndexFile
-from lakehouse_core.table.layout import TableLayout
+from lakehouse_core.table.layout import index_key
 from lakehouse_core.table.manifest import DELETION_VECTORS, EntryKind, IndexManifestEntry, ManifestEntry
 from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.staged_commit import StagedCommit
@@ -174,7 +174,7 @@ def new_files(changes: FileChanges, folders: DataLayout) -> Iterator[FileRef]:
     for index in changes.indexes:
         if index.kind is EntryKind.ADD:
             beside = folders.index_folder(index.partition, index.bucket)
-            key = TableLayout.index(index.file_name) if beside is None else f"{beside}/{index.file_name}"
+            key = index_key(index.file_name) if beside is None else f"{beside}/{index.file_name}"
             yield FileRef(key=key, kind=FileKind.INDEX, size=index.file_size)
 
 

@@ -16,7 +16,7 @@ from lakehouse_core.storage import Fault, FaultKind, FaultyStore, ProcessDied
 from lakehouse_core.storage.faulty import Call
 from lakehouse_core.table.checksums import checksum
 from lakehouse_core.table.commit_message import CommitKind
-from lakehouse_core.table.layout import MAIN
+from lakehouse_core.table.layout import MAIN, manifest_key
 from lakehouse_core.table.manifest import ManifestEntry, encode_manifest
 from lakehouse_core.table.manifest.avro_schemas import MANIFEST_SCHEMA
 from lakehouse_core.table.staged_commit import StagedCommit
@@ -66,7 +66,7 @@ def test_every_manifest_has_its_checksum_in_its_list_however_it_was_made(
     assert latest is not None
 
     for manifest in table.context.manifests.of(latest):
-        assert manifest.checksum == checksum(table.store.read(MAIN.manifest(manifest.file_name)))
+        assert manifest.checksum == checksum(table.store.read(manifest_key(manifest.file_name)))
 
 
 def test_a_table_of_many_commits_shrinks_to_one_manifest() -> None:

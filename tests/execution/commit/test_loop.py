@@ -24,7 +24,7 @@ from lakehouse_core.table.commit_message import (
     DynamicOverwrite,
     StaticOverwrite,
 )
-from lakehouse_core.table.layout import MAIN
+from lakehouse_core.table.layout import MAIN, manifest_key
 from lakehouse_core.table.snapshot import Snapshot, serialize_snapshot
 from lakehouse_core.table.staged_commit import StagedCommit
 from tests.execution.commit.commit_vocabulary import CommitTable, another_actor, commit_table
@@ -57,7 +57,7 @@ def test_commits_add_up(table: CommitTable) -> None:
 def test_the_first_base_list_is_there_and_empty(table: CommitTable) -> None:
     (snapshot,) = table.commit(table.append("a")).snapshots
 
-    listed = MAIN.manifest(snapshot.base_manifest_list)
+    listed = manifest_key(snapshot.base_manifest_list)
     assert snapshot.base_manifest_list_size == table.store.infos([listed])[listed].size
     assert table.context.manifests.base(snapshot) == []
     assert len(table.context.manifests.delta(snapshot)) == 1

@@ -20,7 +20,7 @@ from lakehouse_core.planning.commit.index_files import index_file_of
 from lakehouse_core.storage import MemoryStore
 from lakehouse_core.table.checksums import checksum
 from lakehouse_core.table.commit_message import Append, CommitKind, CommitMessage
-from lakehouse_core.table.layout import MAIN
+from lakehouse_core.table.layout import manifest_key
 from lakehouse_core.table.manifest import IndexManifestEntry
 from lakehouse_core.table.snapshot import snapshot_checksums
 from lakehouse_core.table.staged_commit import StagedCommit
@@ -168,7 +168,7 @@ def test_a_write_leaves_the_index_as_it_is(table):
     latest = table.context.snapshots.latest()
     assert latest.index_manifest == named
     assert 3 not in table.numbers()
-    assert snapshot_checksums(latest, "latest")[named] == checksum(table.context.store.read(MAIN.manifest(named)))
+    assert snapshot_checksums(latest, "latest")[named] == checksum(table.context.store.read(manifest_key(named)))
 
 
 def test_a_compaction_leaves_marked_rows_out_and_their_vectors_go(table):
