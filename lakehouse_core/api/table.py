@@ -716,7 +716,14 @@ class Table:
         as `database.table$branch_name`. Raises NotFound naming the branches.
         """
         found = table_branches.branch(self._context, name)
-        return Table(found.name, found.store, engine=found.engine, clock=found.clock, arbiter=found.arbiter)
+        return Table(
+            found.name,
+            found.store,
+            schemas=found.schemas,
+            engine=found.engine,
+            clock=found.clock,
+            arbiter=found.arbiter,
+        )
 
     def create_branch(
         self, name: str, *, at: int | ReadPoint | None = None, dry_run: bool = False

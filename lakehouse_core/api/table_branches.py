@@ -12,7 +12,7 @@ from lakehouse_core.api.verb import names_table, reported
 from lakehouse_core.execution.branches import create, delete, forward, rename
 from lakehouse_core.execution.branches.closing import every_branch, existing_branch
 from lakehouse_core.execution.context import TableContext
-from lakehouse_core.execution.presence import check_changed, check_table
+from lakehouse_core.execution.presence import check_before, check_changed, check_table
 from lakehouse_core.planning.read.read_point import AtSnapshot, ReadPoint, checked_point
 
 
@@ -26,6 +26,9 @@ def branch(table: TableContext, name: str) -> TableContext:
     found = existing_branch(table, name)
     # Raises NotFound for a branch that is being created or deleted.
     found.snapshots.boundary.first_id()
+    # If a table of this name is created from now on, the branch that was read tells its own from that one's.
+    found.schemas.latest()
+    check_before(table)
     return found
 
 

@@ -213,6 +213,25 @@ def test_the_error_says_what_to_do_if_the_snapshot_stays() -> None:
     assert table.scan().count() == 2
 
 
+@pytest.mark.parametrize("verb", ["write", "overwrite", "compact"])
+def test_a_commit_that_is_refused_for_it_leaves_no_data_files(verb: str) -> None:
+    store, is_over = filled(3), False
+
+    def overtake(call: Call) -> None:
+        nonlocal is_over
+        if call.writes and "/bucket-0/" in call.key and not is_over:
+            is_over = True
+            create_foreign(store, snapshot_id=4)
+
+    table = opened(FaultyStore(store, on_call=overtake), 1).table("db.t")
+    before = {info.key for info in store.list("")}
+    assert isinstance(error_of(OTHERS[verb], table), lc.CorruptTable)
+    assert is_over
+    # The record of commits that wait for their turn stays.
+    left = {"db.db/t/snapshot/snapshot-4", "db.db/t/lakehouse/waiting"}
+    assert {info.key for info in store.list("")} - before == left
+
+
 def test_a_fast_forward_leaves_no_schema_in_a_table_that_was_created_again() -> None:
     store, is_over = filled(1), False
     branch = opened(store, 1).table("db.t").create_branch("b", at=lc.AtSnapshot(1)).branch

@@ -131,6 +131,9 @@ def has_consumer(name: str) -> Callable[[lc.Table], bool]:
 VERBS: dict[str, Verb] = {
     "write": Verb(write, has_row),
     "write to a branch": Verb(write, has_row, branch="b"),
+    "open a branch and write": Verb(
+        lambda table: table.branch("b").write(ROW), lambda table: has_row(table.branch("b"))
+    ),
     "stage and commit": Verb(lambda table: table.commit(staged(table)), has_row),
     "keep a staged commit": Verb(keep, is_kept),
     "forget a staged commit": Verb(forget),
@@ -175,7 +178,16 @@ VERBS: dict[str, Verb] = {
 
 
 COMMITS = [
-    VERBS[name] for name in ("write", "write to a branch", "stage and commit", "delete rows", "compact", "overwrite")
+    VERBS[name]
+    for name in (
+        "write",
+        "write to a branch",
+        "open a branch and write",
+        "stage and commit",
+        "delete rows",
+        "compact",
+        "overwrite",
+    )
 ]
 
 
@@ -247,6 +259,9 @@ class Case:
                 return
             case "fill again":
                 assert len(self._lost()) == 0, self._lost()
+                table = catalog.table("db.t")
+                is_done = self.verb.is_done
+                assert self.verb not in COMMITS or is_done is None or not is_done(self.verb.on(table))
                 return
             case "do again":
                 table = catalog.table("db.t")
@@ -374,6 +389,7 @@ CASES = [
 QUICK = [
     ("write", "memory", "drop"),
     ("write to a branch", "memory", "rename"),
+    ("open a branch and write", "objects", "fill again"),
     ("expire", "memory", "create again"),
     ("create a tag", "objects", "drop"),
     ("alter", "disk", "rename"),

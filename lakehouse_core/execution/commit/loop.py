@@ -15,12 +15,11 @@ from lakehouse_core.errors import (
     CorruptTable,
     InvalidRequest,
     LakehouseError,
-    NotFound,
     StorageUnavailable,
     TableDropped,
-    TaskFailed,
 )
 from lakehouse_core.execution.commit.outcome import (
+    NOTHING_APPLIED,
     AlreadyCommitted,
     CommitResult,
     Committed,
@@ -68,9 +67,6 @@ from lakehouse_core.table.staged_commit import StagedCommit
 # nothing, keeps its files and looks at the new latest snapshot. After this many such looks in one attempt the race
 # counts as lost.
 _MOST_FREE_LOOKS: Final = 3
-
-# After these errors a commit of one step is not applied, and never will be unless the caller commits it again.
-_NOTHING_APPLIED: Final = (CommitConflict, CommitTimeout, InvalidRequest, NotFound, StorageUnavailable, TaskFailed)
 
 
 @discards_of_dropped
@@ -130,7 +126,7 @@ def commit_or_discard(
     """
     try:
         return commit(table, staged, reads=reads, numbered_above=numbered_above)
-    except _NOTHING_APPLIED:
+    except NOTHING_APPLIED:
         discard(table.store, table.schemas.schema(staged.schema_id), staged.messages, named_by=named_by)
         raise
 

@@ -5,13 +5,33 @@ Source: docs/reliability/commit.md#errors.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeAlias, assert_never
+from typing import Final, TypeAlias, assert_never
 
+from lakehouse_core.errors import (
+    CommitConflict,
+    CommitTimeout,
+    InvalidRequest,
+    NotFound,
+    StorageUnavailable,
+    TaskFailed,
+)
+from lakehouse_core.metadata.foreign import ForeignObject
 from lakehouse_core.planning.commit.conflicts import Conflict
 from lakehouse_core.planning.commit.file_changes import FileChanges
 from lakehouse_core.planning.commit.steps import StepPlan
 from lakehouse_core.table.manifest import ManifestFile
 from lakehouse_core.table.snapshot import Snapshot
+
+# After these errors a commit of one step is not applied, and never will be unless the caller commits it again.
+NOTHING_APPLIED: Final = (
+    CommitConflict,
+    CommitTimeout,
+    ForeignObject,
+    InvalidRequest,
+    NotFound,
+    StorageUnavailable,
+    TaskFailed,
+)
 
 
 @dataclass(frozen=True, slots=True)
