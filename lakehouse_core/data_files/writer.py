@@ -3,7 +3,7 @@
 Source: docs/format/data-files.md#columns-and-order, docs/semantics/writing.md#rolling.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Final, Self
@@ -66,14 +66,21 @@ class FileSettings:
     plain_style: FileStyle | None = None
 
 
+def go_on() -> None:
+    """Raise nothing."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileOutput:
-    """The settings that all writers of a task share."""
+    """The settings that all writers of a task share. `check_stopped` is called for each batch; an error that it raises
+    ends the task.
+    """
 
     store: Sinks
     encoding: Encoding
     names: FileNames
     clock: Clock
+    check_stopped: Callable[[], None] = go_on
 
 
 class DataFileWriter:
@@ -111,6 +118,7 @@ class DataFileWriter:
 
     def write(self, records: pa.RecordBatch) -> None:
         """Add rows. Raises StorageFull, StorageUnavailable."""
+        self._output.check_stopped()
         if not records.num_rows:
             return
         size_bytes = records.nbytes

@@ -32,9 +32,11 @@ class Engine(Protocol):
         """Yield the text of one successful attempt per input, in any order. Raises TaskFailed."""
         ...
 
-    def run_at_once(self, task: Callable[[T, TaskRuntime], str], inputs: Sequence[T]) -> Iterator[str]:
-        """As `run`, for tasks that may share the memory and the processors of this process. It yields the texts of all
-        tasks that succeeded before it raises the error of another one.
+    def run_at_once(
+        self, task: Callable[[T, TaskRuntime], str], inputs: Sequence[T], *, most: int | None = None
+    ) -> Iterator[str]:
+        """As `run`, for tasks that may share the memory and the processors of this process, at most so many of them at
+        the same time. It yields the texts of all tasks that succeeded before it raises the error of another one.
         """
         ...
 

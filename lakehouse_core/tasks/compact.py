@@ -15,9 +15,8 @@ import pyarrow as pa
 
 from lakehouse_core.clock import Clock
 from lakehouse_core.data_files.deletion_vector_writer import IndexChange, IndexFolder, change_vectors
-from lakehouse_core.data_files.parquet.writer import Encoding
 from lakehouse_core.data_files.small_files import SmallFiles
-from lakehouse_core.data_files.writer import DataFileWriter, FileNames, FileOutput, FileSettings
+from lakehouse_core.data_files.writer import DataFileWriter, FileOutput, FileSettings
 from lakehouse_core.errors import InvalidRequest
 from lakehouse_core.format.data_types import type_to_sql
 from lakehouse_core.format.rows import Rows
@@ -114,8 +113,7 @@ def rewrite_buckets(tasks: Sequence[RewriteTask], runtime: TaskRuntime) -> list[
         reading_ahead(store, (found for task in tasks for found in objects_of(task.folder, task.plan.files))) as opener,
         closing_behind(store) as sinks,
     ):
-        encoding = Encoding(tasks[0].schema)
-        output = FileOutput(store=sinks, encoding=encoding, names=FileNames(clock.uuid()), clock=clock)
+        output = runtime.output(sinks, tasks[0].schema)
         try:
             alike: dict[tuple[bool, int], list[tuple[RewriteTask, RewriteOutput]]] = {}
             for task, one in zip(tasks, made, strict=True):

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse_core.data_files.parquet.writer import Encoding
 from lakehouse_core.data_files.writer import DataFileWriter, FileNames, FileOutput, FileSettings
 from lakehouse_core.storage.object_store import StoreSpec
 from lakehouse_core.storage.outcomes import clear_away
@@ -62,7 +61,7 @@ def renumbered(task: RenumberTask, runtime: TaskRuntime) -> CommitMessage:
         try:
             for file in task.message.new_files:
                 schema = task.file_schemas[file.schema_id]
-                output = FileOutput(store=sinks, encoding=Encoding(schema), names=names, clock=clock)
+                output = runtime.output(sinks, schema, names)
                 made.append(_shifted(task, file, files, output))
             sinks.settle()
         except BaseException:

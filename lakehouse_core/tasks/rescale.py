@@ -14,8 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from lakehouse_core.data_files.hash_index import write_hashes
-from lakehouse_core.data_files.parquet.writer import Encoding
-from lakehouse_core.data_files.writer import DataFileWriter, FileNames, FileOutput
+from lakehouse_core.data_files.writer import DataFileWriter
 from lakehouse_core.format.binary_row import hash_rows
 from lakehouse_core.format.bucket_hash import buckets
 from lakehouse_core.format.hash_index import Hashes
@@ -77,7 +76,7 @@ def rescale_buckets(task: RescaleTask, runtime: TaskRuntime) -> list[CommitMessa
     kind = compacted_kind(schema, level=0 if schema.is_append else schema.table_options.num_levels - 1)
     objects = (found for file in task.files for found in objects_of(task.folders[file.file_name], [file]))
     with reading_ahead(store, objects) as opener, closing_behind(store) as sinks, ExitStack() as stack:
-        output = FileOutput(store=sinks, encoding=Encoding(schema), names=FileNames(clock.uuid()), clock=clock)
+        output = runtime.output(sinks, schema)
         writers: dict[int, DataFileWriter] = {}
         for batch in stack.enter_context(closing(_rows(schema, stored, opener))):
             for bucket, rows in _by_bucket(schema, stored.new, storable(batch, schema)):

@@ -510,7 +510,9 @@ class Elsewhere:
     def __init__(self) -> None:
         self.tasks: list[Any] = []
 
-    def run(self, task: Callable[[Any, TaskRuntime], str], inputs: Sequence[Any]) -> Iterator[str]:
+    def run(
+        self, task: Callable[[Any, TaskRuntime], str], inputs: Sequence[Any], *, most: int | None = None
+    ) -> Iterator[str]:
         self.tasks += inputs
         for each in inputs:
             yield task(each, TaskRuntime(SystemClock(), open_store))

@@ -1,6 +1,6 @@
 """The local engine runs tasks one after the other, or a few at the same time. The law: the answers are the same."""
 
-from threading import Barrier, Event
+from threading import Barrier, Event, Lock
 
 import pytest
 
@@ -49,6 +49,8 @@ def test_after_a_failure_no_task_begins_and_what_succeeded_is_told_first() -> No
 
     def task(number: int, runtime: TaskRuntime) -> str:
         if number == 0:
+            while not begun:
+                Event().wait(0.001)
             raise ValueError("task 0")
         return slow(number, begun)
 
@@ -81,6 +83,42 @@ def test_an_interruption_ends_after_the_tasks_that_run_and_tells_what_they_made(
 
     assert "0" in told
     assert len(told) < MANY
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_task_that_runs_stops_when_it_asks_after_another_one_failed(is_first: bool) -> None:
+    has_begun, asked = Event(), list[int]()
+
+    def task(number: int, runtime: TaskRuntime) -> str:
+        if is_first == (number == 0):
+            assert has_begun.wait(HANGS_AFTER_SECONDS)
+            raise ValueError(f"task {number}")
+        while True:
+            has_begun.set()
+            asked.append(number)
+            runtime.check_stopped()
+            Event().wait(0.001)
+
+    with pytest.raises(ValueError, match="task"):
+        list(engine_of(2).run_at_once(task, range(2)))
+    assert asked
+
+
+def test_at_most_so_many_run_as_the_caller_says() -> None:
+    running, most_seen, lock = 0, 0, Lock()
+
+    def task(number: int, runtime: TaskRuntime) -> str:
+        nonlocal running, most_seen
+        with lock:
+            running += 1
+            most_seen = max(most_seen, running)
+        Event().wait(0.002)
+        with lock:
+            running -= 1
+        return str(number)
+
+    assert list(engine_of(4).run_at_once(task, range(20), most=2)) == [str(number) for number in range(20)]
+    assert most_seen <= 2
 
 
 def test_a_caller_that_stops_reading_lets_no_further_task_begin() -> None:

@@ -189,7 +189,7 @@ class Overtaken:
         self._engine = LocalEngine(local_runtime(store, clock))
         self._before = before
 
-    def run(self, task, inputs):
+    def run(self, task, inputs, *, most=None):
         before, self._before = self._before, lambda: None
         before()
         yield from self._engine.run(task, inputs)

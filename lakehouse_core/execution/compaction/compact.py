@@ -52,6 +52,8 @@ _GROUP_BYTES: Final = 8 << 20
 _MOST_GROUPED: Final = 64
 _MOST_GROUPED_OF_MANY: Final = 512
 _FEW_GROUPS: Final = 8
+# Each task holds a chunk of rows, and a row group of each run and of the file that it writes: 200 MB if rows are wide.
+_MOST_AT_ONCE: Final = 4
 
 WhyNot: TypeAlias = Callable[[Sequence[BucketCompaction], CompactionBase], str | None]
 
@@ -200,7 +202,8 @@ def _run(
     try:
         done = watch.counting("compacting", len(tasks), "tasks")
         with named_by_nobody():
-            for text in engine.run(run_rewrite, _alone(tasks) if engine.is_remote else _grouped(tasks)):
+            groups = _alone(tasks) if engine.is_remote else _grouped(tasks)
+            for text in engine.run_at_once(run_rewrite, groups, most=_MOST_AT_ONCE):
                 made = rewrite_answer(text, planned)
                 done(len(made))
                 messages = (*messages, *made)

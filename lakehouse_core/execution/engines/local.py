@@ -1,10 +1,11 @@
 """The local engine: run tasks in this process, one after the other, or a few at the same time in threads.
 
-Rule: only tasks whose work is to encode files run at the same time; each holds little more than a row group.
+Rule: only tasks that write files anew run at the same time.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import replace
 from typing import Final, TypeVar
 
 from lakehouse_core.progress import NO_WATCH, Watch
@@ -14,6 +15,37 @@ from lakehouse_core.tasks.write.input import input_batches, row_count
 from lakehouse_core.tasks.write.task import WriteTask, write_batches
 
 T = TypeVar("T")
+
+
+class _Stopped(Exception):
+    """The end of a task whose result is not needed any more."""
+
+
+class _End:
+    """The end of a call that runs tasks in threads: its first failure, once there is one."""
+
+    def __init__(self) -> None:
+        self._failure: BaseException | None = None
+
+    def begin(self, failure: BaseException) -> None:
+        self._failure = self._failure or failure
+
+    def check(self) -> None:
+        """Raise if the call has failed. A task may call it in any thread."""
+        if self._failure is not None:
+            raise _Stopped
+
+    def wait_for(self, running: Future[str]) -> None:
+        """Wait until the task has ended, which an interruption makes soon."""
+        while not running.done():
+            try:
+                wait([running])
+            except BaseException as interruption:
+                self.begin(interruption)
+
+    def raise_failure(self) -> None:
+        if self._failure is not None and not isinstance(self._failure, _Stopped):
+            raise self._failure
 
 
 class LocalEngine:
@@ -30,37 +62,38 @@ class LocalEngine:
         for each in inputs:
             yield task(each, self._runtime)
 
-    def run_at_once(self, task: Callable[[T, TaskRuntime], str], inputs: Sequence[T]) -> Iterator[str]:
-        """Yield one result per input, in order, of tasks that run in threads.
+    def run_at_once(
+        self, task: Callable[[T, TaskRuntime], str], inputs: Sequence[T], *, most: int | None = None
+    ) -> Iterator[str]:
+        """Yield one result per input, in order, of tasks that run in threads, `most` of them at the same time.
 
-        After a failure, or an interruption, no further task begins. When those that run have ended, it yields the
-        results of all that succeeded, and raises the failure.
+        After a failure, or an interruption, no further task begins, and those that run stop at their next rows. When
+        they have ended, it yields the results of all that succeeded, and raises the failure.
         """
-        if self.tasks_at_once == 1 or len(inputs) < 2:
+        at_once = min(self.tasks_at_once, most or self.tasks_at_once)
+        if at_once == 1 or len(inputs) < 2:
             yield from self.run(task, inputs)
             return
-        failure: BaseException | None = None
-        pool = ThreadPoolExecutor(self.tasks_at_once, thread_name_prefix="task")
-        try:
-            for running in [pool.submit(task, each, self._runtime) for each in inputs]:
-                if running.cancelled():
-                    continue
-                try:
-                    wait([running])
-                except BaseException as interruption:
-                    failure = failure or interruption
-                    pool.shutdown(cancel_futures=True)
-                    if running.cancelled():
-                        continue
-                if (error := running.exception()) is None:
-                    yield running.result()
-                    continue
-                failure = failure or error
-                pool.shutdown(cancel_futures=True)
-        finally:
-            pool.shutdown(cancel_futures=True)
-        if failure is not None:
-            raise failure
+        end = _End()
+        runtime = replace(self._runtime, check_stopped=end.check)
+
+        def carried_out(each: T) -> str:
+            end.check()
+            try:
+                return task(each, runtime)
+            except BaseException as error:
+                end.begin(error)
+                raise
+
+        with ThreadPoolExecutor(at_once, thread_name_prefix="task") as pool:
+            try:
+                for running in [pool.submit(carried_out, each) for each in inputs]:
+                    end.wait_for(running)
+                    if running.exception() is None:
+                        yield running.result()
+            finally:
+                end.begin(_Stopped())
+        end.raise_failure()
 
     def write(self, task: WriteTask, data: object, watch: Watch = NO_WATCH) -> list[CommitMessage]:
         """Write rows as files without a snapshot; return the commit message of each bucket. Raises InvalidRequest."""

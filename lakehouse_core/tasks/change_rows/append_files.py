@@ -12,9 +12,8 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from lakehouse_core.data_files.parquet.writer import Encoding
 from lakehouse_core.data_files.reader import DataFileReader
-from lakehouse_core.data_files.writer import DataFileWriter, FileNames, FileOutput, FileSettings
+from lakehouse_core.data_files.writer import DataFileWriter, FileOutput, FileSettings
 from lakehouse_core.format.avro_columns import Flags
 from lakehouse_core.format.deletion_vector import Positions
 from lakehouse_core.format.rows import take_all
@@ -47,13 +46,7 @@ def changed_files(task: ChangeTask, runtime: TaskRuntime) -> Changed:
     store, split = runtime.open_store(task.store), task.split
     with reading_ahead(store, objects_of(split.folder, split.files)) as opener, closing_behind(store) as sinks:
         files = split_files(split, task.schema, task.file_schemas, opener)
-        output = FileOutput(
-            store=sinks,
-            encoding=Encoding(task.schema),
-            names=FileNames(runtime.clock.uuid()),
-            clock=runtime.clock,
-        )
-        run = _Run(task, files, output)
+        run = _Run(task, files, runtime.output(sinks, task.schema))
         try:
             new = run.new_rows_written(runtime)
         except BaseException:

@@ -11,8 +11,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from lakehouse_core.data_files.parquet.writer import Encoding
-from lakehouse_core.data_files.writer import DataFileWriter, FileNames, FileOutput, FileSettings
+from lakehouse_core.data_files.writer import DataFileWriter, FileSettings
 from lakehouse_core.storage.outcomes import clear_away
 from lakehouse_core.storage.overlap import closing_behind, reading_ahead
 from lakehouse_core.table.commit_message import CommitMessage
@@ -108,7 +107,7 @@ def _reading(task: ChangeTask, columns: tuple[str, ...]) -> ReadTask:
 
 
 def _rewritten(task: ChangeTask, runtime: TaskRuntime) -> tuple[DataFile, ...]:
-    store, clock, split, schema = runtime.open_store(task.store), runtime.clock, task.split, task.schema
+    store, split, schema = runtime.open_store(task.store), task.split, task.schema
     made: tuple[DataFile, ...] = ()
     with reading_ahead(store, objects_of(split.folder, split.files)) as opener, closing_behind(store) as sinks:
         files = split_files(split, schema, task.file_schemas, opener)
@@ -120,7 +119,7 @@ def _rewritten(task: ChangeTask, runtime: TaskRuntime) -> tuple[DataFile, ...]:
             with_sequence_number=True,
             drops_deletes=True,
         )
-        output = FileOutput(store=sinks, encoding=Encoding(schema), names=FileNames(clock.uuid()), clock=clock)
+        output = runtime.output(sinks, schema)
         options = schema.table_options
         settings = FileSettings(
             prefix=options.data_file_prefix,

@@ -6,8 +6,6 @@ Source: docs/semantics/tables.md#postponed-buckets.
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from lakehouse_core.data_files.parquet.writer import Encoding
-from lakehouse_core.data_files.writer import FileNames, FileOutput
 from lakehouse_core.storage.object_store import StoreSpec
 from lakehouse_core.storage.overlap import closing_behind, reading_ahead
 from lakehouse_core.table.commit_json import messages_to_json
@@ -51,11 +49,11 @@ def move_rows(task: MoveTask, runtime: TaskRuntime) -> list[CommitMessage]:
     A failed task leaves no new file. Raises InvalidRequest for nulls that the schema forbids now, CorruptTable (also
     for a missing file), StorageFull, StorageUnavailable.
     """
-    store, clock, schema = runtime.open_store(task.store), runtime.clock, task.schema
+    store, schema = runtime.open_store(task.store), task.schema
     with reading_ahead(store, objects_of(task.folder, task.files)) as opener, closing_behind(store) as sinks:
         writer = KeyWriter(
             schema,
-            FileOutput(store=sinks, encoding=Encoding(schema), names=FileNames(clock.uuid()), clock=clock),
+            runtime.output(sinks, schema),
             next_numbers={(task.partition, bucket): number for bucket, number in task.next_numbers.items()},
             emits_changelog=task.emits_changelog,
             spill_folder=runtime.spill_folder,

@@ -13,8 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from lakehouse_core.data_files.memory import keep_freed_memory
-from lakehouse_core.data_files.parquet.writer import Encoding
-from lakehouse_core.data_files.writer import FileNames, FileOutput, FileSettings
+from lakehouse_core.data_files.writer import FileNames, FileSettings
 from lakehouse_core.format.bucket_hash import buckets
 from lakehouse_core.format.rows import Rows
 from lakehouse_core.merge.key_words import fixed_values
@@ -94,7 +93,7 @@ def placed_rows(
     with closing(ScratchFiles(runtime.spill_folder)) as scratch:
         writer = KeyWriter(
             placing,
-            FileOutput(store=scratch, encoding=Encoding(placing), names=FileNames("placed"), clock=runtime.clock),
+            runtime.output(scratch, placing, FileNames("placed")),
             next_numbers={(split.partition, split.bucket): _next_number(split) for split in splits},
             emits_changelog=False,
             spill_folder=runtime.spill_folder,

@@ -12,8 +12,7 @@ from typing import assert_never
 import pyarrow as pa
 
 from lakehouse_core.data_files.memory import keep_freed_memory
-from lakehouse_core.data_files.parquet.writer import Encoding
-from lakehouse_core.data_files.writer import FileNames, FileOutput
+from lakehouse_core.data_files.writer import FileOutput
 from lakehouse_core.storage.nowhere import Nowhere
 from lakehouse_core.storage.object_store import StoreReader, StoreSpec
 from lakehouse_core.storage.overlap import closing_behind
@@ -66,10 +65,9 @@ def write_batches(task: WriteTask, batches: Iterable[pa.RecordBatch], runtime: T
     row and column, StorageFull, StorageUnavailable.
     """
     keep_freed_memory()
-    clock = runtime.clock
     opened = runtime.open_store(task.store)
     with nullcontext(Nowhere()) if task.only_counts else closing_behind(opened) as store:
-        output = FileOutput(store=store, encoding=Encoding(task.schema), names=FileNames(clock.uuid()), clock=clock)
+        output = runtime.output(store, task.schema)
         writer = _writer(task, output, opened, runtime.spill_folder)
         try:
             for rows in _placed(task, batches, opened, runtime.spill_folder):

@@ -55,7 +55,9 @@ class SparkEngine:
         """
         return run_tasks(self.session, task, inputs)
 
-    def run_at_once(self, task: Callable[[T, TaskRuntime], str], inputs: Sequence[T]) -> Iterator[str]:
+    def run_at_once(
+        self, task: Callable[[T, TaskRuntime], str], inputs: Sequence[T], *, most: int | None = None
+    ) -> Iterator[str]:
         """As `run`."""
         return self.run(task, inputs)
 
