@@ -19,6 +19,7 @@ from lakehouse_core.cli.row_options import Output
 from lakehouse_core.cli.rows import put_rows
 from lakehouse_core.cli.session import is_json
 from lakehouse_core.errors import InvalidRequest, LakehouseError, retell
+from lakehouse_core.planning.sql.literals import is_at_text, read_text
 from lakehouse_core.planning.sql.tokens import SqlText, TokenCursor, is_complete, split_statements
 
 # As messages about a statement begin.
@@ -86,7 +87,7 @@ class Session:
             while (mark := cursor.takes_one(".", "-")) is not None:
                 key += f"{mark}{cursor.part('a setting')}"
             cursor.expect("=")
-            self._settings[key] = cursor.string() if cursor.is_text() else cursor.part("a value")
+            self._settings[key] = read_text(cursor) if is_at_text(cursor) else cursor.part("a value")
             cursor.end_statement()
             return True
         return False

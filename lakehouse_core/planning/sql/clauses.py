@@ -1,4 +1,4 @@
-"""Parts that several statements have: queries inside them, and properties.
+"""Parts that several statements have: queries inside them, names in parentheses, and properties.
 
 Rule: each function reads one part at the cursor, and refuses what is not one with its place.
 Source: docs/sql.md#queries.
@@ -8,13 +8,13 @@ from decimal import Decimal
 from typing import Any, Final
 
 from lakehouse_core.errors import shown
+from lakehouse_core.planning.sql.literals import is_at_text, read_literal, read_text
 from lakehouse_core.planning.sql.statement import Part, QueryText
 from lakehouse_core.planning.sql.tokens import TokenCursor
 
 QUERIES: Final = ("SELECT", "WITH", "VALUES", "FROM", "(")
 
 
-# Statements that Spark knows and that are not carried out here, with what to do instead.
 def read_query(cursor: TokenCursor) -> QueryText:
     if not any(cursor.is_at(word) for word in QUERIES):
         raise cursor.expected("a query: SELECT, WITH or VALUES")
@@ -63,7 +63,7 @@ def read_partition(cursor: TokenCursor, parameters: dict[str, Any]) -> dict[str,
             raise cursor.expected("'=' and a value")
         if column in found:
             raise cursor.sql.invalid(start, f"column {column} is given twice. Give it once")
-        found[column] = cursor.literal(parameters)
+        found[column] = read_literal(cursor, parameters)
         if not cursor.takes(","):
             break
     cursor.expect(")")
@@ -78,7 +78,7 @@ def read_properties(cursor: TokenCursor) -> dict[str, str]:
         if key in found:
             raise cursor.sql.invalid(start, f"property {shown(key)} is given twice. Give it once")
         cursor.takes("=")
-        found[key] = option_text(cursor.literal(what="a value")) or ""
+        found[key] = option_text(read_literal(cursor, what="a value")) or ""
         if not cursor.takes(","):
             break
     cursor.expect(")")
@@ -86,11 +86,21 @@ def read_properties(cursor: TokenCursor) -> dict[str, str]:
 
 
 def read_key(cursor: TokenCursor) -> str:
-    if cursor.is_text():
-        return cursor.string()
+    if is_at_text(cursor):
+        return read_text(cursor)
     found = cursor.part("the name of a property")
     while (mark := cursor.takes_one(".", "-")) is not None:
         found += mark + cursor.part("the name of a property")
+    return found
+
+
+def read_names(cursor: TokenCursor, what: str) -> list[str]:
+    """Read names of one part in parentheses."""
+    cursor.expect("(")
+    found = [cursor.part(what)]
+    while cursor.takes(","):
+        found.append(cursor.part(what))
+    cursor.expect(")")
     return found
 
 

@@ -25,9 +25,11 @@ from lakehouse_core.planning.sql.clauses import (
     is_query,
     option_text,
     read_keys,
+    read_names,
     read_properties,
     read_query,
 )
+from lakehouse_core.planning.sql.literals import read_literal, read_text
 from lakehouse_core.planning.sql.row_changes import read_drop_partitions
 from lakehouse_core.planning.sql.statement import (
     AlterDatabase,
@@ -88,7 +90,7 @@ def _columns(cursor: TokenCursor, parameters: dict[str, Any]) -> tuple[list[Data
         if cursor.takes("PRIMARY", "KEY"):
             if primary:
                 raise cursor.sql.invalid(start, "PRIMARY KEY is given twice. Give it once")
-            primary = tuple(cursor.names("a column"))
+            primary = tuple(read_names(cursor, "a column"))
             cursor.takes("NOT", "ENFORCED")
         elif named or any(cursor.is_at(word, "(") for word in ("UNIQUE", "CHECK")) or cursor.is_at("FOREIGN", "KEY"):
             raise cursor.sql.unsupported(
@@ -115,9 +117,10 @@ def _column(cursor: TokenCursor, parameters: dict[str, Any]) -> tuple[DataField,
         if cursor.takes("NOT", "NULL"):
             field = replace(field, type=with_nullable(field.type, False))
         elif cursor.takes("COMMENT"):
-            field = replace(field, description=cursor.string())
+            field = replace(field, description=read_text(cursor))
         elif cursor.takes("DEFAULT"):
-            field = replace(field, default_value=option_text(cursor.literal(parameters, "a literal as the default")))
+            default = option_text(read_literal(cursor, parameters, "a literal as the default"))
+            field = replace(field, default_value=default)
         elif cursor.takes("PRIMARY", "KEY"):
             is_key = True
             cursor.takes("NOT", "ENFORCED")
@@ -140,7 +143,7 @@ def _table_clauses(cursor: TokenCursor, parameters: dict[str, Any]) -> dict[str,
         elif cursor.takes("PARTITIONED", "BY"):
             key, (value, found["more"]) = "partition_keys", _partitioned(cursor, parameters)
         elif cursor.takes("COMMENT"):
-            key, value = "comment", cursor.string()
+            key, value = "comment", read_text(cursor)
         elif cursor.is_at("TBLPROPERTIES") or cursor.is_at("OPTIONS"):
             cursor.skip()
             key, value = "options", read_properties(cursor)
@@ -180,7 +183,7 @@ def _create_database(cursor: TokenCursor, parameters: dict[str, Any]) -> Stateme
     properties: dict[str, str] = {}
     while not cursor.is_done:
         if cursor.takes("COMMENT"):
-            properties["comment"] = cursor.string()
+            properties["comment"] = read_text(cursor)
         elif cursor.takes("WITH"):
             if not cursor.takes_one("DBPROPERTIES", "PROPERTIES"):
                 raise cursor.expected("DBPROPERTIES")
@@ -310,13 +313,13 @@ def _added(cursor: TokenCursor) -> list[SchemaChange]:
         place: dict[str, Any] = {}
         while True:
             if cursor.takes("COMMENT"):
-                comment = cursor.string()
+                comment = read_text(cursor)
             elif cursor.takes("FIRST"):
                 place = {"first": True}
             elif cursor.takes("AFTER"):
                 place = {"after": cursor.part("a column")}
             elif cursor.takes("DEFAULT"):
-                default = option_text(cursor.literal(what="a literal as the default"))
+                default = option_text(read_literal(cursor, what="a literal as the default"))
             elif cursor.is_at("NOT", "NULL"):
                 raise cursor.sql.unsupported(
                     cursor.start, "a new column is null in the rows that are there: leave out NOT NULL"
@@ -342,7 +345,7 @@ def _changed(cursor: TokenCursor, column: Any, parameters: dict[str, Any]) -> li
         if cursor.takes("TYPE"):
             changes.append(UpdateColumnType(column, type_to_sql(read_type(cursor))))
         elif cursor.takes("COMMENT"):
-            changes.append(UpdateColumnComment(column, cursor.string()))
+            changes.append(UpdateColumnComment(column, read_text(cursor)))
         elif cursor.takes("SET", "NOT", "NULL") or cursor.is_at("DROP", "NOT", "NULL"):
             changes.append(UpdateColumnNullability(column, cursor.takes("DROP", "NOT", "NULL")))
         elif not isinstance(column, str):
@@ -352,7 +355,7 @@ def _changed(cursor: TokenCursor, column: Any, parameters: dict[str, Any]) -> li
         elif cursor.takes("AFTER"):
             changes.append(MoveColumn(column, after=cursor.part("a column")))
         elif cursor.takes("SET", "DEFAULT"):
-            changes.append(UpdateColumnDefault(column, option_text(cursor.literal(parameters, "a literal"))))
+            changes.append(UpdateColumnDefault(column, option_text(read_literal(cursor, parameters, "a literal"))))
         elif cursor.takes("DROP", "DEFAULT"):
             changes.append(UpdateColumnDefault(column, None))
         else:

@@ -15,10 +15,12 @@ from lakehouse_core.planning.sql.clauses import (
     QUERIES,
     is_query,
     read_key,
+    read_names,
     read_part,
     read_query,
 )
 from lakehouse_core.planning.sql.definitions import read_alter, read_create, read_drop
+from lakehouse_core.planning.sql.literals import is_at_text, read_literal, read_map, read_text
 from lakehouse_core.planning.sql.row_changes import read_delete, read_merge, read_truncate, read_update
 from lakehouse_core.planning.sql.statement import (
     AlterDatabase,
@@ -36,6 +38,7 @@ from lakehouse_core.planning.sql.statement import (
 )
 from lakehouse_core.planning.sql.tokens import SqlText, TokenCursor
 
+# Statements that Spark knows and that are not carried out here, with what to do instead.
 _REFUSED: Final[Mapping[str, str]] = {
     "TABLE": "SELECT * FROM …",
     "USE": "pass database= to sql()",
@@ -132,7 +135,7 @@ def _insert(cursor: TokenCursor, start: int, parameters: dict[str, Any]) -> Stat
         while True:
             column = cursor.part("a partition column")
             if cursor.takes("="):
-                fixed[column] = cursor.literal(parameters)
+                fixed[column] = read_literal(cursor, parameters)
             else:
                 dynamic.append(column)
             if not cursor.takes(","):
@@ -143,7 +146,7 @@ def _insert(cursor: TokenCursor, start: int, parameters: dict[str, Any]) -> Stat
     if cursor.is_at("(") and not any(cursor.token(1) and is_query(cursor, 1, word) for word in QUERIES):
         if by_name:
             raise cursor.sql.invalid(cursor.start, "BY NAME and a list of columns are both given. Give one of them")
-        columns = tuple(cursor.names("a column"))
+        columns = tuple(read_names(cursor, "a column"))
     by_name = by_name or cursor.takes("BY", "NAME")
     replaced = None
     if way == "INTO" and not (fixed or dynamic) and cursor.takes("REPLACE", "WHERE"):
@@ -195,8 +198,8 @@ def _show(cursor: TokenCursor, start: int, parameters: dict[str, Any]) -> Statem
 
 
 def _like(cursor: TokenCursor) -> str | None:
-    if cursor.takes("LIKE") or cursor.is_text():
-        return cursor.string("a pattern in quotes")
+    if cursor.takes("LIKE") or is_at_text(cursor):
+        return read_text(cursor, "a pattern in quotes")
     return None
 
 
@@ -238,7 +241,7 @@ def _comment(cursor: TokenCursor, start: int, parameters: dict[str, Any]) -> Sta
 
 def _comment_text(cursor: TokenCursor) -> str | None:
     cursor.expect("IS")
-    return None if cursor.takes("NULL") else cursor.string()
+    return None if cursor.takes("NULL") else read_text(cursor)
 
 
 def _call(cursor: TokenCursor, start: int, parameters: dict[str, Any]) -> Statement:
@@ -253,7 +256,7 @@ def _call(cursor: TokenCursor, start: int, parameters: dict[str, Any]) -> Statem
         if after is not None and after.text == "=>":
             name = cursor.part("the name of an argument")
             cursor.skip()
-        value = cursor.map(parameters) if cursor.is_at("MAP", "(") else cursor.literal(parameters)
+        value = read_map(cursor, parameters) if cursor.is_at("MAP", "(") else read_literal(cursor, parameters)
         arguments.append(Argument(name=name, value=value, start=at))
     return CallProcedure(sql=cursor.sql, procedure=procedure, arguments=tuple(arguments))
 

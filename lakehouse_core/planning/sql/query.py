@@ -20,6 +20,7 @@ from lakehouse_core.errors import InvalidRequest, shown
 from lakehouse_core.planning.read.read_point import AsOf, AtVersion, ReadPoint
 from lakehouse_core.planning.sql.allowed import FUNCTIONS, NODES, refusal
 from lakehouse_core.planning.sql.lambdas import check_lambdas
+from lakehouse_core.planning.sql.literals import read_literal
 from lakehouse_core.planning.sql.spellings import check_spellings
 from lakehouse_core.planning.sql.statement import QueryText
 from lakehouse_core.planning.sql.tokens import DIALECT, Name, SqlText, TokenCursor
@@ -142,7 +143,7 @@ class _Taken:
             return False
         if not is_constant:
             raise cursor.expected("a literal or a parameter: time travel takes no expressions")
-        value = cursor.literal(self._parameters)
+        value = read_literal(cursor, self._parameters)
         self.points[int(before.end)] = _point(cursor.sql, start, word, value)
         self._blank(start, cursor.end)
         return True
@@ -155,10 +156,10 @@ class _Taken:
         sql, start = cursor.sql, cursor.start
         option, count = _INCREMENTS[name]
         cursor.skip(2)
-        table = cursor.literal(self._parameters, "the name of a table in quotes")
+        table = read_literal(cursor, self._parameters, "the name of a table in quotes")
         values = []
         while cursor.takes(","):
-            values.append(_plain(cursor.literal(self._parameters)))
+            values.append(_plain(read_literal(cursor, self._parameters)))
         cursor.expect(")")
         if not isinstance(table, str) or len(values) != count:
             raise sql.invalid(start, f"{name} takes the name of a table and {count} value{'s' * (count > 1)}")

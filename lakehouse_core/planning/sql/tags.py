@@ -3,6 +3,7 @@
 from datetime import timedelta
 from typing import Final
 
+from lakehouse_core.planning.sql.literals import read_literal
 from lakehouse_core.planning.sql.statement import ChangeTag, Statement
 from lakehouse_core.planning.sql.tokens import Name, TokenCursor
 
@@ -57,7 +58,7 @@ def _retention(cursor: TokenCursor) -> timedelta:
 
 
 def _whole(cursor: TokenCursor, what: str) -> int:
-    start, found = cursor.start, cursor.literal(what=what)
+    start, found = cursor.start, read_literal(cursor, what=what)
     if not isinstance(found, int) or isinstance(found, bool):
         raise cursor.sql.invalid(start, f"found {found}, expected {what}")
     return found

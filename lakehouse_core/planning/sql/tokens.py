@@ -4,10 +4,8 @@ Rule: strings, names and comments end where the parser of queries says, because 
 Source: docs/sql.md#queries.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import date, datetime
-from decimal import Decimal
 from functools import lru_cache
 from typing import Any, ClassVar, Final
 
@@ -42,7 +40,7 @@ _SHORT: Final = 2048
 _REMEMBERED: Final = 64
 
 _NAMES: Final = (TokenType.VAR, TokenType.IDENTIFIER)
-_TEXTS: Final = (TokenType.STRING, TokenType.RAW_STRING)
+TEXTS: Final = (TokenType.STRING, TokenType.RAW_STRING)
 
 
 class _Tokenizer(SparkSql.Tokenizer):
@@ -241,95 +239,14 @@ class TokenCursor:
             )
         return Name(tuple(parts), start, self.end - 1)
 
-    def names(self, what: str = "a name") -> list[str]:
-        """Read names of one part in parentheses."""
-        self.expect("(")
-        found = [self.part(what)]
-        while self.takes(","):
-            found.append(self.part(what))
-        self.expect(")")
-        return found
-
-    def is_text(self) -> bool:
-        token = self.token()
-        return token is not None and token.token_type in _TEXTS
-
-    def string(self, what: str = "a text in quotes") -> str:
-        """Read a text in quotes."""
-        token = self.token()
-        if token is None or token.token_type not in _TEXTS:
-            raise self.expected(what)
-        self._next += 1
-        return str(token.text)
-
-    def literal(self, parameters: dict[str, Any] | None = None, what: str = "a literal") -> Any:
-        """Read a literal, or a parameter, and return its value."""
-        token = self.token()
-        if token is None:
-            raise self.expected(what)
-        if self.takes(":"):
-            return self._parameter(parameters or {})
-        if token.token_type in _TEXTS:
-            return self.string()
-        for word, value in (("NULL", None), ("TRUE", True), ("FALSE", False)):
-            if self.takes(word):
-                return value
-        if self.is_at("DATE") or self.is_at("TIMESTAMP"):
-            return self._time()
-        if self.takes("-"):
-            return -self._number(what)
-        return self._number(what)
-
-    def map(self, parameters: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Read `map('k', 'v', …)`."""
-        self.expect("MAP", "(")
-        found: dict[str, Any] = {}
-        while not self.takes(")"):
-            if found:
-                self.expect(",")
-            key = self.string()
-            self.expect(",")
-            found[key] = self.literal(parameters)
-        return found
-
     def end_statement(self) -> None:
         """Check that no token is left."""
         if not self.is_done:
             raise self.sql.invalid(self.start, f"found {self.found()}, expected the end of the statement")
 
-    def rest(self) -> Iterator[Token]:
-        """Yield the tokens that are left, without reading them."""
-        yield from self._tokens[self._next :]
-
     def skip(self, count: int = 1) -> None:
+        """Read tokens, whatever they are."""
         self._next += count
-
-    def _parameter(self, parameters: dict[str, Any]) -> Any:
-        start = self.start
-        name = self.part("the name of a parameter")
-        if name not in parameters:
-            raise self.sql.invalid(start, f"parameter :{name} has no value. Pass it: sql(text, {{{name!r}: …}})")
-        return parameters[name]
-
-    def _number(self, what: str) -> int | Decimal:
-        token = self.token()
-        if token is None or token.token_type is not TokenType.NUMBER:
-            raise self.expected(what)
-        self._next += 1
-        text = str(token.text)
-        # The suffix of a number's type, as in 3L, is a cast for the tokenizer.
-        if self.takes("::"):
-            self._next += 1
-        return int(text) if text.isdecimal() and len(text) < 400 else Decimal(text)
-
-    def _time(self) -> Any:
-        start, is_date = self.start, self.is_at("DATE")
-        self._next += 1
-        text = self.string()
-        try:
-            return date.fromisoformat(text) if is_date else datetime.fromisoformat(text)
-        except ValueError as error:
-            raise self.sql.invalid(start, f"{shown(text)} is not a time, expected one such as '2013-01-05'") from error
 
 
 def _sentence(message: str) -> str:
@@ -337,6 +254,6 @@ def _sentence(message: str) -> str:
 
 
 def _is(token: Token | None, word: str) -> bool:
-    if token is None or token.token_type in (*_TEXTS, TokenType.IDENTIFIER):
+    if token is None or token.token_type in (*TEXTS, TokenType.IDENTIFIER):
         return False
     return bool(token.text.upper() == word)

@@ -21,6 +21,7 @@ from lakehouse_core.format.data_types import (
     parse_type,
     with_nullable,
 )
+from lakehouse_core.planning.sql.literals import read_literal, read_text
 from lakehouse_core.planning.sql.tokens import TokenCursor
 
 _MICROSECONDS: Final = 6
@@ -86,9 +87,9 @@ def read_type(cursor: TokenCursor, depth: int = 0) -> DataType:
 def _sized(cursor: TokenCursor, word: str, start: int) -> DataType:
     numbers = []
     if cursor.takes("("):
-        numbers = [cursor.literal(what="a number")]
+        numbers = [read_literal(cursor, what="a number")]
         while cursor.takes(","):
-            numbers.append(cursor.literal(what="a number"))
+            numbers.append(read_literal(cursor, what="a number"))
         cursor.expect(")")
     name = {"DEC": "DECIMAL", "NUMERIC": "DECIMAL", "CHARACTER": "CHAR"}.get(word, word)
     if not numbers and name != "DECIMAL":
@@ -108,7 +109,7 @@ def _struct(cursor: TokenCursor, depth: int) -> DataType:
         kind = read_type(cursor, depth + 1)
         if cursor.takes("NOT", "NULL"):
             kind = with_nullable(kind, False)
-        comment = cursor.string() if cursor.takes("COMMENT") else None
+        comment = read_text(cursor) if cursor.takes("COMMENT") else None
         fields.append(DataField(UNASSIGNED, name, kind, comment))
         if not cursor.takes(","):
             break
