@@ -209,7 +209,7 @@ def system(table: TableContext, name: str, *, options: Mapping[str, str] | None)
 
 def html(table: TableContext) -> str:
     """Return the HTML that notebooks show for a handle. Reads nothing."""
-    known = table.schemas.known
+    known = table.schemas.known.newest
     facts: dict[str, object] = {"at": table.store.uri("")}
     if known is not None:
         facts |= {

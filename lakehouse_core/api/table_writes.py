@@ -296,7 +296,7 @@ def _may_stage_again(table: TableContext, mode: WriteMode, data: object) -> bool
     """
     if not isinstance(mode, Append):
         return isinstance(data, Scan) and is_of_latest(data, table)
-    schema = table.schemas.known
+    schema = table.schemas.known.newest
     if schema is None:
         return False
     is_renumbered = schema.table_options.postponed_buckets.next_bucket is not None

@@ -35,7 +35,7 @@ def _tagging(
         report = verb(table, *args, **kwargs)
         if report.dry_run:
             return report
-        schema = table.schemas.known
+        schema = table.schemas.known.newest
         assert schema is not None, "the verb has read it"
         if not schema.table_options.tags.is_automatic:
             return report

@@ -65,7 +65,7 @@ def overtaken(table: _Named) -> Iterator[None]:
             raise
         except _OF_A_DROP as error:
             # Else nothing was read, and an argument is wrong.
-            if isinstance(read, TableContext) and read.schemas.known_id() is not None:
+            if isinstance(read, TableContext) and read.schemas.known.newest_id() is not None:
                 with suppress(StorageUnavailable):
                     check_here(read, error)
             raise

@@ -72,7 +72,7 @@ def alter_by(
             new = replace(new, id=announced.id + 1)
         with nullcontext() if announced is None else _ending(table):
             if table.schemas.create(new):
-                check_kept(table, [table.layout.schema(new.id)], content=table.schemas.content(new.id))
+                check_kept(table, [table.layout.schema(new.id)], content=table.schemas.known.content(new.id))
                 return old, new
         if announced is not None:
             _withdraw(table)
@@ -117,7 +117,7 @@ def _announced(table: TableContext, old: TableSchema, bucket: str) -> TableSchem
     announced = announcing(old, bucket, now_millis=table.clock.now_millis())
     if not table.schemas.create(announced):
         return None
-    check_kept(table, [table.layout.schema(announced.id)], content=table.schemas.content(announced.id))
+    check_kept(table, [table.layout.schema(announced.id)], content=table.schemas.known.content(announced.id))
     with _withdrawn(table):
         look = table.look()
         make_snapshot(
@@ -154,4 +154,4 @@ def _withdraw(table: TableContext) -> None:
     with suppress(LakehouseError):
         schema = taken_back(table.schemas.latest(), now_millis=table.clock.now_millis())
         if schema is not None and table.schemas.create(schema):
-            check_kept(table, [table.layout.schema(schema.id)], content=table.schemas.content(schema.id))
+            check_kept(table, [table.layout.schema(schema.id)], content=table.schemas.known.content(schema.id))

@@ -31,7 +31,6 @@ from lakehouse_core.metadata.hints import write_hint
 from lakehouse_core.metadata.manifest_reader import ManifestReader, Missing
 from lakehouse_core.metadata.roots import branch_names, collect_roots
 from lakehouse_core.metadata.schema_log import SchemaLog
-from lakehouse_core.metadata.snapshot_log import SnapshotLog
 from lakehouse_core.planning.copying import CopyChoice, check_choice, chosen_roots
 from lakehouse_core.planning.read.packing import pack
 from lakehouse_core.progress import NO_WATCH, Watch
@@ -222,7 +221,7 @@ def _contents(source: TableContext, choice: CopyChoice) -> _Contents:
         raise CorruptTable.missing(store.uri(MAIN.schema(0)))
     if of_main := [root for root in roots if _is_of_main(root, RootKind.SNAPSHOT)]:
         newest = max(of_main, key=lambda root: root.snapshot_id).key
-        SnapshotLog(store, MAIN, schemas=schemas).check_own(parse_snapshot(objects[newest], newest))
+        schemas.check_own(parse_snapshot(objects[newest], newest))
     first = _first_id(roots, MAIN.prefix)
     return _Contents(
         files=files,

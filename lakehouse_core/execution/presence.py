@@ -59,7 +59,7 @@ def gone(table: TableContext, schema_id: int | None, look: Look | None = None) -
             is_here = bool(table.store.children(table.layout.folders.schemas).files) and _has_table(table)
         else:
             look.ask(asked(table, schema_id))
-            table.schemas.check_same(schema_id, look)
+            table.schemas.known.check_same(schema_id, look)
             is_here = not (look.lacks(MAIN.schema(0)) or look.known(DROP_MARK) is not None) or _has_table(table)
     except CorruptTable:
         return None
@@ -78,7 +78,7 @@ def gone(table: TableContext, schema_id: int | None, look: Look | None = None) -
         return Gone()
     # A branch has the first schema of its table.
     first = table.store.read_found([MAIN.schema(0)]).get(MAIN.schema(0))
-    is_other = first is not None and table.schemas.content(0) not in (None, first)
+    is_other = first is not None and table.schemas.known.content(0) not in (None, first)
     return Gone(is_branch=not is_other, is_other=is_other)
 
 
@@ -102,7 +102,7 @@ def check_kept(table: TableContext, written: Sequence[str] = (), *, content: byt
                     "this change along or not. Wait until the verb has ended, look, then call again."
                 )
         # What was written does not tell whether the table was there.
-        found = gone(table, table.schemas.known_id(besides=written))
+        found = gone(table, table.schemas.known.newest_id(besides=written))
         if found is not None and not found.has_moved:
             if found.is_other:
                 written = [key for key, there in table.store.read_found(written).items() if there == content]
@@ -113,13 +113,13 @@ def check_kept(table: TableContext, written: Sequence[str] = (), *, content: byt
 
 def check_table(table: TableContext) -> None:
     """Raise unless the table is the one whose branches a verb changes. If its folder has moved, so have they."""
-    _check_branches(table, gone(table, table.schemas.known_id()))
+    _check_branches(table, gone(table, table.schemas.known.newest_id()))
 
 
 def check_changed(table: TableContext) -> None:
     """As `check_table`, for a verb that has changed a branch: WriteOutcomeUnknown if the store does not answer."""
     with begun("The branch was changed: look, then call again."):
-        found = gone(table, table.schemas.known_id())
+        found = gone(table, table.schemas.known.newest_id())
     _check_branches(table, found)
 
 
@@ -130,7 +130,7 @@ def _check_branches(table: TableContext, found: Gone | None) -> None:
 
 def is_another(table: TableContext) -> bool:
     """Return whether another table is there now."""
-    found = gone(table, table.schemas.known_id())
+    found = gone(table, table.schemas.known.newest_id())
     return found is not None and found.is_other
 
 
@@ -138,13 +138,13 @@ def check_before(table: TableContext) -> None:
     """Raise if the table or branch that the handle has read is gone, for a verb that writes or deletes by a key that
     another table may use too. It does not save the verb from looking again after that.
     """
-    if table.schemas.known_id() is not None:
+    if table.schemas.known.newest_id() is not None:
         check_here(table)
 
 
 def check_here(table: TableContext, cause: Exception | None = None) -> None:
     """Raise TableDropped if the table or branch is gone, for a verb that found nothing to do, or failed."""
-    if (found := gone(table, table.schemas.known_id())) is not None:
+    if (found := gone(table, table.schemas.known.newest_id())) is not None:
         raise found.error(table) from cause
 
 
@@ -152,7 +152,7 @@ def check_dropped(table: TableContext) -> None:
     """Raise as `check_here` does, for a verb that reports what is missing: a table without one of its schemas may be
     damaged.
     """
-    known = table.schemas.known_id()
+    known = table.schemas.known.newest_id()
     found = gone(table, known)
     if found is None:
         return

@@ -6,13 +6,13 @@ Source: docs/reliability/invariants.md#i23-a-schema-id-has-one-content.
 """
 
 import re
-from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
-from lakehouse_core.errors import CorruptTable, InvalidRequest, NotFound
+from lakehouse_core.errors import NotFound
 from lakehouse_core.metadata.arbiter import CREATE_IF_ABSENT, Arbiter
 from lakehouse_core.metadata.foreign import ForeignObject
+from lakehouse_core.metadata.known_schemas import KnownSchemas
 from lakehouse_core.metadata.look import Look
 from lakehouse_core.retry import LISTING
 from lakehouse_core.storage.object_store import ObjectStore
@@ -20,6 +20,7 @@ from lakehouse_core.storage.outcomes import created
 from lakehouse_core.table.layout import TableLayout
 from lakehouse_core.table.read_back import readable_file
 from lakehouse_core.table.schema import TableSchema, parse_schema, serialize_schema
+from lakehouse_core.table.snapshot import SCHEMA_TIME, Snapshot
 
 _NAME = re.compile(r"schema-(0|[1-9]\d{0,9})")
 
@@ -31,7 +32,7 @@ class SchemaLog:
         self._store = store
         self._arbiter = arbiter
         self._layout = layout
-        self._known: dict[int, tuple[TableSchema, bytes]] = {}
+        self._known = KnownSchemas(store, layout)
         # The newest two ids of the last listing; none without one, or without a schema.
         self._listed: tuple[int, ...] = ()
 
@@ -42,7 +43,7 @@ class SchemaLog:
     def over(self, store: ObjectStore) -> "SchemaLog":
         """Return the log over another store of the same table; it knows the schemas that this one knows."""
         log = SchemaLog(store, self._layout, self._arbiter)
-        log._known, log._listed = self._known, self._listed
+        log._known, log._listed = self._known.over(store), self._listed
         return log
 
     @property
@@ -50,23 +51,18 @@ class SchemaLog:
         return self._store
 
     @property
-    def known(self) -> TableSchema | None:
-        """Return the newest schema that was read so far, None before the first read; the table may have a newer one."""
-        return self._known[max(self._known)][0] if self._known else None
-
-    def known_id(self, *, besides: Collection[str] = ()) -> int | None:
-        """Return the newest id that was read so far, of schemas whose keys are not `besides`; None if there is none."""
-        return max((each for each in self._known if self._layout.schema(each) not in besides), default=None)
+    def known(self) -> KnownSchemas:
+        """The schemas that were read or created so far."""
+        return self._known
 
     def asked(self) -> tuple[str, ...]:
         """Return the keys of a look for `latest`: the newest schema that is known, and the next."""
-        if self._known:
-            newest = max(self._known)
-            return self._layout.schema(newest), self._layout.schema(newest + 1)
+        if (known := self._known.newest_id()) is not None:
+            return self._layout.schema(known), self._layout.schema(known + 1)
         if not (listed := self._listed):
             return ()
         newest = listed[-1]
-        before = {*listed, newest - 1} if self._tells_foreign else {newest}
+        before = {*listed, newest - 1} if self._known.tells_foreign else {newest}
         return tuple(self._layout.schema(each) for each in (*sorted(before), newest + 1) if each >= 0)
 
     def latest(self, look: Look | None = None) -> TableSchema:
@@ -85,11 +81,11 @@ class SchemaLog:
         raise AssertionError("the last attempt returns or raises")
 
     def _latest(self, look: Look | None) -> TableSchema:
-        if not self._known and self._listed:
+        if self._known.newest is None and self._listed:
             # A table that was dropped since the listing is listed again.
             look = look or Look(self._store, self.asked())
             self._load_listed(look)
-        if not self._known:
+        if (latest := self._known.newest) is None:
             ids = self.ids()
             if not ids:
                 raise NotFound(
@@ -98,14 +94,13 @@ class SchemaLog:
             *listed, _ = self.asked()
             self._load_listed(Look(self._store, listed))
             return self.schema(ids[-1])
-        latest = max(self._known)
-        if look is None or look.get(self._layout.schema(latest)) is None:
+        if look is None or look.get(self._layout.schema(latest.id)) is None:
             # A schema may have become known after the look.
             look = Look(self._store, self.asked())
-        self.check_same(latest, look)
-        while self._load(latest + 1, look) is not None:
-            latest += 1
-        return self._known[latest][0]
+        self._known.check_same(latest.id, look)
+        while (following := self._load(latest.id + 1, look)) is not None:
+            latest = following
+        return latest
 
     def found(self, schema_id: int) -> TableSchema | None:
         """Return one schema, None if there is none of that id. Raises CorruptTable, ForeignObject."""
@@ -144,17 +139,41 @@ class SchemaLog:
         """
         return {self.schema(schema_id).bucket_setting for schema_id in range(latest.id + 1)}
 
+    def check_own(self, snapshot: Snapshot) -> None:
+        """Raise ForeignObject if a commit to another table created `snapshot`. It reads nothing, unless the snapshot is
+        foreign, or its schema was not read before; before a first schema was read it does not tell.
+
+        Raises InvalidRequest if the table was created again since its schemas were read, NotFound if it was dropped,
+        StorageUnavailable.
+        """
+        stated = snapshot.properties.get(SCHEMA_TIME)
+        if stated is None or self._known.newest is None or not self._known.tells_foreign:
+            return
+        schema = self._load(snapshot.schema_id)
+        if schema is not None:
+            if stated == str(schema.time_millis):
+                return
+            # The schema that was read before may be that of the dropped table.
+            self._known.check_same(schema.id, Look(self._store))
+        raise ForeignObject.at(
+            self._store.uri(self._layout.snapshot(snapshot.id)),
+            "a commit to",
+            snapshot.schema_id,
+            stated_millis=stated,
+            found_millis=None if schema is None else schema.time_millis,
+        )
+
     def create(self, schema: TableSchema) -> bool:
         """Add `schema` under its id; return False if another schema has that id already.
 
         Raises InvalidRequest for a schema whose file readers would parse as another one, WriteOutcomeUnknown.
         """
-        key, before = self._layout.schema(schema.id), self._known.get(schema.id - 1)
-        schema = replace(schema, time_before_millis=None if before is None else before[0].time_millis)
+        key, before = self._layout.schema(schema.id), self._known.schema(schema.id - 1)
+        schema = replace(schema, time_before_millis=None if before is None else before.time_millis)
         data = readable_file(schema, serialize_schema, lambda data: parse_schema(data, key), what="The schema")
         is_ours = created(self._store, key, data, by=self._arbiter.create)
         if is_ours:
-            self._known[schema.id] = schema, data
+            self._known.add(schema, data)
         return is_ours
 
     def copy(self, schema_id: int, data: bytes) -> bool:
@@ -163,53 +182,19 @@ class SchemaLog:
         """
         return created(self._store, self._layout.schema(schema_id), data, by=self._arbiter.create)
 
-    def content(self, schema_id: int) -> bytes | None:
-        """Return the bytes of a schema that was read or created here, None for another one."""
-        return self._known[schema_id][1] if schema_id in self._known else None
-
-    def check_same(self, schema_id: int, look: Look) -> None:
-        """Raise if this schema, which was read before, is another one now: NotFound if the table was dropped or
-        renamed, InvalidRequest if it was created again, CorruptTable if the file is damaged.
-        """
+    def _load(self, schema_id: int, look: Look | None = None) -> TableSchema | None:
+        if (known := self._known.schema(schema_id)) is not None:
+            return known
         key = self._layout.schema(schema_id)
+        if look is None:
+            has_before = self._known.tells_foreign and schema_id > 0 and self._known.schema(schema_id - 1) is None
+            look = Look(self._store, [key, self._layout.schema(schema_id - 1)] if has_before else [key])
         data = look.get(key)
         if data is None:
-            raise NotFound(
-                f"{self._store.uri(key)}: the schema is missing now: the table was dropped or renamed. Open it "
-                "again under its present name."
-            )
-        known, bytes_before = self._known[schema_id]
-        if data != bytes_before:
-            # The checksum of our schemas shows damage. Java's schemas have none: there an equal time means damage,
-            # because no table is dropped and created again within one millisecond.
-            if parse_schema(data, key).time_millis == known.time_millis:
-                raise CorruptTable(
-                    f"{self._store.uri(key)}: the schema differs from the one that was read before, and both have the "
-                    "same time, so the file is damaged. Restore it from a copy of the table."
-                )
-            raise InvalidRequest(
-                f"{self._store.uri(key)}: the schema is not the one that was read before: the table was dropped "
-                "and created again. Open it again, and stage the data again."
-            )
-
-    @property
-    def _tells_foreign(self) -> bool:
-        """Whether another table may have left schemas here: where folders move at once, none can."""
-        return self._store.folders is None
-
-    def _load(self, schema_id: int, look: Look | None = None) -> TableSchema | None:
-        if schema_id not in self._known:
-            key = self._layout.schema(schema_id)
-            if look is None:
-                has_before = self._tells_foreign and schema_id > 0 and schema_id - 1 not in self._known
-                look = Look(self._store, [key, self._layout.schema(schema_id - 1)] if has_before else [key])
-            data = look.get(key)
-            if data is None:
-                return None
-            schema = parse_schema(data, key)
-            self._check_follows(schema, key, look)
-            self._known.setdefault(schema_id, (schema, data))
-        return self._known[schema_id][0]
+            return None
+        schema = parse_schema(data, key)
+        self._known.check_follows(schema, look, listed=self._listed)
+        return self._known.add(schema, data)
 
     def _load_listed(self, look: Look) -> None:
         """Load the newest schema of the last listing, and if it is there and none of another table, the one before."""
@@ -223,35 +208,6 @@ class SchemaLog:
             raise
         if found is None:
             self._listed = ()
-        elif self._tells_foreign:
+        elif self._known.tells_foreign:
             for schema_id in listed[:-1]:
                 self._load(schema_id, look)
-
-    def _check_follows(self, schema: TableSchema, key: str, look: Look) -> None:
-        """Raise ForeignObject if `schema` was made to follow another schema than the one before it, as far as that is
-        known, or was read by `look`.
-        """
-        stated, key_before = schema.time_before_millis, self._layout.schema(schema.id - 1)
-        if stated is None or not self._tells_foreign:
-            return
-        known, data = self._known.get(schema.id - 1), look.known(key_before)
-        if known is not None:
-            found = known[0].time_millis
-        elif data is not None:
-            found = parse_schema(data, key_before).time_millis
-        elif look.lacks(key_before) and min((*self._known, *self._listed), default=schema.id) < schema.id:
-            # Branches that Java made may begin with a later schema, and lack all before.
-            found = None
-        else:
-            return
-        if found != stated:
-            if known is not None:
-                # The one that was read before may be that of the dropped table.
-                self.check_same(schema.id - 1, Look(self._store))
-            raise ForeignObject.at(
-                self._store.uri(key),
-                "an alteration of",
-                schema.id - 1,
-                stated_millis=str(stated),
-                found_millis=found,
-            )

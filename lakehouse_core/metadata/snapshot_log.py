@@ -29,7 +29,6 @@ from lakehouse_core.storage.object_store import ObjectStore
 from lakehouse_core.table.layout import TableLayout
 from lakehouse_core.table.read_back import readable_file
 from lakehouse_core.table.snapshot import (
-    SCHEMA_TIME,
     Snapshot,
     parse_snapshot,
     serialize_snapshot,
@@ -97,7 +96,7 @@ class SnapshotLog:
 
     def latest(self, look: Look | None = None) -> Snapshot | None:
         """Return the newest snapshot, None if the table has none. Lists the folder only if the LATEST hint is of no
-        use. `look`: the look that answers; None reads now. Raises as `check_own` does.
+        use. `look`: the look that answers; None reads now. Raises as `SchemaLog.check_own` does.
         """
         foreign: ForeignObject | None = None
         for _ in LISTING.attempts():
@@ -109,36 +108,12 @@ class SnapshotLog:
             if found is None:
                 continue
             try:
-                self.check_own(found)
+                self._schemas.check_own(found)
             except ForeignObject as error:
                 foreign = error
                 continue
             return found
         raise foreign or self._restless("the latest snapshot")
-
-    def check_own(self, snapshot: Snapshot) -> None:
-        """Raise ForeignObject if a commit to another table created `snapshot`. It reads nothing, unless the snapshot is
-        foreign, or its schema was not read before; before a first schema was read it does not tell.
-
-        Raises InvalidRequest if the table was created again since its schemas were read, NotFound if it was dropped,
-        StorageUnavailable.
-        """
-        stated, schemas = snapshot.properties.get(SCHEMA_TIME), self._schemas
-        if stated is None or schemas.known is None or self._store.folders is not None:
-            return
-        schema = schemas.found(snapshot.schema_id)
-        if schema is not None:
-            if stated == str(schema.time_millis):
-                return
-            # The schema that was read before may be that of the dropped table.
-            schemas.check_same(schema.id, Look(self._store))
-        raise ForeignObject.at(
-            self._store.uri(self._layout.snapshot(snapshot.id)),
-            "a commit to",
-            snapshot.schema_id,
-            stated_millis=stated,
-            found_millis=None if schema is None else schema.time_millis,
-        )
 
     def latest_id(self, look: Look | None = None) -> int | None:
         """Return the id of the newest snapshot, None if the table has none. `look`: as in `latest`."""
@@ -221,7 +196,7 @@ class SnapshotLog:
 
     def snapshot(self, snapshot_id: int, look: Look | None = None) -> Snapshot:
         """Return one snapshot. Raises SnapshotExpired naming the earliest, NotFound, InvalidRequest, CorruptTable; as
-        `check_own` does.
+        `SchemaLog.check_own` does.
 
         `look`: a look that has the file, or reads it now.
         """
@@ -230,7 +205,7 @@ class SnapshotLog:
         # The file is read before the boundary; in the other order an expiry in between would go unnoticed.
         found = self._load(snapshot_id, look)
         if found is not None and snapshot_id >= self._boundary.first_id():
-            self.check_own(found)
+            self._schemas.check_own(found)
             return found
         earliest, latest = self.earliest_id(), self.latest_id()
         if earliest is None or latest is None:

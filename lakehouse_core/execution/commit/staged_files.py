@@ -62,7 +62,7 @@ def discards_of_dropped(
         try:
             return commit(table, staged, *args, **kwargs)
         except (NotFound, InvalidRequest):
-            schema = table.schemas.known
+            schema = table.schemas.known.newest
             if schema is not None and schema.id == staged.schema_id:
                 with suppress(StorageUnavailable):
                     if gone(table, schema.id) == Gone():

@@ -103,7 +103,7 @@ def _read_history(table: TableContext, snapshots: Retention, changelogs: Retenti
         at_once=store.requests_at_once,
     )
     if ids:
-        table.snapshots.check_own(read[latest_id])
+        table.schemas.check_own(read[latest_id])
     listed = (id for id in every_changelog_id if layout.changelog(id) not in resumed.root_keys)
     # A changelog of an existing snapshot is a copy, left by a run that ended before it forbade the id.
     kept_changelog_ids = sorted({*(id for id in listed if not ids or id < ids[0]), *made})

@@ -66,7 +66,7 @@ def create_tag(
         table.schemas.latest, lambda: tag_source(table, snapshot_id), at_once=table.store.requests_at_once
     )
     # No schema may have been known when the snapshot was found.
-    table.snapshots.check_own(parse_tag(data, source_key).snapshot)
+    table.schemas.check_own(parse_tag(data, source_key).snapshot)
     options = schema.table_options.tags
     check_free(options, name)
     if retention_millis is None:

@@ -44,7 +44,7 @@ def make_due_tags(table: TableContext, *, by_upkeep: bool = False) -> AutoTags:
     `by_upkeep`: also in a table whose writers leave upkeep to others. A failure is part of the result, because the
     commit before is not undone. REQUIRES: the schema of the table was read.
     """
-    schema = table.schemas.known
+    schema = table.schemas.known.newest
     assert schema is not None, "the verb before has read it"
     options = schema.table_options.tags
     # What is to be in a metastore that is not reached from here, the engine that reaches it makes.

@@ -57,7 +57,7 @@ def compact_written(
         seconds = table.clock.monotonic_seconds() - started
         return WriteCompaction(result=_all_of(done), failure=failure, duration_seconds=seconds)
 
-    schema = table.schemas.known
+    schema = table.schemas.known.newest
     assert schema is not None, "the commit has read it"
     trigger = trigger_after(schema, staged.commit_identifier)
     places = {(message.partition, message.bucket) for message in staged.messages if is_placed(message.bucket)}
