@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import dagster as dg
@@ -34,7 +35,7 @@ from lakehouse_dagster.pipeline import (
     read_state,
 )
 from lakehouse_dagster.resources import spark_app_id
-from lakehouse_dagster.sources import Delivery
+from lakehouse_dagster.sources import Delivery, feed_source
 from lakehouse_dagster.specs import TableSpec
 
 
@@ -215,7 +216,7 @@ def _joint_commit(
         run_id=context.run.run_id,
         most_batches=spec.commit.most_batches,
         tag_batches=spec.tag_batches,
-        held_back=lambda batches, groups: assets.source.held_back(context.resources, batches, groups),
+        held_back=partial(feed_source(assets.lake, spec).held_back, context.resources),
         progress=progress,
     )
     return _warned(context, committer.commit(wanted))

@@ -22,7 +22,7 @@ from lakehouse_dagster.lake import Lake
 from lakehouse_dagster.pipeline import batch_of, open_table, read_groups
 from lakehouse_dagster.resources import LakehouseResource
 from lakehouse_dagster.run_tags import OPERATION, TABLE
-from lakehouse_dagster.sources import row_source
+from lakehouse_dagster.sources import feed_source
 from lakehouse_dagster.specs import TableSpec
 
 _IN_PROGRESS = [
@@ -59,7 +59,7 @@ def committer_sensors(lake: Lake) -> list[dg.SensorDefinition]:
     tables = [spec for spec in lake.tables if spec.commit.is_together]
     if not tables:
         return []
-    needed = {lake.resource, *(key for spec in tables for key in row_source(lake, spec).resources)}
+    needed = {lake.resource, *(key for spec in tables for key in feed_source(lake, spec).resources)}
     sensor = lake.scoped("committer")
 
     @dg.sensor(
@@ -119,7 +119,7 @@ def committer_sensors(lake: Lake) -> list[dg.SensorDefinition]:
 def _waiting(context: dg.SensorEvaluationContext, lake: Lake, spec: TableSpec) -> Waiting:
     """Look at what is staged for a table."""
     lakehouse: LakehouseResource = getattr(context.resources, lake.resource)
-    catalog, source = lakehouse.local_catalog(), row_source(lake, spec)
+    catalog, source = lakehouse.local_catalog(), feed_source(lake, spec)
     table = open_table(catalog, spec.identifier)
     takes_news = spec.ingest.takes_news and source.tells_news
     behind = source.behind(table, context.resources, context.instance) if takes_news else None
@@ -139,8 +139,7 @@ def _waiting(context: dg.SensorEvaluationContext, lake: Lake, spec: TableSpec) -
     }
     # Also what a committer has committed and did not come to tell.
     ready = [batch_of(each) for number, each in staged.items() if number not in held.keys() | bad.keys()]
-    assert spec.feed is not None
-    unknown = set(lake.feeds[spec.feed.source].not_offered(context.instance, [str(batch.key) for batch in ready]))
+    unknown = set(source.feed.not_offered(context.instance, [str(batch.key) for batch in ready]))
     offered = [batch for batch in ready if batch.key not in unknown]
     reasons = [f"{len(held)} staged: {next(iter(held.values()))}"] if held else []
     reasons += [f"{len(bad)} staged cannot be committed: {next(iter(bad.values()))}"] if bad else []

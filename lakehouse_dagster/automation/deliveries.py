@@ -11,7 +11,7 @@ from lakehouse_dagster.automation.rounds import NOT_CREATED, look_at_each
 from lakehouse_dagster.feed import Feed
 from lakehouse_dagster.lake import Lake
 from lakehouse_dagster.resources import FeedResource, LakehouseResource
-from lakehouse_dagster.sources import row_source
+from lakehouse_dagster.sources import feed_source
 
 
 def deliveries_sensors(lake: Lake) -> list[dg.SensorDefinition]:
@@ -21,7 +21,7 @@ def deliveries_sensors(lake: Lake) -> list[dg.SensorDefinition]:
 
 def _deliveries_sensor(lake: Lake, name: str, feed: Feed) -> dg.SensorDefinition:
     specs = [spec for spec in lake.tables if spec.feed is not None and spec.is_batched and spec.feed.source == name]
-    sources = {lake.table_key(spec): row_source(lake, spec) for spec in specs}
+    sources = {lake.table_key(spec): feed_source(lake, spec) for spec in specs}
     tables = {lake.table_key(spec): spec.identifier for spec in specs}
 
     @dg.sensor(

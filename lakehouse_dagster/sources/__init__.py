@@ -10,7 +10,7 @@ from lakehouse_dagster.sources.changelog_source import (
 )
 from lakehouse_dagster.sources.feed_source import FeedSource
 from lakehouse_dagster.sources.row_source import Behind, Delivery, RowSource, SourceCheck
-from lakehouse_dagster.sources.table_source import row_source
+from lakehouse_dagster.sources.table_source import feed_source, row_source
 
 __all__ = [
     "ROWKIND",
@@ -22,6 +22,7 @@ __all__ = [
     "SourceCheck",
     "changes_of",
     "changes_user",
+    "feed_source",
     "pending_changes",
     "row_source",
     "unapplied",

@@ -4,7 +4,7 @@ Rule: each batch is one commit of a stable user with a rising identifier: the or
 of a changelog. So the table's own commits show how far it is.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol, TypeAlias
@@ -13,7 +13,7 @@ import dagster as dg
 
 import lakehouse_core as lc
 from lakehouse_dagster.feed import Batch
-from lakehouse_dagster.pipeline import Groups, StageMode, incarnation, last_identifier
+from lakehouse_dagster.pipeline import StageMode, incarnation
 
 Expected: TypeAlias = tuple[int, str | None]
 
@@ -114,18 +114,6 @@ class RowSource(Protocol):
     def delivery(self, context: dg.AssetExecutionContext, *, in_spark: bool, inputs: Mapping[str, Any]) -> Delivery:
         """Return the input of a step. `inputs` are the values of `inputs` in the ingest, none in the commit."""
         ...
-
-    def last_committed(self, table: lc.Table, catalog: lc.Catalog) -> int | None:
-        """Return the highest identifier of the batches in the table, None without one."""
-        return last_identifier(table, "/".join(self.key.path))
-
-    def staging_user(self, resources: Any) -> str:
-        """Return the commit user under which runs stage batches that are committed together."""
-        raise lc.UnsupportedFeature(f"{self.label}: its batches are not committed together.")
-
-    def held_back(self, resources: Any, batches: Iterable[Batch], groups: Groups) -> Mapping[int, str]:
-        """Return the staged batches that wait for others, with the reason."""
-        return {}
 
     @property
     def inputs(self) -> Mapping[str, dg.AssetIn]:

@@ -10,7 +10,7 @@ from lakehouse_dagster.sources.partitioned_files_source import PartitionedFilesS
 from lakehouse_dagster.sources.row_source import RowSource
 from lakehouse_dagster.sources.run_delivery import RunPartitions, run_partitions
 from lakehouse_dagster.sources.sql_source import SqlSource
-from lakehouse_dagster.specs import FeedSpec, FilesSpec, TableSpec
+from lakehouse_dagster.specs import FilesSpec, TableSpec
 
 
 def row_source(lake: Lake, table: TableSpec) -> RowSource:
@@ -56,8 +56,21 @@ def row_source(lake: Lake, table: TableSpec) -> RowSource:
             partitions=partitions,
             rowkind_column=table.rowkind_column,
         )
+    return feed_source(lake, table)
+
+
+def feed_source(lake: Lake, table: TableSpec) -> FeedSource:
+    """Return the row source of a table that takes rows of a feed."""
     assert table.feed is not None
-    return _feed_source(lake, table, table.feed)
+    return FeedSource(
+        feed=lake.feeds[table.feed.source],
+        spec=table.feed,
+        key=lake.identity(table),
+        lake_resource=lake.resource,
+        together=table.commit.is_together,
+        # The later batch wins where keys are equal, and a tag shows the table as it was after its batch.
+        in_order=bool(table.primary_key) or table.tag_batches,
+    )
 
 
 def _files_source(lake: Lake, table: TableSpec, files: FilesSpec, partitions: RunPartitions | None) -> RowSource:
@@ -81,16 +94,4 @@ def _files_source(lake: Lake, table: TableSpec, files: FilesSpec, partitions: Ru
         lake_resource=lake.resource,
         partitions=partitions,
         rowkind_column=table.rowkind_column,
-    )
-
-
-def _feed_source(lake: Lake, table: TableSpec, feed: FeedSpec) -> RowSource:
-    return FeedSource(
-        feed=lake.feeds[feed.source],
-        spec=feed,
-        key=lake.identity(table),
-        lake_resource=lake.resource,
-        together=table.commit.is_together,
-        # The later batch wins where keys are equal, and a tag shows the table as it was after its batch.
-        in_order=bool(table.primary_key) or table.tag_batches,
     )
