@@ -12,7 +12,8 @@ from lakehouse_core.calls import checks_calls
 from lakehouse_core.display import line, page
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.execution.read.incremental_scan import IncrementalPlan, change_batches
-from lakehouse_core.execution.read.scan import ScanPlan, count_rows, scan_batches, scan_schema
+from lakehouse_core.execution.read.rows import count_rows, scan_batches
+from lakehouse_core.execution.read.scan import ScanPlan, scan_schema
 from lakehouse_core.interchange.arrow_rows import ArrowRows
 
 # Named for the reader: this module must not know Spark.

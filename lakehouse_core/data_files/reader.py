@@ -58,11 +58,13 @@ class DataFileReader(Protocol):
         row_filter: Predicate | None = None,
         without: Positions | None = None,
         only: BitMap | None = None,
+        in_threads: bool = False,
     ) -> Iterator[pa.RecordBatch]:
         """Yield the rows in file order, as `fields` and then the system columns asked for.
 
         `row_filter` is a hint: rows that do not match may be left out. Rows at other positions than `only` (None: all)
-        and rows at the positions `without` are always left out. Positions are rising.
+        and rows at the positions `without` are always left out. Positions are rising. `in_threads`: columns may be
+        decoded by all processors.
         """
         ...
 

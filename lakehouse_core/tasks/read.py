@@ -50,7 +50,8 @@ class ReadTask:
     """A split to read. `store` is rooted at the table; `file_schemas` holds, by id, every schema that its files name.
 
     `predicate` is bound to `schema`. `with_row_kinds`: the row kind as text is the first column, and deletes are
-    included. `keeps`: by their keys, the rows that matter; a merge leaves out the others.
+    included. `keeps`: by their keys, the rows that matter; a merge leaves out the others. `in_threads`: the columns of
+    files that are not merged are decoded by all processors.
     """
 
     store: StoreSpec
@@ -61,6 +62,7 @@ class ReadTask:
     file_schemas: Mapping[int, TableSchema] = field(default_factory=dict)
     with_row_kinds: bool = False
     keeps: RowTest | None = None
+    in_threads: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -242,6 +244,7 @@ def _raw(task: ReadTask, files: BucketFiles, fields: Sequence[DataField]) -> Gen
                 row_filter=task.predicate,
                 without=deleted,
                 only=only,
+                in_threads=task.in_threads,
             )
             for batch in batches:
                 yield batch if task.with_row_kinds or task.schema.is_append else _adds(batch)

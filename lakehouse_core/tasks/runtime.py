@@ -5,8 +5,10 @@ Rule: the engine makes the runtime where the task runs; a task gets time, random
 value holds a StoreSpec and plain values, so it can be sent to another process.
 """
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
 
 from lakehouse_core.clock import Clock
 from lakehouse_core.data_files.parquet.writer import Encoding
@@ -16,19 +18,23 @@ from lakehouse_core.storage.opening import inside
 from lakehouse_core.storage.overlap import Sinks
 from lakehouse_core.table.schema import TableSchema
 
+# Each task that writes files anew holds a row group in memory at least.
+_MOST_TASKS_AT_ONCE: Final = 8
+
 
 @dataclass(frozen=True, slots=True)
 class TaskRuntime:
     """`spill_folder`: the folder for rows that wait to be merged, None for the system's folder of temporary files.
 
     `check_stopped`: raises once the engine wants the task to end, because another one failed. The writers of `output`
-    call it.
+    call it. `tasks_at_once`: how many tasks a call may carry out at the same time, in threads of this process.
     """
 
     clock: Clock
     open_store: Callable[[StoreSpec], ObjectStore]
     spill_folder: str | None = None
     check_stopped: Callable[[], None] = go_on
+    tasks_at_once: int = 1
 
     def output(self, sinks: Sinks, schema: TableSchema, names: FileNames | None = None) -> FileOutput:
         """Return what the writers of a task share. `names`: those of its files, None for fresh ones."""
@@ -45,4 +51,11 @@ def local_runtime(store: ObjectStore, clock: Clock, *, spill_folder: str | None 
     """Return the runtime of tasks in this process; `open_store` returns `store` itself, or a view of a folder below its
     root.
     """
-    return TaskRuntime(clock, inside(store), spill_folder)
+    # A store that takes one call after the other, as those of tests do, gets them from one task after the other.
+    at_once = 1 if store.sinks_at_once == 1 else min(_processors(), _MOST_TASKS_AT_ONCE)
+    return TaskRuntime(clock, inside(store), spill_folder, tasks_at_once=at_once)
+
+
+def _processors() -> int:
+    """Return how many processors this process may use, as far as the system tells."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

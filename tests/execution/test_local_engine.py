@@ -1,5 +1,6 @@
 """The local engine runs tasks one after the other, or a few at the same time. The law: the answers are the same."""
 
+from dataclasses import replace
 from threading import Barrier, Event, Lock
 
 import pytest
@@ -15,7 +16,7 @@ MANY = 1_000
 
 def engine_of(tasks_at_once: int) -> LocalEngine:
     clock = VirtualClock()
-    return LocalEngine(local_runtime(MemoryStore(clock=clock), clock), tasks_at_once=tasks_at_once)
+    return LocalEngine(replace(local_runtime(MemoryStore(clock=clock), clock), tasks_at_once=tasks_at_once))
 
 
 def slow(number: int, begun: list[int]) -> str:

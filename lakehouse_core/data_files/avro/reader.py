@@ -83,12 +83,13 @@ class AvroFileReader:
         row_filter: Predicate | None = None,
         without: Positions | None = None,
         only: BitMap | None = None,
+        in_threads: bool = False,
     ) -> Iterator[pa.RecordBatch]:
         """Yield the rows at the positions `only` (None: all) without those at `without`, as `fields` and then the
         system columns.
 
         Columns are found by field id, cast where their type has changed since, and null where the file lacks them.
-        `row_filter` has no effect, because Avro files have no statistics.
+        `row_filter` has no effect, because Avro files have no statistics, and `in_threads` has none.
         """
         columns = read_columns(self._schema, fields)
         wanted = [*columns.sources, *system]

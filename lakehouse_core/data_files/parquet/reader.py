@@ -120,15 +120,15 @@ class ParquetFileReader:
         row_filter: Predicate | None = None,
         without: Positions | None = None,
         only: BitMap | None = None,
+        in_threads: bool = False,
     ) -> Iterator[pa.RecordBatch]:
         """Yield all rows, in file order, as `fields` and then the system columns asked for.
 
         Row groups of up to `held_bytes` stored bytes are held whole in memory, which is faster; larger ones are read in
         windows. Columns are found by field id, cast where their type has changed since, and null where the file lacks
-        them.
-        Left out are row groups in which no row can satisfy the bound `row_filter`, rows at other positions than `only`
-        (None: all), and rows at the positions `without`. Positions are rising and count all rows of the file. No other
-        row is left out.
+        them. `in_threads`: the columns of a row group are decoded by all processors. Left out are row groups in which
+        no row can satisfy the bound `row_filter`, rows at other positions than `only` (None: all), and rows at the
+        positions `without`. Positions are rising and count all rows of the file. No other row is left out.
         """
         columns = read_columns(self._schema, fields)
         wanted = columns.sources
@@ -140,7 +140,7 @@ class ParquetFileReader:
         if only is not None:
             spans = self._spans()
             groups = [group for group in groups if only.range_cardinality(*spans[group])]
-        stored = self._decoded(wanted, groups, batch_rows, held_bytes)
+        stored = self._decoded(wanted, groups, batch_rows, held_bytes, in_threads=in_threads and not self._is_small)
         if only is not None:
             stored = chosen_rows(stored, [spans[group] for group in groups], only)
         elif without is not None:
@@ -360,7 +360,7 @@ class ParquetFileReader:
         return spans
 
     def _decoded(
-        self, names: Sequence[str], groups: list[int], batch_rows: int, held_bytes: int
+        self, names: Sequence[str], groups: list[int], batch_rows: int, held_bytes: int, *, in_threads: bool = False
     ) -> Iterator[pa.RecordBatch]:
         """Yield the file's own columns, at least one, because a batch without columns loses its row count."""
         read = list(names) or [self._layout.names[0]]
@@ -368,7 +368,7 @@ class ParquetFileReader:
         asked = set(read)
         file = self._file if self._is_held(asked, held_bytes) else self._open(self._footer, window_bytes=_WINDOW_BYTES)
         position = 0
-        batches = file.iter_batches(batch_rows, row_groups=groups, columns=read, use_threads=False)
+        batches = file.iter_batches(batch_rows, row_groups=groups, columns=read, use_threads=in_threads)
         while True:
             with decoding(self._key, f"rows from {position}"):
                 batch = next(batches, None)

@@ -49,13 +49,16 @@ class _End:
 
 
 class LocalEngine:
-    """Runs tasks in this process, each with `runtime`: one after the other, or `tasks_at_once` in threads."""
+    """Runs tasks in this process, each with `runtime`: one after the other, or as many in threads as it says."""
 
     is_remote: Final = False
 
-    def __init__(self, runtime: TaskRuntime, *, tasks_at_once: int = 1) -> None:
+    def __init__(self, runtime: TaskRuntime) -> None:
         self._runtime = runtime
-        self.tasks_at_once: Final = tasks_at_once
+
+    @property
+    def tasks_at_once(self) -> int:
+        return self._runtime.tasks_at_once
 
     def run(self, task: Callable[[T, TaskRuntime], str], inputs: Sequence[T]) -> Iterator[str]:
         """Yield one result per input, in order. Raises the first failure."""

@@ -1,4 +1,4 @@
-"""Scans: find the state or the changes, read manifests, plan splits, read the rows split by split.
+"""Scans: find the state or the changes, read manifests, plan splits.
 
 Rule: a plan is pinned to its snapshot. If expiry deleted files meanwhile, the read raises SnapshotExpired and never
 leaves rows out.
@@ -36,7 +36,7 @@ from lakehouse_core.format.stored import is_int64
 from lakehouse_core.metadata.look import Look
 from lakehouse_core.options import SCAN_KEYS, ChangelogProducer
 from lakehouse_core.planning.read.lazy_splits import LazySplits, totals_of
-from lakehouse_core.planning.read.limit import first_rows, needed_splits
+from lakehouse_core.planning.read.limit import needed_splits
 from lakehouse_core.planning.read.options import point_of
 from lakehouse_core.planning.read.read_point import (
     Between,
@@ -51,15 +51,14 @@ from lakehouse_core.planning.read.scope import ScanScope, merges_waiting
 from lakehouse_core.planning.read.splits import plan_splits
 from lakehouse_core.planning.readable import check_all_placed, deletion_files
 from lakehouse_core.storage import StoreSpec
-from lakehouse_core.storage.overlap import reading_ahead
 from lakehouse_core.table.data_layout import DataLayout
 from lakehouse_core.table.manifest import live_rows
 from lakehouse_core.table.predicate import Predicate, columns_of, without_columns
 from lakehouse_core.table.schema import TableSchema, read_supported
 from lakehouse_core.table.snapshot import Snapshot
-from lakehouse_core.table.split import Split, sharing
-from lakehouse_core.tasks.read import ROW_KIND_COLUMN, ReadTask, rows_schema, split_objects, splits_rows
-from lakehouse_core.tasks.waiting.read import read_splits, state_rows
+from lakehouse_core.table.split import Split
+from lakehouse_core.tasks.read import ROW_KIND_COLUMN, ReadTask, rows_schema
+from lakehouse_core.tasks.runtime import TaskRuntime
 
 R = TypeVar("R")
 
@@ -229,38 +228,29 @@ def _check_columns(table: str, columns: Sequence[str] | None) -> None:
 
 def read_tasks(plan: ScanPlan) -> list[ReadTask]:
     """Return the tasks that read the plan's splits, in their order."""
-    return list(_tasks(plan))
+    return list(tasks_of(plan))
+
+
+def tasks_of(plan: ScanPlan, here: TaskRuntime | None = None) -> Iterator[ReadTask]:
+    """Yield the tasks one at a time: the splits of a large plan are made when they are needed. `here`: the runtime
+    of this process, if the tasks run in it.
+    """
+    for split in plan.splits:
+        yield ReadTask(
+            store=plan.store,
+            schema=plan.schema,
+            split=split,
+            columns=plan.columns,
+            predicate=plan.predicate,
+            file_schemas=plan.file_schemas,
+            with_row_kinds=plan.with_row_kinds,
+            in_threads=here is not None and here.tasks_at_once > 1,
+        )
 
 
 def scan_schema(plan: ScanPlan) -> pa.Schema:
     """Return the Arrow schema of the plan's rows."""
     return rows_schema(plan.schema, plan.columns, with_row_kinds=plan.with_row_kinds)
-
-
-def scan_batches(plan: ScanPlan, table: TableContext) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of the plan, split by split, in this process; no batch is empty.
-
-    Raises SnapshotExpired or NotFound if planned files were deleted, CorruptTable if a file is damaged.
-    """
-    rows = _batches(plan, table)
-    yield from rows if plan.limit is None else first_rows(rows, plan.limit)
-
-
-def count_rows(plan: ScanPlan, table: TableContext) -> int:
-    """Return the number of rows. A split is not opened if its files' metadata gives the exact number, or once the limit
-    is reached.
-    """
-    total = 0
-    for splits in sharing(plan.splits, lambda split: split):
-        if plan.limit is not None and total >= plan.limit:
-            return plan.limit
-        known = None if plan.predicate is not None else splits[0].exact_row_count
-        if known is not None:
-            total += known
-        else:
-            rows = read_splits(list(_tasks(replace(plan, columns=(), splits=splits))), table.runtime)
-            total += sum(batch.num_rows for batch in explain_missing_files(rows, table, plan))
-    return total if plan.limit is None else min(total, plan.limit)
 
 
 def explain_missing_files(rows: Iterator[R], table: TableContext, plan: ScanPlan) -> Iterator[R]:
@@ -276,16 +266,6 @@ def explain_missing_files(rows: Iterator[R], table: TableContext, plan: ScanPlan
 def expiry_of(plan: ScanPlan, table: TableContext) -> LakehouseError | None:
     """Return the error of a plan whose snapshot expired, None if its snapshot is there."""
     return None if plan.snapshot is None else expiry_behind(table, plan.tags, plan.oldest_id)
-
-
-def _batches(plan: ScanPlan, table: TableContext) -> Iterator[pa.RecordBatch]:
-    with reading_ahead(table.runtime.open_store(plan.store), split_objects(plan.splits)) as store:
-        # Rows of many splits come at once: where a limit ends the read, more would be read than are needed. But waiting
-        # rows are brought into all buckets of their partition at once.
-        groups = [_tasks(plan)] if plan.limit is None else sharing(_tasks(plan), lambda task: task.split)
-        for tasks in groups:
-            rows = state_rows(tasks, store, table.runtime) if plan.merges_waiting else splits_rows(tasks, store)
-            yield from explain_missing_files(rows, table, plan)
 
 
 def _empty_plan(table: TableContext, schema: TableSchema, request: ReadRequest) -> ScanPlan:
@@ -309,20 +289,6 @@ def _empty_plan(table: TableContext, schema: TableSchema, request: ReadRequest) 
         limit=request.limit,
         with_row_kinds=request.with_row_kinds,
     )
-
-
-def _tasks(plan: ScanPlan) -> Iterator[ReadTask]:
-    """Yield the tasks one at a time: the splits of a large plan are made when they are needed."""
-    for split in plan.splits:
-        yield ReadTask(
-            store=plan.store,
-            schema=plan.schema,
-            split=split,
-            columns=plan.columns,
-            predicate=plan.predicate,
-            file_schemas=plan.file_schemas,
-            with_row_kinds=plan.with_row_kinds,
-        )
 
 
 def _chosen(schema: TableSchema, columns: Sequence[str] | None, table: str) -> tuple[str, ...]:

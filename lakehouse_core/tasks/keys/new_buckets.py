@@ -174,6 +174,7 @@ class _RaisedNumbers:
         row_filter: Predicate | None = None,
         without: Positions | None = None,
         only: BitMap | None = None,
+        in_threads: bool = False,
     ) -> Iterator[pa.RecordBatch]:
         found = self.reader.batches(
             fields,
@@ -183,6 +184,7 @@ class _RaisedNumbers:
             row_filter=row_filter,
             without=without,
             only=only,
+            in_threads=in_threads,
         )
         return map(self._raised, found) if SEQUENCE_NUMBER in system else found
 

@@ -3,7 +3,7 @@ after a failure or an interruption nothing is left behind.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any
 
@@ -49,7 +49,7 @@ def _each_bucket_has_a_task(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def opened(store: ObjectStore, *, at_once: int) -> lc.Table:
     clock = VirtualClock(seed=at_once)
-    engine = LocalEngine(local_runtime(store, clock), tasks_at_once=at_once)
+    engine = LocalEngine(replace(local_runtime(store, clock), tasks_at_once=at_once))
     return Catalog(store, clock=clock, engine=lambda: engine).table("db.t")
 
 

@@ -16,7 +16,8 @@ from lakehouse_core.execution.commit.loop import commit
 from lakehouse_core.execution.compaction.compact import CompactionResult, compact
 from lakehouse_core.execution.compaction.scope import RequestedBuckets, WrittenBuckets
 from lakehouse_core.execution.engines.local import LocalEngine
-from lakehouse_core.execution.read.scan import ReadRequest, plan_read, scan_batches
+from lakehouse_core.execution.read.rows import scan_batches
+from lakehouse_core.execution.read.scan import ReadRequest, plan_read
 from lakehouse_core.execution.verify.verify import verify
 from lakehouse_core.execution.write.stage import stage
 from lakehouse_core.planning.partitions import partition_condition

@@ -3,6 +3,7 @@ task, and after a failure nothing or everything.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import count
 
 import pyarrow as pa
@@ -35,7 +36,7 @@ def _shares_small_files(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def opened(store: ObjectStore, *, at_once: int) -> lc.Table:
     clock = VirtualClock(seed=at_once)
-    engine = LocalEngine(local_runtime(store, clock), tasks_at_once=at_once)
+    engine = LocalEngine(replace(local_runtime(store, clock), tasks_at_once=at_once))
     return Catalog(store, clock=clock, engine=lambda: engine).table("db.t")
 
 

@@ -13,7 +13,7 @@ import lakehouse_core as lc
 from lakehouse_core.api.table_reads import stream_step
 from lakehouse_core.execution.compaction import compact
 from lakehouse_core.execution.engines.local import LocalEngine
-from lakehouse_core.execution.read.scan import scan_batches
+from lakehouse_core.execution.read.rows import scan_batches
 from lakehouse_core.planning import waiting_rows
 from lakehouse_core.planning.commit import steps
 from lakehouse_core.planning.write_base import write_base
