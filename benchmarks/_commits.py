@@ -48,7 +48,7 @@ class CommitTable:
             mode=Append(),
             messages=(CommitMessage(partition=EMPTY_ROW, bucket=0, total_buckets=-1, new_files=made),),
             schema_id=0,
-            base_snapshot_id=self.context.snapshots.latest_id(),
+            base_snapshot_id=self.context.snapshots.ids.latest(),
         )
 
     def engine(self) -> LocalEngine:

@@ -35,14 +35,14 @@ def branch(table: TableContext, name: str) -> TableContext:
 @reported
 def create_branch(table: TableContext, name: str, *, at: int | ReadPoint | None, dry_run: bool) -> BranchReport:
     point = None if at is None else checked_point(AtSnapshot(at) if isinstance(at, int) else at)
-    latest_id = table.snapshots.latest_id()
+    latest_id = table.snapshots.ids.latest()
     snapshot_id = create.create_branch(table, name, point, dry_run=dry_run)
     return answers.branch_report(table.name, name, latest_id, snapshot_id=snapshot_id, dry_run=dry_run)
 
 
 @reported
 def rename_branch(table: TableContext, name: str, new_name: str, *, dry_run: bool) -> BranchReport:
-    latest_id = table.snapshots.latest_id()
+    latest_id = table.snapshots.ids.latest()
     rename.rename_branch(table, name, new_name, dry_run=dry_run)
     (check_table if dry_run else check_changed)(table)
     return answers.branch_report(table.name, new_name, latest_id, dry_run=dry_run)
@@ -50,7 +50,7 @@ def rename_branch(table: TableContext, name: str, new_name: str, *, dry_run: boo
 
 @reported
 def delete_branch(table: TableContext, name: str, *, dry_run: bool) -> BranchReport:
-    latest_id = table.on_branch(None).snapshots.latest_id()
+    latest_id = table.on_branch(None).snapshots.ids.latest()
     result = delete.delete_branch(table, name, dry_run=dry_run)
     (check_table if dry_run else check_changed)(table)
     return answers.branch_report(table.name, name, latest_id, deleted=result, dry_run=dry_run)

@@ -67,7 +67,7 @@ def compact(
     buckets: Sequence[int] | None = None,
     why_not: WhyNot | None = None,
 ) -> CompactionReport:
-    before = table.snapshots.latest_id()
+    before = table.snapshots.ids.latest()
     result = compact_buckets(
         table,
         RequestedBuckets(
@@ -149,14 +149,14 @@ def remove_orphans(table: TableContext, call: CallOptions, *, older_than: timede
         dry_run=call.dry_run,
         watch=call.watch("remove_orphans", table.name),
     )
-    return answers.orphan_report(table.name, result, table.snapshots.latest_id(), dry_run=call.dry_run)
+    return answers.orphan_report(table.name, result, table.snapshots.ids.latest(), dry_run=call.dry_run)
 
 
 @reported
 def create_tag(
     table: TableContext, name: str, *, at: int | ReadPoint | None, retention: timedelta | None, dry_run: bool
 ) -> TagReport:
-    latest_id = table.snapshots.latest_id()
+    latest_id = table.snapshots.ids.latest()
     tag = make_tag(
         table,
         name,
@@ -184,7 +184,7 @@ def _tagged_id(table: TableContext, at: int | ReadPoint | None) -> int | None:
 
 @reported
 def delete_tag(table: TableContext, name: str, *, dry_run: bool) -> TagReport:
-    tag, latest_id = table.tags.tag(AtTag(name).name), table.snapshots.latest_id()
+    tag, latest_id = table.tags.tag(AtTag(name).name), table.snapshots.ids.latest()
     result = drop_tag(table, name, dry_run=dry_run)
     return answers.tag_report(table.name, name, tag, latest_id, deleted=result, dry_run=dry_run)
 
@@ -193,7 +193,7 @@ def delete_tag(table: TableContext, name: str, *, dry_run: bool) -> TagReport:
 def replace_tag(
     table: TableContext, name: str, *, at: int | ReadPoint | None, retention: timedelta | None, dry_run: bool
 ) -> TagReport:
-    latest_id = table.snapshots.latest_id()
+    latest_id = table.snapshots.ids.latest()
     tag, result = tag_changes.replace_tag(
         table,
         name,
@@ -206,7 +206,7 @@ def replace_tag(
 
 @reported
 def rename_tag(table: TableContext, name: str, new_name: str, *, dry_run: bool) -> TagReport:
-    latest_id = table.snapshots.latest_id()
+    latest_id = table.snapshots.ids.latest()
     tag = tag_changes.rename_tag(table, name, new_name, dry_run=dry_run)
     return answers.tag_report(table.name, new_name, tag, latest_id, dry_run=dry_run)
 
@@ -216,7 +216,7 @@ def expire_tags(table: TableContext, *, older_than: timedelta | datetime | None,
     now_millis = table.clock.now_millis()
     age = age_millis(older_than, now_millis)
     # Read first: once tags are deleted, an error would say that nothing was done.
-    earliest_id, latest_id = table.snapshots.earliest_id(), table.snapshots.latest_id()
+    earliest_id, latest_id = table.snapshots.ids.earliest(), table.snapshots.ids.latest()
     result = tag_changes.expire_tags(
         table, older_than_millis=None if age is None else now_millis - age, dry_run=dry_run
     )
@@ -246,7 +246,7 @@ def verify(table: TableContext, call: CallOptions, *, data: bool) -> VerifyRepor
     def newest() -> int | None:
         # The findings report damage, with every other fault.
         with suppress(CorruptTable):
-            return table.snapshots.latest_id()
+            return table.snapshots.ids.latest()
         return None
 
     findings, latest_id = both(

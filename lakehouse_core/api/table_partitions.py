@@ -55,7 +55,7 @@ def expire_partitions(
         watch=call.watch("expire_partitions", table.name),
     )
     if isinstance(result, str):
-        latest_id = table.snapshots.latest_id()
+        latest_id = table.snapshots.ids.latest()
         return PartitionExpiryReport(
             table=table.name,
             snapshot_id_before=latest_id,
@@ -81,7 +81,7 @@ def mark_partitions_done(
             raise InvalidRequest(f"partitions={shown(one)}: the value of {missing[0]} is missing. Give each of them.")
         every.append([values[name] for name in schema.partition_keys])
     # Read first: once a file is written, an error would say that nothing was done.
-    latest_id = table.snapshots.latest_id()
+    latest_id = table.snapshots.ids.latest()
     mark_done(table, schema, every)
     return PartitionsDoneReport(
         table=table.name,

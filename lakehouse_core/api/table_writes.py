@@ -230,7 +230,7 @@ def forget_pending(table: TableContext, staged: Sequence[StagedCommit | PendingR
 @reported
 def alter(table: TableContext, *changes: SchemaChange) -> SchemaReport:
     # The latest id is read first, because after the schema change nothing may fail.
-    latest_id = table.snapshots.latest_id()
+    latest_id = table.snapshots.ids.latest()
     old, new = alter_schema(table, changes)
     return answers.schema_report(table.name, old, new, latest_id)
 
@@ -238,7 +238,7 @@ def alter(table: TableContext, *changes: SchemaChange) -> SchemaReport:
 @reported
 def alter_by(table: TableContext, make: Callable[[TableSchema], Sequence[SchemaChange]]) -> SchemaReport:
     """As `alter`, by the changes that `make` returns for the latest schema. Without changes it does nothing."""
-    latest_id = table.snapshots.latest_id()
+    latest_id = table.snapshots.ids.latest()
     old, new = alter_schema_by(table, make)
     return answers.schema_report(table.name, old, new, latest_id)
 

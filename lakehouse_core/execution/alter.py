@@ -57,7 +57,7 @@ def alter_by(
         old = table.schemas.latest()
         if not (changes := make(old)):
             return old, old
-        has_snapshots = table.snapshots.latest_id() is not None
+        has_snapshots = table.snapshots.ids.latest() is not None
         new = apply_changes(old, changes, has_snapshots=has_snapshots, now_millis=table.clock.now_millis())
         if replace(new, id=old.id, version=old.version, time_millis=old.time_millis) == old:
             return old, old

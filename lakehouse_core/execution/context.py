@@ -54,9 +54,9 @@ class TableContext:
 
     def look(self, *more: str, after: int = 0) -> Look:
         """Return a look that answers the latest snapshot and the latest schema, and has the objects at `more`. `after`:
-        as for `SnapshotLog.asked`.
+        as for `SnapshotIds.asked`.
         """
-        return Look(self.store, [*self.snapshots.asked(after), *self.schemas.asked(), *more])
+        return Look(self.store, [*self.snapshots.ids.asked(after), *self.schemas.asked(), *more])
 
     def at_one_moment(self) -> "TableContext":
         """Return a context for a few verbs that only read: each listing and each small object is asked for once, and

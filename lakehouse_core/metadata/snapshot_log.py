@@ -1,43 +1,29 @@
 """Snapshot log: read the snapshots of a table, and create the next one.
 
-Rule: LATEST and EARLIEST are hints. A wrong or missing one costs a listing, and never gives a wrong result. Snapshots
-never change.
-Source: docs/format/layout.md#hints, docs/reliability/commit.md#steps.
+Rule: snapshots never change, but after a rollback by another engine an id may name another one.
+Source: docs/reliability/commit.md#steps.
 """
 
 from collections.abc import Callable, Iterator
 from typing import Any, Final, TypeVar
 
-from lakehouse_core.errors import (
-    CorruptTable,
-    InvalidRequest,
-    NotFound,
-    SnapshotExpired,
-    StorageUnavailable,
-)
+from lakehouse_core.errors import CorruptTable, InvalidRequest, NotFound, SnapshotExpired, StorageUnavailable
 from lakehouse_core.metadata.arbiter import CREATE_IF_ABSENT, Arbiter
 from lakehouse_core.metadata.boundary import Boundary
 from lakehouse_core.metadata.foreign import ForeignObject
-from lakehouse_core.metadata.hints import read_hint, write_hint
-from lakehouse_core.metadata.ids import snapshot_ids
 from lakehouse_core.metadata.look import Look
 from lakehouse_core.metadata.lru import Recent
-from lakehouse_core.metadata.read_ahead import FEW_SMALL, both, in_order
+from lakehouse_core.metadata.read_ahead import FEW_SMALL, in_order
 from lakehouse_core.metadata.schema_log import SchemaLog
+from lakehouse_core.metadata.snapshot_ids import SnapshotIds
 from lakehouse_core.retry import LISTING
 from lakehouse_core.storage.object_store import ObjectStore
 from lakehouse_core.table.layout import TableLayout
 from lakehouse_core.table.read_back import readable_file
-from lakehouse_core.table.snapshot import (
-    Snapshot,
-    parse_snapshot,
-    serialize_snapshot,
-)
+from lakehouse_core.table.snapshot import Snapshot, parse_snapshot, serialize_snapshot
 
 R = TypeVar("R")
 
-# How many ids are asked for at once, after one another. From further behind a listing is faster.
-_PROBES: Final = (2, 4, 8, 16)
 # This many take at most a few MB: a snapshot takes some KB.
 _REMEMBERED_SNAPSHOTS: Final = 128
 _LONGEST_REMEMBERED: Final = 32 * 1024
@@ -46,8 +32,8 @@ _BYTES_OF_ONE: Final = 3
 
 
 class SnapshotLog:
-    """Reads the history of one branch and adds to it. `store` is rooted at the table; `schemas`: those that the handle
-    of the table has read, by which it knows its own snapshots.
+    """Reads the history of one branch and adds to it. `store` is rooted at the table; `schemas` tell the snapshots of
+    the table from those that a commit to another table created.
     """
 
     def __init__(
@@ -62,9 +48,8 @@ class SnapshotLog:
         self._layout = layout
         self._schemas = SchemaLog(store, layout, arbiter) if schemas is None else schemas
         self._boundary = Boundary(store, layout)
+        self._ids = SnapshotIds(store, layout)
         self._parsed: Recent[Snapshot] = Recent(_REMEMBERED_SNAPSHOTS)
-        # The newest id that was found so far; most often the table has not moved on, or by one.
-        self._newest: int | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the address without the cache; another process reads again."""
@@ -73,7 +58,7 @@ class SnapshotLog:
     def over(self, store: ObjectStore) -> "SnapshotLog":
         """Return the log over another store of the same table. Files of equal bytes are parsed once for both."""
         log = SnapshotLog(store, self._layout, self._arbiter, self._schemas.over(store))
-        log._parsed, log._newest = self._parsed, self._newest
+        log._parsed, log._ids = self._parsed, self._ids.over(store)
         return log
 
     @property
@@ -86,13 +71,10 @@ class SnapshotLog:
         """The boundary of the branch."""
         return self._boundary
 
-    def asked(self, after: int = 0) -> tuple[str, ...]:
-        """Return the keys of a look for `latest`. They answer it if at most `after` commits were made since the last
-        look; if LATEST does not lag, one more.
-        """
-        newest = self._newest
-        near = () if newest is None else range(newest, newest + 2 + after)
-        return (self._boundary.key, self._layout.hints.latest, *map(self._layout.snapshot, near))
+    @property
+    def ids(self) -> SnapshotIds:
+        """The ids of the branch's snapshots."""
+        return self._ids
 
     def latest(self, look: Look | None = None) -> Snapshot | None:
         """Return the newest snapshot, None if the table has none. Lists the folder only if the LATEST hint is of no
@@ -100,8 +82,8 @@ class SnapshotLog:
         """
         foreign: ForeignObject | None = None
         for _ in LISTING.attempts():
-            look = look or Look(self._store, self.asked())
-            latest_id = self.latest_id(look)
+            look = look or Look(self._store, self._ids.asked())
+            latest_id = self._ids.latest(look)
             if latest_id is None:
                 return None
             found, look = self._load(latest_id, look), None
@@ -115,45 +97,10 @@ class SnapshotLog:
             return found
         raise foreign or self._restless("the latest snapshot")
 
-    def latest_id(self, look: Look | None = None) -> int | None:
-        """Return the id of the newest snapshot, None if the table has none. `look`: as in `latest`."""
-        look = look or Look(self._store, self.asked())
-        boundary = self._boundary.first_id(look)
-        # Threads may share a log: each returns what it found itself.
-        newest = self._probed(look, boundary)
-        if newest is None:
-            ids = self._ids_from(boundary)
-            newest = ids[-1] if ids else None
-        self._newest = newest
-        return newest
-
-    def _probed(self, look: Look, boundary: int) -> int | None:
-        """Return the newest id by asking for one after another; None if no start is known, or it is too far behind."""
-        start, newest = read_hint(look, self._layout.hints.latest) or 0, self._newest
-        if newest is not None and look.get(self._layout.snapshot(newest)) is not None:
-            # The hint may lag: its writer died after its commit, or an older hint was written later.
-            start = max(start, newest)
-        if not start or start < boundary:
-            return None
-        last = start - 1
-        for count in _PROBES:
-            ids = range(last + 1, last + 1 + count)
-            if not look.lacks(self._layout.snapshot(ids[0])):
-                look.ask(map(self._layout.snapshot, ids))
-            for snapshot_id in ids:
-                if look.get(self._layout.snapshot(snapshot_id)) is None:
-                    return last if last >= start else None
-                last = snapshot_id
-        return None
-
-    def has(self, snapshot_id: int) -> bool:
-        """Return whether a file of that id exists, also if the id has expired."""
-        return self._exists(self._layout.snapshot(snapshot_id))
-
     def has_expired(self, snapshot: Snapshot | None) -> bool:
         """Return whether `snapshot`, which was read before, has expired by now; its files may be missing then."""
         # Other engines expire snapshots without raising the boundary.
-        return snapshot is not None and (not self.has(snapshot.id) or snapshot.id < self._boundary.first_id())
+        return snapshot is not None and (not self._ids.has(snapshot.id) or snapshot.id < self._boundary.first_id())
 
     def of_latest(self, read: Callable[[Snapshot | None], R], look: Look | None = None) -> R:
         """Return the result of `read` for the latest snapshot; if it expires during the read, for a newer one.
@@ -168,19 +115,6 @@ class SnapshotLog:
                 if not self.has_expired(latest):
                     raise
         raise self._restless("the latest snapshot")
-
-    def earliest_id(self) -> int | None:
-        """Return the smallest id that has not expired, None if the table has no snapshot."""
-        look = Look(self._store, [self._boundary.key, self._layout.hints.earliest])
-        boundary = self._boundary.first_id(look)
-        candidate = max(read_hint(look, self._layout.hints.earliest) or 0, boundary)
-        if candidate:
-            there = self._store.infos(map(self._layout.snapshot, (candidate, candidate - 1)))
-            is_first = candidate <= max(boundary, 1) or self._layout.snapshot(candidate - 1) not in there
-            if is_first and self._layout.snapshot(candidate) in there:
-                return candidate
-        ids = self._ids_from(boundary)
-        return ids[0] if ids else None
 
     def found(self, snapshot_id: int, look: Look | None = None) -> Snapshot | None:
         """Return the snapshot of which a file exists, also if the id has expired; None without a file. `look`: the look
@@ -207,7 +141,7 @@ class SnapshotLog:
         if found is not None and snapshot_id >= self._boundary.first_id():
             self._schemas.check_own(found)
             return found
-        earliest, latest = self.earliest_id(), self.latest_id()
+        earliest, latest = self._ids.earliest(), self._ids.latest()
         if earliest is None or latest is None:
             raise NotFound(f"Snapshot {snapshot_id}: the table has no snapshot yet. Write to it first.")
         if snapshot_id < earliest:
@@ -225,26 +159,13 @@ class SnapshotLog:
     def history(self) -> list[Snapshot]:
         """Return every snapshot that has not expired, oldest first. Lists the folder and reads all of them."""
         for _ in LISTING.attempts():
-            _, ids = self.boundary_and_ids()
+            _, ids = self._ids.with_boundary()
             found = list(in_order(self._load, ids, at_once=self._store.requests_at_once, few=FEW_SMALL))
             # Expiry removes the oldest first; snapshots that expire during the read count as expired before it.
             kept = [snapshot for snapshot in found if snapshot is not None]
             if None not in found[len(found) - len(kept) :]:
                 return kept
         raise self._restless("a snapshot")
-
-    def boundary_and_ids(self) -> tuple[int, list[int]]:
-        """Return the smallest id that has not expired, and the ids of the snapshots from there on, rising.
-
-        Raises CorruptTable if there is none although the table has a boundary.
-        """
-        boundary, every = both(
-            self._boundary.first_id,
-            lambda: snapshot_ids(self._store, self._layout),
-            at_once=self._store.requests_at_once,
-        )
-        ids = [snapshot_id for snapshot_id in every if snapshot_id >= boundary]
-        return boundary, ids if ids or not boundary else self._ids_from(boundary)
 
     def since(self, after_id: int, until_id: int) -> list[Snapshot]:
         """Return the snapshots (after_id, until_id], oldest first. Raises as `snapshot` does for each."""
@@ -278,47 +199,8 @@ class SnapshotLog:
         created = self._arbiter.create(self._store, key, data)
         if created and len(data) <= _LONGEST_REMEMBERED:
             self._parsed.put((snapshot.id, data), snapshot, _BYTES_OF_ONE * len(data))
-            self._newest = snapshot.id
+            self._ids.start_at(snapshot.id)
         return created
-
-    def write_earliest_hint(self, snapshot_id: int) -> None:
-        """Write the EARLIEST hint; correct a LATEST hint that names an older snapshot.
-
-        Java trusts LATEST if no snapshot of the next id exists.
-        """
-        _, latest = both(
-            lambda: write_hint(self._store, self._layout.hints.earliest, snapshot_id),
-            lambda: read_hint(Look(self._store), self._layout.hints.latest),
-            at_once=self._store.requests_at_once,
-        )
-        if latest is not None and latest < snapshot_id:
-            write_hint(self._store, self._layout.hints.latest, self.latest_id() or snapshot_id)
-
-    def _ids_from(self, boundary: int) -> list[int]:
-        """Return the ids of the snapshots from `boundary` on, rising, by listing them.
-
-        Raises CorruptTable if there is none: expiry keeps the latest, so a table with a boundary is never empty.
-        """
-        every: list[int] = []
-        for _ in LISTING.attempts():
-            every = snapshot_ids(self._store, self._layout)
-            ids = [snapshot_id for snapshot_id in every if snapshot_id >= boundary]
-            # A listing during commits and an expiry may lack both the new and the old latest snapshot.
-            if ids or not boundary:
-                return ids
-        if not every and self._layout.branch is not None and self._boundary.first_id() != boundary:
-            raise NotFound(
-                f"{self._store.uri(self._layout.folder)}: the branch was deleted or renamed meanwhile. Check its name."
-            )
-        if not every:
-            raise CorruptTable(
-                f"{self._store.uri('')}: its boundary is {boundary}, but its snapshots are missing. "
-                "Restore them from a copy of the table."
-            )
-        raise CorruptTable(
-            f"{self._store.uri('')}: its latest snapshot is {every[-1]}, below its boundary {boundary}: another engine "
-            f"rolled it back. Nothing was changed; write {every[0]} into lakehouse/boundary if that was meant."
-        )
 
     def _load(self, snapshot_id: int, look: Look | None = None) -> Snapshot | None:
         key = self._layout.snapshot(snapshot_id)
@@ -332,9 +214,6 @@ class SnapshotLog:
         if len(data) <= _LONGEST_REMEMBERED:
             self._parsed.put((snapshot_id, data), snapshot, _BYTES_OF_ONE * len(data))
         return snapshot
-
-    def _exists(self, key: str) -> bool:
-        return key in self._store.infos([key])
 
     def _restless(self, what: str) -> StorageUnavailable:
         return StorageUnavailable(

@@ -57,7 +57,7 @@ def first_with_watermark(
 
 def earliest_and_latest(snapshots: SnapshotLog) -> tuple[int, int] | None:
     """Return the lowest and the highest id of the snapshots, None if the table has none."""
-    earliest, latest = snapshots.earliest_id(), snapshots.latest_id()
+    earliest, latest = snapshots.ids.earliest(), snapshots.ids.latest()
     return None if earliest is None or latest is None else (earliest, latest)
 
 

@@ -144,7 +144,7 @@ class SmallTable:
             mode=mode,
             messages=tuple(messages),
             schema_id=self.schema.id,
-            base_snapshot_id=self.context.snapshots.latest_id(),
+            base_snapshot_id=self.context.snapshots.ids.latest(),
         )
 
     def data_file(

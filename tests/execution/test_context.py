@@ -19,15 +19,15 @@ def test_a_branch_has_snapshots_tags_and_schemas_of_its_own_and_shares_the_files
     branch = table.context.on_branch("b")
     on_main, on_branch = table.context.snapshots.snapshot(2), branch.snapshots.snapshot(2)
 
-    assert table.context.snapshots.latest_id() == 3
-    assert branch.snapshots.latest_id() == 2
-    assert branch.snapshots.earliest_id() == 2
+    assert table.context.snapshots.ids.latest() == 3
+    assert branch.snapshots.ids.latest() == 2
+    assert branch.snapshots.ids.earliest() == 2
     assert branch.tags.names() == []
     assert branch.schemas.latest() == table.context.schemas.latest()
     assert [*map(file_identifier, branch.manifests.live_entries(on_branch))] == [
         *map(file_identifier, table.context.manifests.live_entries(on_main))
     ]
-    assert branch.on_branch(None).snapshots.latest_id() == 3
+    assert branch.on_branch(None).snapshots.ids.latest() == 3
 
 
 def test_a_branch_that_is_not_there_has_no_schema():
@@ -42,8 +42,8 @@ def test_the_boundary_of_the_main_branch_hides_nothing_on_another():
     table.branch("b", at=1)
     table.context.snapshots.boundary.advance(3)
 
-    assert table.context.snapshots.earliest_id() == 3
-    assert table.context.on_branch("b").snapshots.earliest_id() == 1
+    assert table.context.snapshots.ids.earliest() == 3
+    assert table.context.on_branch("b").snapshots.ids.earliest() == 1
 
 
 def test_a_context_is_pickled_with_its_branch(tmp_path):
@@ -57,4 +57,4 @@ def test_a_context_is_pickled_with_its_branch(tmp_path):
     again = pickle.loads(pickle.dumps(branch))
 
     assert again.layout == branch.layout
-    assert again.snapshots.latest_id() == 1
+    assert again.snapshots.ids.latest() == 1

@@ -78,14 +78,14 @@ def test_a_thread_finds_the_newest_snapshot_while_another_lists_them() -> None:
 
     def list_then() -> int | None:
         assert begins.wait(HANGS_AFTER_SECONDS)
-        return log.latest_id(earlier)
+        return log.ids.latest(earlier)
 
     store = FaultyStore(good.store, on_call=on_call)
     log = SnapshotLog(store, MAIN)
-    assert log.latest_id(Look(good.store)) == 5
+    assert log.ids.latest(Look(good.store)) == 5
     with ThreadPoolExecutor(1) as pool:
         other = pool.submit(list_then)
-        found = log.latest_id(Look(store))
+        found = log.ids.latest(Look(store))
         ends.set()
         assert (found, other.result()) == (5, 5)
 
@@ -95,14 +95,14 @@ class TestHints:
     def test_whatever_the_hints_say_the_answer_is_the_same(self, hint: bytes | None) -> None:
         log = log_of(3, 4, 5, 6, 7, latest=hint, earliest=hint)
 
-        assert (log.snapshots.latest_id(), log.snapshots.earliest_id()) == (7, 3)
+        assert (log.snapshots.ids.latest(), log.snapshots.ids.earliest()) == (7, 3)
         assert [one.id for one in log.snapshots.history()] == [3, 4, 5, 6, 7]
 
     @pytest.mark.parametrize("hint", HINTS)
     def test_what_lies_below_the_boundary_is_gone_for_everybody(self, hint: bytes | None) -> None:
         log = log_of(3, 4, 5, 6, 7, latest=hint, earliest=hint, boundary=5)
 
-        assert (log.snapshots.latest_id(), log.snapshots.earliest_id()) == (7, 5)
+        assert (log.snapshots.ids.latest(), log.snapshots.ids.earliest()) == (7, 5)
         assert [one.id for one in log.snapshots.history()] == [5, 6, 7]
         with pytest.raises(SnapshotExpired, match=r"Snapshot 4 is expired\. The earliest available is 5"):
             log.snapshots.snapshot(4)
@@ -111,7 +111,7 @@ class TestHints:
     def test_a_stale_file_below_the_boundary_is_no_latest_snapshot(self, hint: bytes | None) -> None:
         log = log_of(3, 7, 8, latest=hint, boundary=7)
 
-        assert log.snapshots.latest_id() == 8
+        assert log.snapshots.ids.latest() == 8
 
     @pytest.mark.parametrize("hint", HINTS)
     def test_a_table_rolled_back_below_the_boundary_is_no_empty_one(self, hint: bytes | None) -> None:
@@ -119,7 +119,7 @@ class TestHints:
 
         for ask in (
             log.snapshots.latest,
-            log.snapshots.earliest_id,
+            log.snapshots.ids.earliest,
             log.snapshots.history,
             lambda: log.snapshots.snapshot(3),
         ):
@@ -137,10 +137,10 @@ class TestHints:
         store.write("snapshot/LATEST", b"5")
         log.latest()
         store.write(MAIN.snapshot(6), serialize_snapshot(snapshot(6)))
-        look = Look(store, log.asked(after=2))
+        look = Look(store, log.ids.asked(after=2))
         before = len(store.calls)
 
-        assert log.latest_id(look) == 6
+        assert log.ids.latest(look) == 6
         assert store.calls[before:] == ()
 
     @pytest.mark.parametrize("hint", HINTS)
@@ -148,8 +148,8 @@ class TestHints:
         log = log_of(latest=hint, earliest=hint)
 
         assert (
-            log.snapshots.latest_id(),
-            log.snapshots.earliest_id(),
+            log.snapshots.ids.latest(),
+            log.snapshots.ids.earliest(),
             log.snapshots.latest(),
             log.snapshots.history(),
         ) == (None, None, None, [])
@@ -158,14 +158,14 @@ class TestHints:
         log = log_of(*range(1, 101), latest=b"1")
         store = FaultyStore(log.store)
 
-        assert context_of(store, VirtualClock()).snapshots.latest_id() == 100
+        assert context_of(store, VirtualClock()).snapshots.ids.latest() == 100
         assert len(store.calls) < 50
 
     def test_a_good_hint_needs_no_listing(self) -> None:
         store = FaultyStore(log_of(*range(1, 101), latest=b"100", earliest=b"1").store)
         log = context_of(store, VirtualClock())
 
-        assert (log.snapshots.latest_id(), log.snapshots.earliest_id()) == (100, 1)
+        assert (log.snapshots.ids.latest(), log.snapshots.ids.earliest()) == (100, 1)
         assert {call.method for call in store.calls} == {"read", "infos"}
 
     def test_a_hint_that_cannot_be_written_fails_nobody(self) -> None:
@@ -173,15 +173,15 @@ class TestHints:
         broken = FaultyStore(log.store, [Fault(at=1, kind=FaultKind.EACCES, count=10)])
         write_hint(broken, log.snapshots.layout.hints.latest, 1)
 
-        assert log.snapshots.latest_id() == 1
+        assert log.snapshots.ids.latest() == 1
 
 
 # What a store that fails must not answer as if there were nothing.
 ASKED: list[Callable[[TableContext], object]] = [
-    lambda table: table.snapshots.latest_id(),
+    lambda table: table.snapshots.ids.latest(),
     lambda table: table.snapshots.latest(),
     lambda table: table.snapshots.history(),
-    lambda table: table.snapshots.earliest_id(),
+    lambda table: table.snapshots.ids.earliest(),
     lambda table: table.snapshots.boundary.first_id(),
     lambda table: table.tags.all(),
     lambda table: table.changelogs.ids(),
@@ -283,7 +283,7 @@ class TestBoundary:
         log.store.write("lakehouse/boundary", data)
 
         with pytest.raises(CorruptTable, match="lakehouse/boundary: found"):
-            log.snapshots.latest_id()
+            log.snapshots.ids.latest()
 
     def test_of_two_that_raise_it_at_once_the_higher_stays(self) -> None:
         good = log_of(1)

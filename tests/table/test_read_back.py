@@ -78,7 +78,7 @@ def test_what_is_claimed_is_read_back_whatever_made_it() -> None:
     with pytest.raises(InvalidRequest, match=r"The snapshot could not be read back \(snapshot/snapshot-2: field base"):
         table.context.snapshots.create(hostile)
 
-    assert table.context.snapshots.latest_id() == 1
+    assert table.context.snapshots.ids.latest() == 1
 
 
 def test_a_staged_commit_that_could_not_be_loaded_is_not_kept() -> None:

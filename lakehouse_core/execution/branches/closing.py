@@ -92,7 +92,7 @@ def every_branch(table: TableContext) -> list[ListedBranch]:
                 ListedBranch(
                     name=name,
                     schema_id=ids[-1] if ids else None,
-                    snapshot_id=None if mark.is_closed else branch.snapshots.latest_id(),
+                    snapshot_id=None if mark.is_closed else branch.snapshots.ids.latest(),
                     create_time_millis=min(times),
                     work=mark.work,
                 )

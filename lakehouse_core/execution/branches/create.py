@@ -197,7 +197,7 @@ def _fill(table: TableContext, branch: TableContext, source: _Source) -> None:
         raise WriteOutcomeUnknown(f"{error} The snapshot of the branch may have expired meanwhile.") from error
     raise SnapshotExpired(
         f"Snapshot {source.snapshot_id} expired while branch {shown(branch.layout.branch)} was created, so the branch "
-        f"does not exist. The earliest snapshot is {table.snapshots.earliest_id()}."
+        f"does not exist. The earliest snapshot is {table.snapshots.ids.earliest()}."
     )
 
 

@@ -69,7 +69,7 @@ def _moved(
     table: TableContext, branch: TableContext, base: SnapshotIdentity | None, latest: Snapshot
 ) -> CommitConflict:
     name = shown(branch.layout.branch)
-    first = branch.snapshots.earliest_id()
+    first = branch.snapshots.ids.earliest()
     if base is not None:
         what = f"branch {name} continues snapshot {base.snapshot_id}"
     elif first is not None and first <= latest.id:

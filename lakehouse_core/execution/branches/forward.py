@@ -126,7 +126,7 @@ def fast_forward(
 
 def _has_moved(table: TableContext, forwarding: Forwarding) -> bool:
     with suppress(LakehouseError):
-        return (table.snapshots.latest_id() or 0) > forwarding.base_id
+        return (table.snapshots.ids.latest() or 0) > forwarding.base_id
     return False
 
 

@@ -50,7 +50,7 @@ def begin_forwarding(table: TableContext, branch: TableContext) -> Forwarding:
         if found.is_closed:
             raise busy(branch, found)
         # Read after the mark that is replaced: its base is not later than this one.
-        base_id = table.snapshots.latest_id() or 0
+        base_id = table.snapshots.ids.latest() or 0
         is_alone = found.work is None or forwarding_base(found) < base_id
         mark = replace(found, work=BranchWork.FORWARDING, token=f"{base_id}-{table.clock.uuid()}")
         if boundary.change(mark, if_version=version):
@@ -73,7 +73,7 @@ def end_forwarding(table: TableContext, branch: TableContext, forwarding: Forwar
 
     REQUIRES: the call of `forwarding` has published, or certainly has not and will not.
     """
-    if forwarding.is_alone or (table.snapshots.latest_id() or 0) > forwarding.base_id:
+    if forwarding.is_alone or (table.snapshots.ids.latest() or 0) > forwarding.base_id:
         reopen(branch, forwarding.mark)
         return True
     return False
@@ -89,7 +89,7 @@ def end_overtaken(branch: TableContext, *, dry_run: bool = False) -> BoundaryMar
     if found.work is not BranchWork.FORWARDING:
         return found
     base_id = forwarding_base(found)
-    if (branch.on_branch(None).snapshots.latest_id() or 0) <= base_id:
+    if (branch.on_branch(None).snapshots.ids.latest() or 0) <= base_id:
         base = f"no snapshot after {base_id}" if base_id else "no snapshot"
         raise CommitConflict(
             f"Branch {shown(branch.layout.branch)}: a fast_forward is forwarding it, or was interrupted; the table has "

@@ -302,7 +302,7 @@ class _StepRun:
                 previous, ready.step, plan.changes, ready.base, schema=schema, ledger=ledger, marks=self._turn.marks
             ),
             lambda: (
-                is_free and self._table.snapshots.has(_id_after(previous))
+                is_free and self._table.snapshots.ids.has(_id_after(previous))
                 if at_once == 1
                 else self._has_next(previous, plan, schema)
             ),

@@ -91,7 +91,7 @@ def publish(
             # A hint would stay alone in the old folder.
             when_done()
             return Published()
-    latest_hint = table.snapshots.layout.hints.latest
+    latest_hint = table.layout.hints.latest
     both(lambda: write_hint(table.store, latest_hint, snapshot.id), when_done, at_once=table.store.requests_at_once)
     return Published()
 
@@ -232,7 +232,7 @@ def _without_branch(claim: _Claim) -> _Standing:
     """
     table, snapshot = claim.table, claim.snapshot
     # What removes a branch lists its snapshots, and deletes its boundary last: one that is there now was not listed.
-    if table.snapshots.boundary.mark().is_closed or not table.snapshots.has(snapshot.id):
+    if table.snapshots.boundary.mark().is_closed or not table.snapshots.ids.has(snapshot.id):
         if _is_in_branches(claim):
             return _Standing.MOVED
         raise _unknown(claim, "its branch was deleted or renamed, and the snapshot with it")

@@ -102,7 +102,7 @@ def _walk_to_base(
     last = min(ledger.dropped_until, latest.id)
     if first > last:
         return None
-    earliest = snapshots.earliest_id() or latest.id
+    earliest = snapshots.ids.earliest() or latest.id
     found = _of(snapshots.since(max(first, earliest) - 1, last), staged)
     if any(snapshot.commit_kind is kind for snapshot in found):
         return tuple(sorted(snapshot.id for snapshot in found))

@@ -197,7 +197,7 @@ def _carried_out(
 def _hint(table: TableContext, deletion: DeletionPlan) -> None:
     """Write the hint of the earliest snapshot, and look whether the boundary was raised in this table."""
     both(
-        lambda: table.snapshots.write_earliest_hint(deletion.first_kept_id),
+        lambda: table.snapshots.ids.write_earliest_hint(deletion.first_kept_id),
         lambda: _check_raised(table, deletion),
         at_once=table.store.requests_at_once,
     )

@@ -89,7 +89,7 @@ def load_history(table: TableContext, snapshots: Retention, changelogs: Retentio
 
 def _read_history(table: TableContext, snapshots: Retention, changelogs: Retention, resumed: Resumed) -> History:
     store, layout = table.store, table.layout
-    boundary, ids = table.snapshots.boundary_and_ids()
+    boundary, ids = table.snapshots.ids.with_boundary()
     latest_id = ids[-1] if ids else 0
     made = resumed.made_changelogs
     # The result names the first and the last snapshot that stay.

@@ -113,7 +113,7 @@ def _has_snapshots(table: TableContext) -> bool:
             continue
         # Before the snapshots: commits write it after them.
         named = read_hint(Look(table.store), layout.hints.latest) or 0
-        _, ids = branch.snapshots.boundary_and_ids()
+        _, ids = branch.snapshots.ids.with_boundary()
         if named > max(ids, default=0):
             raise CorruptTable(
                 f"{table.store.uri(layout.hints.latest)}: it names snapshot {named}, and the latest snapshot there is "

@@ -130,7 +130,7 @@ def new_tag_of(
         take_back(table, name, tag)
         raise SnapshotExpired(
             f"Snapshot {tag.snapshot.id} expired while tag {shown(name)} was created, so the tag does not exist. "
-            f"The earliest snapshot is {table.snapshots.earliest_id()}."
+            f"The earliest snapshot is {table.snapshots.ids.earliest()}."
         )
     if not dry_run:
         check_kept(table, [key], content=data)
@@ -184,7 +184,7 @@ def is_taken(table: TableContext, key: str) -> bool:
 def tag_source(table: TableContext, snapshot_id: int | None) -> tuple[str, bytes]:
     """Return key and content of the snapshot file (None: the latest), or of a tag that holds the snapshot."""
     if snapshot_id is None:
-        latest = table.snapshots.latest_id()
+        latest = table.snapshots.ids.latest()
         if latest is None:
             raise NotFound(f"{table.store.uri('')}: there is no snapshot to tag yet. Write to the table first.")
         snapshot_id = latest

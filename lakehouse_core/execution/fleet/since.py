@@ -26,7 +26,7 @@ class CompactedSince:
 
         Raises SnapshotExpired when a snapshot in between has expired.
         """
-        latest = table.snapshots.latest_id() or self._read_until
+        latest = table.snapshots.ids.latest() or self._read_until
         for snapshot in table.snapshots.since(self._read_until, latest):
             self._found += [(snapshot.id, values, number) for values, number in _compacted(table, snapshot)]
             self._read_until = snapshot.id

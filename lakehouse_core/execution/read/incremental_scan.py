@@ -79,7 +79,7 @@ def plan_changes(table: TableContext, after: int, until: int | None) -> Incremen
     """
     check_range(after, until)
     schema = _schema(table.schemas, table.name)
-    last = (table.snapshots.latest_id() or 0) if until is None else until
+    last = (table.snapshots.ids.latest() or 0) if until is None else until
     increment = range_of(table.snapshots, schema, after, last, IncrementalMode.AUTO)
     return _plan(table, schema, increment, after=after, until=last)
 
@@ -132,7 +132,7 @@ def _explained(
             if snapshot_id and not _is_kept(table, snapshot_id):
                 raise SnapshotExpired(
                     f"Snapshot {snapshot_id} expired while its changes were read. "
-                    f"The earliest is {table.snapshots.earliest_id()}: read again from there."
+                    f"The earliest is {table.snapshots.ids.earliest()}: read again from there."
                 ) from error
         raise
 

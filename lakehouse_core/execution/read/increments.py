@@ -67,7 +67,7 @@ def increment_of(table: TableContext, schema: TableSchema, point: IncrementPoint
     """
     match point:
         case LatestDelta():
-            latest = table.snapshots.latest_id()
+            latest = table.snapshots.ids.latest()
             return None if latest is None else SnapshotRange(after=latest - 1, until=latest, from_changelog=False)
         case Between():
             return _between(table, schema, point)
@@ -81,7 +81,7 @@ def range_of(
     snapshots: SnapshotLog, schema: TableSchema, after: int, until: int, mode: IncrementalMode
 ) -> SnapshotRange:
     """Return the range of snapshots as `mode`, which is not DIFF, reads it. Raises NotFound for a missing snapshot."""
-    latest = snapshots.latest_id() or 0
+    latest = snapshots.ids.latest() or 0
     for asked in (after, until):
         if asked > latest:
             raise NotFound(f"Snapshot {asked} does not exist yet: the latest is {latest}.")
@@ -195,7 +195,7 @@ def _between(table: TableContext, schema: TableSchema, point: Between) -> Increm
         after, until = _id(point.start, point), _id(point.end, point)
     if until < after:
         raise InvalidRequest(f"The range ({after}, {until}] ends before it begins. Swap the two.")
-    if until == after or table.snapshots.latest_id() is None:
+    if until == after or table.snapshots.ids.latest() is None:
         return None
     if point.mode is IncrementalMode.DIFF:
         return StateDiff(before=table.snapshots.snapshot(after), after=table.snapshots.snapshot(until))

@@ -69,7 +69,7 @@ def _make(table: TableContext, schema: TableSchema, made: list[str], deleted: li
         return
     tags = table.tags.all()
     tagged = {name: tag.snapshot.id for name, tag in tags.items()}
-    first_id = max(first_untagged_id(tagged, options), table.snapshots.earliest_id() or 1)
+    first_id = max(first_untagged_id(tagged, options), table.snapshots.ids.earliest() or 1)
     snapshots = _between(table, first_id, latest.id)
     plan = plan_auto_tags(tagged, (_time(table, options, snapshot) for snapshot in snapshots), options)
     for name, snapshot_id in plan.made:

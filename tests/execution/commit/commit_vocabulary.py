@@ -52,7 +52,7 @@ class CommitTable:
         **more: Any,
     ) -> StagedCommit:  # fmt: skip
         """Return the messages as staged now, at the latest snapshot."""
-        fields: dict[str, Any] = {"base_snapshot_id": self.context.snapshots.latest_id()} | more
+        fields: dict[str, Any] = {"base_snapshot_id": self.context.snapshots.ids.latest()} | more
         return StagedCommit(
             table="db.t",
             commit_user=user,

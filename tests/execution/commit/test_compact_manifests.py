@@ -121,7 +121,7 @@ def test_nothing_to_do_says_so_and_makes_no_snapshot(commits: int) -> None:
 
     reason = "the table has no snapshot" if commits == 0 else "1 manifests with 1 entries need no merge"
     assert (result.snapshot, result.noop_reason) == (None, reason)
-    assert table.context.snapshots.latest_id() == (commits or None)
+    assert table.context.snapshots.ids.latest() == (commits or None)
     assert table.unreferenced() == []
 
 
@@ -135,7 +135,7 @@ def test_a_second_time_there_is_nothing_to_do() -> None:
     )
 
     assert result.noop_reason == "1 manifests with 5 entries need no merge"
-    assert table.context.snapshots.latest_id() == 6
+    assert table.context.snapshots.ids.latest() == 6
 
 
 def test_a_dry_run_answers_the_same_and_writes_nothing() -> None:
@@ -237,7 +237,7 @@ def test_of_two_at_once_the_later_finds_nothing_to_do_and_leaves_nothing_behind(
             break
 
         assert [result.snapshot is None, done[0].snapshot is None].count(True) == 1, f"call {moment}"
-        assert table.context.snapshots.latest_id() == 5
+        assert table.context.snapshots.ids.latest() == 5
         assert table.unreferenced() == []
     else:
         raise AssertionError("it took more calls than were tried")
@@ -269,7 +269,7 @@ def test_a_fault_at_any_call_changes_no_row(kind: FaultKind) -> None:
             table.context,
         )
         assert again.manifests_after == 1
-        assert table.context.snapshots.latest_id() == 5
+        assert table.context.snapshots.ids.latest() == 5
 
 
 class TestInsideCommits:

@@ -367,7 +367,7 @@ class TestOverwrite:
         result = days.commit(days.staged(mode=mode, user="w"))
 
         assert (result.snapshots, result.noop_reason) == ((), "there is nothing to commit")
-        assert days.context.snapshots.latest_id() == 3
+        assert days.context.snapshots.ids.latest() == 3
 
     def test_a_file_that_its_writer_has_not_seen_makes_it_fail(self, days: CommitTable) -> None:
         mine = days.staged(self.new(days, "x", "1"), mode=DynamicOverwrite(), user="w")
@@ -446,7 +446,7 @@ class TestRefusing:
 
         with pytest.raises(CommitConflict, match="bucket-0/a: the commit adds it, but it is missing"):
             table.commit(staged)
-        assert table.context.snapshots.latest_id() is None
+        assert table.context.snapshots.ids.latest() is None
         assert table.unreferenced() == []
 
     def test_a_file_of_another_size(self, table: CommitTable) -> None:
@@ -505,7 +505,7 @@ class TestRefusing:
 
         with pytest.raises(UnsupportedFeature, match=r"row-tracking\.enabled"):
             table.commit(table.append("a"))
-        assert table.context.snapshots.latest_id() is None
+        assert table.context.snapshots.ids.latest() is None
 
     def test_a_commit_without_a_user(self, table: CommitTable) -> None:
         with pytest.raises(InvalidRequest, match="expected a name"):
@@ -560,7 +560,7 @@ class TestHistory:
             table.commit(table.append(f"f{identifier}", identifier=identifier))
         for hint in (b"1", b"99", b"", b"abc", b"-1", b"0"):
             table.store.write("snapshot/LATEST", hint)
-            assert table.context.snapshots.latest_id() == 3
+            assert table.context.snapshots.ids.latest() == 3
         table.store.delete(["snapshot/LATEST"])
 
         assert table.commit(table.append("f4", identifier=4)).snapshot_ids == (4,)

@@ -311,7 +311,7 @@ def test_six_writers_call_by_call_commit_equally_often(seed: int) -> None:
     def committing(who: str) -> Callable[[CommitTable], None]:
         def work(view: CommitTable) -> None:
             for one in staged[who]:
-                if (view.context.snapshots.latest_id() or 0) >= 48:
+                if (view.context.snapshots.ids.latest() or 0) >= 48:
                     return
                 with suppress(CommitTimeout):
                     view.commit(one)

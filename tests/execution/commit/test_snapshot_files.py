@@ -35,7 +35,7 @@ def test_what_a_snapshot_names_is_in_the_store_before_it_is_published() -> None:
 
     assert new.file_names <= stored(table)
     assert {new.snapshot.base_manifest_list, new.snapshot.delta_manifest_list} <= new.file_names
-    assert (new.snapshot.id, table.context.snapshots.latest_id()) == (2, 1)
+    assert (new.snapshot.id, table.context.snapshots.ids.latest()) == (2, 1)
 
 
 def test_a_later_attempt_uses_the_manifests_of_the_changes_again() -> None:

@@ -179,14 +179,14 @@ def test_a_dry_run_says_what_would_be_done_and_does_nothing():
     table = key_table(bucket="1")
     table.write(rows((1, "a"), (2, "b")))
     table.write(rows((1, "c"), (2, "d")))
-    files, latest = table.data_files(), table.context.snapshots.latest_id()
+    files, latest = table.data_files(), table.context.snapshots.ids.latest()
 
     result = table.compact(dry_run=True)
 
     assert result.commit is None
     assert result.noop_reason is None
     assert sum(len(one.plan.files) for one in result.buckets) == 2
-    assert (table.data_files(), table.context.snapshots.latest_id()) == (files, latest)
+    assert (table.data_files(), table.context.snapshots.ids.latest()) == (files, latest)
 
 
 @pytest.mark.parametrize(
@@ -203,12 +203,12 @@ def test_a_dry_run_says_what_would_be_done_and_does_nothing():
 def test_nothing_to_do_is_an_answer_that_says_why(prepare, reason):
     table = key_table()
     prepare(table)
-    latest = table.context.snapshots.latest_id()
+    latest = table.context.snapshots.ids.latest()
 
     result = table.compact()
 
     assert (result.noop_reason, result.commit, result.buckets) == (reason, None, ())
-    assert table.context.snapshots.latest_id() == latest
+    assert table.context.snapshots.ids.latest() == latest
 
 
 def test_append_tables_without_buckets_are_packed_by_partition():
