@@ -5,10 +5,8 @@ Rule: the engine makes the runtime where the task runs; a task gets time, random
 value holds a StoreSpec and plain values, so it can be sent to another process.
 """
 
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
 
 from lakehouse_core.clock import Clock
 from lakehouse_core.data_files.parquet.writer import Encoding
@@ -17,9 +15,7 @@ from lakehouse_core.storage.object_store import ObjectStore, StoreSpec
 from lakehouse_core.storage.opening import inside
 from lakehouse_core.storage.overlap import Sinks
 from lakehouse_core.table.schema import TableSchema
-
-# Each task that writes files anew holds a row group in memory at least.
-_MOST_TASKS_AT_ONCE: Final = 8
+from lakehouse_core.tasks.limits import tasks_at_once
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +48,5 @@ def local_runtime(store: ObjectStore, clock: Clock, *, spill_folder: str | None 
     root.
     """
     # A store that takes one call after the other, as those of tests do, gets them from one task after the other.
-    at_once = 1 if store.sinks_at_once == 1 else min(_processors(), _MOST_TASKS_AT_ONCE)
+    at_once = 1 if store.sinks_at_once == 1 else tasks_at_once()
     return TaskRuntime(clock, inside(store), spill_folder, tasks_at_once=at_once)
-
-
-def _processors() -> int:
-    """Return how many processors this process may use, as far as the system tells."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
