@@ -39,6 +39,7 @@ from tests.oracle.table import (
     SKIPS_LEVEL_0,
     SKIPS_LEVEL_0_IF_NONE_WAITS,
     SKIPS_WAITING,
+    TELLS_SAME_ARRAYS,
     WAITING,
     Place,
 )
@@ -54,10 +55,11 @@ QUIRKS = {
             NESTS_BLINDLY,
             SKIPS_LEVEL_0,
             SKIPS_WAITING,
+            TELLS_SAME_ARRAYS,
             WRAPS,
         }
     ),
-    "2.0.0": frozenset({COMPACTS_BESIDE, MERGES_TWICE, SKIPS_LEVEL_0_IF_NONE_WAITS}),
+    "2.0.0": frozenset({COMPACTS_BESIDE, MERGES_TWICE, SKIPS_LEVEL_0_IF_NONE_WAITS, TELLS_SAME_ARRAYS}),
 }
 TABLE = "db.t"
 

@@ -1,6 +1,9 @@
 """Real Java against the model, and both ways between Java and us: random histories, the same on every run."""
 
+import json
 from collections.abc import Iterator
+from copy import copy
+from pathlib import Path
 
 import pytest
 
@@ -18,10 +21,12 @@ from tests.differential.settings import with_settings, with_small_files
 from tests.interop.judge import VERSIONS, Judge
 from tests.oracle.history import History
 from tests.oracle.statements import STATEMENTS
+from tests.oracle.table import TELLS_SAME_ARRAYS
 
 pytestmark = pytest.mark.interop
 
 SHARES, SHARE = 5, 20
+CASES = Path(__file__).parent / "cases"
 
 
 @pytest.fixture(scope="module", params=VERSIONS)
@@ -59,6 +64,17 @@ def test_the_model_shows_what_java_shows(java: Java, share: int) -> None:
         )
 
         assert found is None, found
+
+
+def test_java_tells_an_update_that_leaves_an_array_with_a_null_as_it_was(java: Java) -> None:
+    history = History.of(json.loads((CASES / "row-deduplicate-array-with-a-null.json").read_text()))
+    as_the_option_says = copy(java)
+    as_the_option_says.quirks = java.quirks - {TELLS_SAME_ARRAYS}
+
+    assert against_model(java, history) == []
+    (difference,) = against_model(as_the_option_says, history)
+    assert "-U" in difference.partition("model:")[0]
+    assert difference.endswith("model: []")
 
 
 @pytest.mark.parametrize("share", range(SHARES))

@@ -41,6 +41,7 @@ SKIPS_WAITING = "postpone.merge-on-read is ignored"
 COMPACTS_BESIDE = "an overwrite that compacts leaves its files at level 0"
 MERGES_TWICE = "postpone.merge-on-read merges the rows of a bucket, then the result with the waiting rows"
 SKIPS_LEVEL_0_IF_NONE_WAITS = "postpone.merge-on-read shows level 0 only while rows wait"
+TELLS_SAME_ARRAYS = "row-deduplicate finds an array with a null element equal only if a lookup brought it"
 
 
 class Unreadable(Refused):
