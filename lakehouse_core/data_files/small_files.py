@@ -54,6 +54,7 @@ class SmallFiles:
         REQUIRES: `takes`. Each part holds all rows of its bucket, in key order.
         """
         output, encoding = self._output, self._output.encoding
+        output.check_stopped()
         facts = part_facts(records, ends, encoding.schema, self._style)
         now_millis = output.clock.local_now_millis()
         row_bytes = records.nbytes / records.num_rows

@@ -33,10 +33,16 @@ class Engine(Protocol):
         ...
 
     def run_at_once(
-        self, task: Callable[[T, TaskRuntime], str], inputs: Sequence[T], *, most: int | None = None
-    ) -> Iterator[str]:
+        self,
+        task: Callable[[T, TaskRuntime], str],
+        inputs: Sequence[T],
+        take: Callable[[str], None],
+        *,
+        most: int | None = None,
+    ) -> None:
         """As `run`, for tasks that may share the memory and the processors of this process, at most so many of them at
-        the same time. It yields the texts of all tasks that succeeded before it raises the error of another one.
+        the same time. `take` is called with each text, in this thread: also with those of all tasks that succeeded,
+        before the error of another one is raised.
         """
         ...
 

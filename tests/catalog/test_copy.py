@@ -510,14 +510,20 @@ class Elsewhere:
     def __init__(self) -> None:
         self.tasks: list[Any] = []
 
-    def run(
-        self, task: Callable[[Any, TaskRuntime], str], inputs: Sequence[Any], *, most: int | None = None
-    ) -> Iterator[str]:
+    def run(self, task: Callable[[Any, TaskRuntime], str], inputs: Sequence[Any]) -> Iterator[str]:
         self.tasks += inputs
         for each in inputs:
             yield task(each, TaskRuntime(SystemClock(), open_store))
 
-    run_at_once = run
+    def run_at_once(
+        self,
+        task: Callable[[Any, TaskRuntime], str],
+        inputs: Sequence[Any],
+        take: Callable[[str], None],
+        *,
+        most: int | None = None,
+    ) -> None:
+        raise AssertionError
 
     def write(self, task: Any, data: Any, watch: Any = None) -> Any:
         raise AssertionError

@@ -189,12 +189,14 @@ class Overtaken:
         self._engine = LocalEngine(local_runtime(store, clock))
         self._before = before
 
-    def run(self, task, inputs, *, most=None):
+    def run(self, task, inputs):
         before, self._before = self._before, lambda: None
         before()
         yield from self._engine.run(task, inputs)
 
-    run_at_once = run
+    def run_at_once(self, task, inputs, take, *, most=None):
+        for text in self.run(task, inputs):
+            take(text)
 
 
 def partitioned():

@@ -198,15 +198,19 @@ def _run(
     """Return the commit messages of the tasks, one for each bucket. If a task fails, delete the outputs of all."""
     tasks = _tasks(table, base, buckets)
     engine, planned = table.engine(), planned_files(tasks)
-    messages: Sequence[CommitMessage] = ()
+    made: list[CommitMessage] = []
+    messages: Sequence[CommitMessage] = made
+    done = watch.counting("compacting", len(tasks), "tasks")
+
+    def take(text: str) -> None:
+        answer = rewrite_answer(text, planned)
+        made.extend(answer)
+        done(len(answer))
+
     try:
-        done = watch.counting("compacting", len(tasks), "tasks")
         with named_by_nobody():
             groups = _alone(tasks) if engine.is_remote else _grouped(tasks)
-            for text in engine.run_at_once(run_rewrite, groups, most=_MOST_AT_ONCE):
-                made = rewrite_answer(text, planned)
-                done(len(made))
-                messages = (*messages, *made)
+            engine.run_at_once(run_rewrite, groups, take, most=_MOST_AT_ONCE)
             messages = _joined(messages)
             if base.indexes:
                 messages = without_vectors(table, base.schema, messages, base.indexes)

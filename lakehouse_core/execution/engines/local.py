@@ -3,6 +3,7 @@
 Rule: only tasks that write files anew run at the same time.
 """
 
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import replace
@@ -35,16 +36,15 @@ class _End:
         if self._failure is not None:
             raise _Stopped
 
-    def wait_for(self, running: Future[str]) -> None:
-        """Wait until the task has ended, which an interruption makes soon."""
-        while not running.done():
-            try:
-                wait([running])
-            except BaseException as interruption:
-                self.begin(interruption)
+    def attempt(self, step: Callable[[], None]) -> None:
+        """Carry out a step of the calling thread. If it fails, or is interrupted, so has the call."""
+        try:
+            step()
+        except BaseException as failure:
+            self.begin(failure)
 
     def raise_failure(self) -> None:
-        if self._failure is not None and not isinstance(self._failure, _Stopped):
+        if self._failure is not None:
             raise self._failure
 
 
@@ -66,19 +66,26 @@ class LocalEngine:
             yield task(each, self._runtime)
 
     def run_at_once(
-        self, task: Callable[[T, TaskRuntime], str], inputs: Sequence[T], *, most: int | None = None
-    ) -> Iterator[str]:
-        """Yield one result per input, in order, of tasks that run in threads, `most` of them at the same time.
+        self,
+        task: Callable[[T, TaskRuntime], str],
+        inputs: Sequence[T],
+        take: Callable[[str], None],
+        *,
+        most: int | None = None,
+    ) -> None:
+        """Give `take` one result per input, in order, of tasks that run in threads, `most` of them at the same time.
 
-        After a failure, or an interruption, no further task begins, and those that run stop at their next rows. When
-        they have ended, it yields the results of all that succeeded, and raises the failure.
+        After a failure, also one of `take`, or an interruption, no further task begins, and those that run stop at
+        their next rows. When they have ended, `take` gets the results of all that succeeded, and the failure is raised.
         """
         at_once = min(self.tasks_at_once, most or self.tasks_at_once)
-        if at_once == 1 or len(inputs) < 2:
-            yield from self.run(task, inputs)
+        if at_once == 1 or len(inputs) < 2 or not _threads_start():
+            for result in self.run(task, inputs):
+                take(result)
             return
         end = _End()
         runtime = replace(self._runtime, check_stopped=end.check)
+        begun: deque[Future[str]] = deque()
 
         def carried_out(each: T) -> str:
             end.check()
@@ -88,14 +95,21 @@ class LocalEngine:
                 end.begin(error)
                 raise
 
+        def take_first() -> None:
+            while not begun[0].done():
+                wait([begun[0]])
+            ended = begun.popleft()
+            if ended.exception() is None:
+                take(ended.result())
+
         with ThreadPoolExecutor(at_once, thread_name_prefix="task") as pool:
             try:
-                for running in [pool.submit(carried_out, each) for each in inputs]:
-                    end.wait_for(running)
-                    if running.exception() is None:
-                        yield running.result()
-            finally:
-                end.begin(_Stopped())
+                end.attempt(lambda: begun.extend(pool.submit(carried_out, each) for each in inputs))
+                while begun:
+                    end.attempt(take_first)
+            except BaseException as interruption:
+                end.begin(interruption)
+                raise
         end.raise_failure()
 
     def write(self, task: WriteTask, data: object, watch: Watch = NO_WATCH) -> list[CommitMessage]:
@@ -103,3 +117,13 @@ class LocalEngine:
         count = row_count(data)
         rows = input_batches(data, task.schema.fields, rowkind_column=task.rowkind_column, missing=task.missing)
         return write_batches(task, watch.rows(rows, "writing", count), self._runtime)
+
+
+def _threads_start() -> bool:
+    """Return whether threads can still be started: not once the main thread has ended, while another one goes on."""
+    try:
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(int)
+    except RuntimeError:
+        return False
+    return True

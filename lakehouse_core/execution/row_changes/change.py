@@ -234,16 +234,23 @@ def run_changes(
     engine = table.engine() if tasks else None
     tasks = tasks if engine is None else [part for task in tasks for part in _shared_out(task, engine.tasks_at_once)]
     done = watch.counting("changing rows", len(tasks), "tasks")
-    for text in _carried_out(engine, tasks) if engine is not None else ():
-        done(1)
+
+    def take(text: str) -> None:
         results.append(changed_from_text(text))
-        messages += results[-1].messages
+        messages.extend(results[-1].messages)
+        done(1)
+
+    if engine is not None:
+        _carry_out(engine, tasks, take)
     return results
 
 
-def _carried_out(engine: Engine, tasks: Sequence[ChangeTask]) -> Iterator[str]:
-    writes_files = tasks[0].method is Method.FILES
-    return engine.run_at_once(run_change, tasks) if writes_files else engine.run(run_change, tasks)
+def _carry_out(engine: Engine, tasks: Sequence[ChangeTask], take: Callable[[str], None]) -> None:
+    if tasks[0].method is Method.FILES:
+        engine.run_at_once(run_change, tasks, take)
+        return
+    for text in engine.run(run_change, tasks):
+        take(text)
 
 
 def _shared_out(task: ChangeTask, count: int) -> list[ChangeTask]:

@@ -136,3 +136,17 @@ def test_an_interruption_stops_the_tasks_that_run_and_leaves_no_file_behind(monk
         opened(store, at_once=2).compact(full=True)
     assert begun >= 2
     assert data_files(store) == files
+
+
+@pytest.mark.parametrize("name", ["keys", "postponed"])
+def test_a_listener_that_interrupts_a_compaction_leaves_no_file_behind(name: str) -> None:
+    store = filled(KINDS[name])
+    files = data_files(store)
+
+    def interrupt(progress: lc.Progress) -> None:
+        if progress.phase == "compacting" and progress.done:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        opened(store, at_once=3).compact(full=True, progress=interrupt)
+    assert data_files(store) == files

@@ -97,6 +97,18 @@ def test_a_failure_among_tasks_at_the_same_time_leaves_no_file_behind(
     assert has_failed
 
 
+def test_a_listener_that_interrupts_a_statement_leaves_no_file_behind() -> None:
+    store = filled()
+
+    def interrupt(progress: lc.Progress) -> None:
+        if progress.phase == "changing rows" and progress.done:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        opened(store, at_once=3).delete("v IN (1, 4, 7)", progress=interrupt)
+    assert len(data_files(store)) == FILES
+
+
 def test_a_large_table_is_changed_by_threads_on_a_disk(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
     catalog = lc.connect(tmp_path)
     catalog.create_database("db")
@@ -106,7 +118,9 @@ def test_a_large_table_is_changed_by_threads_on_a_disk(tmp_path, monkeypatch: py
     counts: list[int] = []
     run = LocalEngine.run_at_once
     monkeypatch.setattr(
-        LocalEngine, "run_at_once", lambda engine, task, inputs: counts.append(len(inputs)) or run(engine, task, inputs)
+        LocalEngine,
+        "run_at_once",
+        lambda engine, task, inputs, take: counts.append(len(inputs)) or run(engine, task, inputs, take),
     )
     monkeypatch.setattr("os.sched_getaffinity", lambda process: {0, 1})
 

@@ -56,10 +56,16 @@ class SparkEngine:
         return run_tasks(self.session, task, inputs)
 
     def run_at_once(
-        self, task: Callable[[T, TaskRuntime], str], inputs: Sequence[T], *, most: int | None = None
-    ) -> Iterator[str]:
+        self,
+        task: Callable[[T, TaskRuntime], str],
+        inputs: Sequence[T],
+        take: Callable[[str], None],
+        *,
+        most: int | None = None,
+    ) -> None:
         """As `run`."""
-        return self.run(task, inputs)
+        for text in self.run(task, inputs):
+            take(text)
 
     def write(self, task: WriteTask, data: object, watch: Watch = NO_WATCH) -> Iterable[CommitMessage]:
         """Write rows as files without a snapshot; yield the commit message of each bucket.
