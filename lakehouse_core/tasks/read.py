@@ -51,7 +51,7 @@ class ReadTask:
 
     `predicate` is bound to `schema`. `with_row_kinds`: the row kind as text is the first column, and deletes are
     included. `keeps`: by their keys, the rows that matter; a merge leaves out the others. `in_threads`: the columns of
-    files that are not merged are decoded by all processors.
+    files that are not merged may be decoded by all processors.
     """
 
     store: StoreSpec

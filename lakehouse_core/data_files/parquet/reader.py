@@ -7,7 +7,7 @@ docs/semantics/tables.md#reading-old-files.
 
 from collections.abc import Iterator, Mapping, Sequence, Set
 from functools import cached_property
-from typing import Final
+from typing import Final, cast
 
 import numpy as np
 import pyarrow as pa
@@ -126,8 +126,8 @@ class ParquetFileReader:
 
         Row groups of up to `held_bytes` stored bytes are held whole in memory, which is faster; larger ones are read in
         windows. Columns are found by field id, cast where their type has changed since, and null where the file lacks
-        them. `in_threads`: the columns of a row group are decoded by all processors. Left out are row groups in which
-        no row can satisfy the bound `row_filter`, rows at other positions than `only` (None: all), and rows at the
+        them. `in_threads`: all processors may decode the columns of a row group. Left out are row groups in which no
+        row can satisfy the bound `row_filter`, rows at other positions than `only` (None: all), and rows at the
         positions `without`. Positions are rising and count all rows of the file. No other row is left out.
         """
         columns = read_columns(self._schema, fields)
@@ -140,7 +140,9 @@ class ParquetFileReader:
         if only is not None:
             spans = self._spans()
             groups = [group for group in groups if only.range_cardinality(*spans[group])]
-        stored = self._decoded(wanted, groups, batch_rows, held_bytes, in_threads=in_threads and not self._is_small)
+        # Threads would read the ranges of a large object out of order, and what is fetched ahead in vain.
+        in_threads = in_threads and not (self._is_small or isinstance(self._source, pa.PythonFile))
+        stored = self._decoded(wanted, groups, batch_rows, held_bytes, in_threads=in_threads)
         if only is not None:
             stored = chosen_rows(stored, [spans[group] for group in groups], only)
         elif without is not None:
@@ -164,11 +166,10 @@ class ParquetFileReader:
         check_columns(names, self._layout.columns, self._key, self._schema)
         if not names or (row_filter is not None and not self._row_groups(row_filter, columns.projections)):
             return None
-        group = self._footer.row_group(0)
         with decoding(self._key, "its columns"):
             return stored_columns(
                 self._source,
-                group,
+                self._footer.row_group(0),
                 self._layout,
                 columns,
                 key=self._key,
@@ -250,8 +251,7 @@ class ParquetFileReader:
         return file, footer, layout
 
     def _stored_footer(self, footer_bytes: int) -> bytes:
-        stored: bytes = self._source.read_at(footer_bytes, self._entry.file_size - footer_bytes - _TAIL_BYTES)
-        return stored
+        return cast(bytes, self._source.read_at(footer_bytes, self._entry.file_size - footer_bytes - _TAIL_BYTES))
 
     @cached_property
     def _is_small(self) -> bool:
@@ -365,8 +365,8 @@ class ParquetFileReader:
         """Yield the file's own columns, at least one, because a batch without columns loses its row count."""
         read = list(names) or [self._layout.names[0]]
         expected = sum(self._footer.row_group(group).num_rows for group in groups)
-        asked = set(read)
-        file = self._file if self._is_held(asked, held_bytes) else self._open(self._footer, window_bytes=_WINDOW_BYTES)
+        is_held = self._is_held(set(read), held_bytes)
+        file = self._file if is_held else self._open(self._footer, window_bytes=_WINDOW_BYTES)
         position = 0
         batches = file.iter_batches(batch_rows, row_groups=groups, columns=read, use_threads=in_threads)
         while True:

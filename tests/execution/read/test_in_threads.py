@@ -12,6 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import lakehouse_core as lc
+from lakehouse_core.storage.local import LocalStore
+from lakehouse_core.storage.remote.files import RangeFile
 
 ROWS = 60_000
 COLUMNS = {"k": "BIGINT", "s": "STRING", "x": "DOUBLE", "d": "DECIMAL(24, 4)", "a": "ARRAY<INT>"}
@@ -71,3 +73,30 @@ def test_all_processors_read_what_one_reads(name: str, root: Path, monkeypatch: 
         assert asked == {len(processors) > 1}
     assert found[0] == found[1]
     assert found[0][0].num_rows == found[0][2] > 0
+
+
+def test_a_large_object_of_a_network_is_decoded_by_one_processor_in_the_order_of_its_bytes(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = lc.connect(root).table("db.t").scan().to_arrow()
+    used, ranges, iter_batches = set[bool](), list[int](), pq.ParquetFile.iter_batches
+
+    def watched(file: pq.ParquetFile, *arguments: Any, **named: Any) -> Any:
+        used.add(named["use_threads"])
+        return iter_batches(file, *arguments, **named)
+
+    def in_ranges(store: LocalStore, key: str, size: int | None = None) -> pa.NativeFile:
+        data = store.read(key)
+
+        def read_range(start: int, length: int) -> bytes:
+            ranges.append(start)
+            return data[start : start + length]
+
+        return pa.PythonFile(RangeFile(read_range, len(data)), mode="r")
+
+    monkeypatch.setattr(pq.ParquetFile, "iter_batches", watched)
+    monkeypatch.setattr(LocalStore, "open_read", in_ranges)
+    monkeypatch.setattr("os.sched_getaffinity", lambda process: {0, 1, 2})
+    assert lc.connect(root).table("db.t").scan().to_arrow() == expected
+    assert ranges
+    assert used == {False}
