@@ -3,12 +3,15 @@
 Rule: a wrong argument is refused before the verb does anything.
 """
 
+from contextlib import suppress
+
 from lakehouse_core.api import report_building as answers
 from lakehouse_core.api.arguments import CallOptions
 from lakehouse_core.api.record_building import branch_records
 from lakehouse_core.api.records import BranchRecord, Records
 from lakehouse_core.api.reports import BranchReport
 from lakehouse_core.api.verb import names_table, reported
+from lakehouse_core.errors import CorruptTable
 from lakehouse_core.execution.branches import create, delete, forward, rename
 from lakehouse_core.execution.branches.closing import every_branch, existing_branch
 from lakehouse_core.execution.context import TableContext
@@ -26,8 +29,10 @@ def branch(table: TableContext, name: str) -> TableContext:
     found = existing_branch(table, name)
     # Raises NotFound for a branch that is being created or deleted.
     found.snapshots.boundary.first_id()
-    # If a table of this name is created from now on, the branch that was read tells its own from that one's.
-    found.schemas.latest()
+    # If a table of this name is created from now on, the branch that was read tells its own from that one's. A damaged
+    # schema is for the verbs that need it to refuse, and for `verify` to report.
+    with suppress(CorruptTable):
+        found.schemas.latest()
     check_before(table)
     return found
 

@@ -182,6 +182,20 @@ def test_a_branch_of_a_branch_belongs_to_the_table(table: lc.Table) -> None:
     assert table.verify(data=True).findings == ()
 
 
+def test_a_branch_with_a_damaged_schema_can_be_opened_and_verified(tmp_path: Path, table: lc.Table) -> None:
+    table.create_branch("b", at=2)
+    (schema,) = tmp_path.glob("**/branch-b/schema/schema-0")
+    content = schema.read_bytes()
+    schema.write_bytes(content[:-20])
+    branch = table.branch("b")
+
+    assert [finding.promise.value for finding in branch.verify().findings] == ["I23"]
+    with pytest.raises(lc.CorruptTable, match="schema-0"):
+        branch.write([{"k": 3, "v": "c"}])
+    schema.write_bytes(content)
+    assert rows(branch) == rows(table)
+
+
 def test_a_name_is_used_once(table: lc.Table) -> None:
     table.create_branch("trial", at=lc.AtTag("eod"))
     table.rename_branch("trial", "tried")
