@@ -225,7 +225,8 @@ class NestedUpdate(Function):
         for row in (row for row in acc or [] if row is not None):
             self._put(rows, row, 2**31 - 1)
         fresh = [row for row in value if row is not None]
-        for row in fresh[: limit - len(rows)] if NESTS_BLINDLY in self.quirks else fresh:
+        # NULL rows count towards the limit until the first rows are added.
+        for row in fresh[: limit - len(acc or [])] if blindly else fresh:
             self._put(rows, row, limit)
         return rows
 
