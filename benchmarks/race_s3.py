@@ -18,7 +18,7 @@ from benchmarks import _measure as measure
 from benchmarks import contention
 from benchmarks._crowd import crowd
 from benchmarks._s3 import s3_server
-from lakehouse_core.storage import ObjectStore, open_store, parse_location, with_storage
+from lakehouse_core.storage import ObjectStore, delete_folder, open_store, parse_location, read_all, with_storage
 
 PROCESSES = 4
 NAMES = 2_000
@@ -77,14 +77,14 @@ def races(server: Server, names: int, objects: int) -> tuple[list[list[object]],
     store = server.store()
     winners = Counter(name for won, _ in found for name in won)
     double = sum(count > 1 for count in winners.values())
-    kept = store.read_all([f"names/{name}" for name in range(names)])
+    kept = read_all(store, [f"names/{name}" for name in range(names)])
     by_content = [int(data) for data in kept]
     wrong = sum(name not in found[by_content[name]][0] for name in range(names))
     rows: list[list[object]] = [
         [f"{names} new names", double, wrong, sum(unknown for _, unknown in found), f"{seconds:.1f}"]
     ]
     unknown, seconds = crowd(PROCESSES, add_lines, server, objects)
-    lines = [data.split() for data in store.read_all([f"versions/{each}" for each in range(objects)])]
+    lines = [data.split() for data in read_all(store, [f"versions/{each}" for each in range(objects)])]
     twice = sum(len(each) - len(set(each)) for each in lines)
     lost = sum(PROCESSES - len(set(each)) for each in lines)
     rows.append([f"{objects} objects replaced", twice, lost, sum(unknown), f"{seconds:.1f}"])
@@ -129,7 +129,7 @@ def server_of(endpoint: str, bucket: str, *, lost: float) -> Iterator[Server]:
     try:
         yield server
     finally:
-        server.store().delete_folder("")
+        delete_folder(server.store(), "")
 
 
 def main() -> None:

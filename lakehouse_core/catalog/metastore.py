@@ -35,7 +35,7 @@ class TablePlace:
 
     def of_table(self) -> ObjectStore:
         """Return the store of the table that is there; where folders move, it never makes the folder anew."""
-        return self.store if self.store.folders is None else self.store.folders.of_table()
+        return self.store.at("", is_table=True)
 
     def schemas(self) -> SchemaLog:
         """Return the schema log of the table, which has read nothing yet."""

@@ -21,7 +21,7 @@ from lakehouse_core.errors import (
 )
 from lakehouse_core.metadata.read_ahead import in_order
 from lakehouse_core.metadata.schema_log import SchemaLog
-from lakehouse_core.storage import FolderStore, ObjectStore, is_hidden, is_temp
+from lakehouse_core.storage import ObjectStore, delete_folder, is_hidden, is_temp
 from lakehouse_core.storage.outcomes import begun, created, moved
 from lakehouse_core.table.layout import COPY_MARK, DROP_MARK, MAIN, is_late
 from lakehouse_core.table.schema import TableSchema
@@ -171,12 +171,12 @@ class WarehouseFiles:
         )
         if not is_dropped():
             return
-        if not moved(self.folders("dropped", name), _table_folder(name), hidden, witness=witness):
+        if not moved(self._store, _table_folder(name), hidden, witness=witness):
             raise StorageUnavailable(
                 f"{self._store.uri(hidden)}: expected a new name, found an existing folder. Drop the table again."
             )
         with begun(rest):
-            check_deleted(self._store.delete_folder(hidden))
+            check_deleted(delete_folder(self._store, hidden))
 
     def _drop_rest(self, name: TableName) -> bool:
         return drop_rest(self.at(name), str(name), self._clock.uuid())
@@ -188,22 +188,21 @@ class WarehouseFiles:
 
     def move_table(self, source: TableName, target: TableName, witness: str) -> bool:
         """Move a table's folder; return False if the target exists."""
-        return moved(self.folders("renamed", source), _table_folder(source), _table_folder(target), witness=witness)
+        self.check_moves(source)
+        return moved(self._store, _table_folder(source), _table_folder(target), witness=witness)
 
-    def folders(self, verb: str, name: TableName) -> FolderStore:
-        """Return the store's folder verbs. Raises UnsupportedFeature if the store has none."""
-        folders = self._store.folders
-        if folders is None:
+    def check_moves(self, name: TableName) -> None:
+        """Raise UnsupportedFeature if the table cannot be renamed, because the store has no folders."""
+        if self._store.folders is None:
             raise UnsupportedFeature(
-                f"Table {shown(str(name))} cannot be {verb}: the store of {self._store.uri('')} has no folders that "
+                f"Table {shown(str(name))} cannot be renamed: the store of {self._store.uri('')} has no folders that "
                 "move at once. Nothing was changed. Copy the table to the other name, then drop this one."
             )
-        return folders
 
     def delete_empty_folders(self, folder: str) -> None:
         """Remove empty folders at and below `folder`. Stores without folders have none."""
         if (folders := self._store.folders) is not None:
-            folders.delete_empty_folders(folder)
+            folders.delete_empty(folder)
 
     def _clear_hidden(self, database: str) -> None:
         """Remove the mark of a database and what interrupted calls left: dropped tables, temporary files."""
@@ -216,7 +215,7 @@ class WarehouseFiles:
                 # Tables have schemas, and the database has no table: these are of verbs that a drop overtook.
                 self._drop_rest(TableName(database, name))
             elif name.startswith(_DROPPED_PREFIX):
-                left += self._store.delete_folder(f"{folder}/{name}")
+                left += delete_folder(self._store, f"{folder}/{name}")
             elif name == _DATABASE_MARK or is_temp(name):
                 left += self._store.delete([f"{folder}/{name}"])
             elif COPY_MARK not in own and (hints := own & set(MAIN.hints)):

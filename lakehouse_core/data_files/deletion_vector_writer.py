@@ -78,7 +78,7 @@ def change_vectors(
         files.append(file)
         objects[f"{folder.key}/{file.file_name}"] = data
     try:
-        folder.store.write_all(objects)
+        folder.store.write(objects)
     except BaseException:
         clear_away(folder.store, objects)
         raise

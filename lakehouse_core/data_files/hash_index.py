@@ -30,5 +30,5 @@ def read_hashes(store: StoreReader, folder: str, file: IndexFile) -> Hashes:
 def write_hashes(store: Sinks, folder: str, name: str, hashes: Hashes) -> IndexFile:
     """Write a new index file; `hashes` are distinct and rising."""
     data = encode_hashes(hashes)
-    store.write(f"{folder}/{name}", data)
+    store.write({f"{folder}/{name}": data})
     return IndexFile(index_type=HASH_INDEX, file_name=name, file_size=HASH_BYTES * len(hashes), row_count=len(hashes))

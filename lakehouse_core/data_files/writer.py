@@ -223,7 +223,7 @@ class DataFileWriter:
             return replace(file, embedded_index=embedded)
         name = file.file_name + INDEX_SUFFIX
         container = serialize_container(bodies, checked_for=file.file_name)
-        self._output.store.write(f"{self._folder}/{name}", container)
+        self._output.store.write({f"{self._folder}/{name}": container})
         return replace(file, extra_files=(name,))
 
     def _entry(self, name: str, written: WrittenFile) -> DataFile:

@@ -18,7 +18,7 @@ from lakehouse_core.metadata.ids import changelog_ids, snapshot_ids
 from lakehouse_core.metadata.look import Look
 from lakehouse_core.metadata.manifest_reader import ManifestReader
 from lakehouse_core.metadata.schema_log import SchemaLog
-from lakehouse_core.metadata.seen import SeenStore
+from lakehouse_core.metadata.seen import SeenStore, see
 from lakehouse_core.metadata.snapshot_log import SnapshotLog
 from lakehouse_core.metadata.tag_log import TagLog, tag_names
 from lakehouse_core.storage.object_store import ObjectStore
@@ -71,8 +71,8 @@ class TableContext:
             began = self.clock.monotonic_seconds()
             try:
                 # Not the next snapshot: a list without it was taken before it.
-                seen.see((snapshots.boundary.key, layout.hints.latest), folders=layout.folders)
-                seen.see(self._small_objects(seen))
+                see(seen, (snapshots.boundary.key, layout.hints.latest), folders=layout.folders)
+                see(seen, self._small_objects(seen))
             except StorageUnavailable:
                 # A store may refuse a listing that no verb of the call needs. One that did not answer would keep each
                 # verb waiting again.

@@ -35,7 +35,7 @@ from lakehouse_core.planning.copying import CopyChoice, check_choice, chosen_roo
 from lakehouse_core.planning.read.packing import pack
 from lakehouse_core.progress import NO_WATCH, Watch
 from lakehouse_core.retry import LISTING
-from lakehouse_core.storage import is_hidden
+from lakehouse_core.storage import is_hidden, read_all
 from lakehouse_core.storage.object_store import ObjectStore
 from lakehouse_core.storage.outcomes import begun, clear_away, created, replaced
 from lakehouse_core.table.boundary import BranchWork, serialize_boundary
@@ -113,7 +113,7 @@ def copy_files(
             _check_own(target, mark)
             _write_roots(target, contents, mark)
             _check_own(target, mark)
-            target.write_all({MAIN.schema(id): data for id, data in contents.schemas.items() if id})
+            target.write({MAIN.schema(id): data for id, data in contents.schemas.items() if id})
         if not created(target, MAIN.schema(0), contents.schemas[0]):
             raise _taken(target)
         with begun("The copy may be a table: look, or copy again."):
@@ -207,7 +207,7 @@ def _contents(source: TableContext, choice: CopyChoice) -> _Contents:
     # Branches that Java made have no such mark.
     beside += store.infos(layout.branch_base for layout in layouts)
     keys = [root.key for root in roots] + beside
-    objects = dict(zip(keys, store.read_all(keys), strict=True))
+    objects = dict(zip(keys, read_all(store, keys), strict=True))
     for layout in layouts:
         # The boundary by which the roots were read. What goes on in the source does not go on in the copy.
         if first_id := max(boundaries.of(layout.prefix).first_kept_id, _first_id(roots, layout.prefix)):
@@ -226,7 +226,7 @@ def _contents(source: TableContext, choice: CopyChoice) -> _Contents:
     return _Contents(
         files=files,
         objects=objects,
-        schemas=dict(zip(ids, store.read_all(map(MAIN.schema, ids)), strict=True)),
+        schemas=dict(zip(ids, read_all(store, map(MAIN.schema, ids)), strict=True)),
         roots=roots,
         branches=len(layouts),
         boundary=max(boundary, first if first > 1 else 0),
@@ -315,7 +315,7 @@ def _delete_others(target: ObjectStore, contents: _Contents, mark: bytes, there:
 
 
 def _write_roots(target: ObjectStore, contents: _Contents, mark: bytes) -> None:
-    target.write_all(contents.objects)
+    target.write(contents.objects)
     if contents.boundary:
         Boundary(target, MAIN).advance(contents.boundary, lambda: _check_own(target, mark))
     snapshots = [root.snapshot_id for root in contents.roots if _is_of_main(root, RootKind.SNAPSHOT)]

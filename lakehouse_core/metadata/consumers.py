@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from lakehouse_core.errors import CorruptTable, InvalidRequest, NotFound, WriteOutcomeUnknown, shown
 from lakehouse_core.format.stored import check_name_for_file
 from lakehouse_core.metadata.read_ahead import both
-from lakehouse_core.storage.object_store import ObjectStore, StoreReader
+from lakehouse_core.storage.object_store import ObjectStore, StoreReader, read_all
 from lakehouse_core.table.layout import CONSUMER_PREFIX, TableLayout
 from lakehouse_core.table.snapshot import parse_consumer, serialize_consumer
 
@@ -35,7 +35,7 @@ def read_consumers(store: StoreReader, layout: TableLayout) -> Consumers:
     names = [file.removeprefix(CONSUMER_PREFIX) for file in files if file.startswith(CONSUMER_PREFIX)]
     next_ids: dict[str, int] = {}
     faults: dict[str, str] = {}
-    for name, data in zip(names, store.read_all(map(layout.consumer, names)), strict=True):
+    for name, data in zip(names, read_all(store, map(layout.consumer, names)), strict=True):
         try:
             next_ids[name] = parse_consumer(data, layout.consumer(name))
         except CorruptTable as error:
@@ -64,7 +64,7 @@ def set_consumer(store: ObjectStore, layout: TableLayout, name: str, next_snapsh
             f"Consumer {shown(name)}: its next snapshot is {shown(next_snapshot_id)}, expected the id of a snapshot, "
             "from 1 on and of 64 bits. Give the first snapshot that it has yet to read."
         )
-    store.write(layout.consumer(name), serialize_consumer(next_snapshot_id))
+    store.write({layout.consumer(name): serialize_consumer(next_snapshot_id)})
 
 
 def delete_consumer(store: ObjectStore, layout: TableLayout, name: str, check: Callable[[], None]) -> None:

@@ -5,7 +5,7 @@ Source: docs/reliability/deletion.md#order.
 
 from lakehouse_core.errors import CorruptTable, NotFound, StorageUnavailable
 from lakehouse_core.retry import LISTING
-from lakehouse_core.storage.object_store import Children, ObjectStore, StoreReader
+from lakehouse_core.storage.object_store import Children, ObjectStore, StoreReader, read_all
 from lakehouse_core.storage.outcomes import created, replaced
 from lakehouse_core.table.deletion_plan import DeletionPlan, DeletionStage, parse_plan, serialize_plan
 from lakehouse_core.table.layout import OWN_FOLDER, is_deletion_plan
@@ -15,7 +15,7 @@ from lakehouse_core.table.read_back import readable_file
 def load_plans(store: StoreReader) -> tuple[DeletionPlan, ...]:
     """Return the unfinished deletions. Raises CorruptTable, and NotFound if one ends meanwhile."""
     keys = plan_keys(store.children(OWN_FOLDER))
-    return tuple(parse_plan(data, key) for key, data in zip(keys, store.read_all(keys), strict=True))
+    return tuple(parse_plan(data, key) for key, data in zip(keys, read_all(store, keys), strict=True))
 
 
 def plan_keys(own: Children) -> list[str]:

@@ -23,7 +23,7 @@ def read_hint(look: Look, key: str) -> int | None:
 def write_hint(store: ObjectStore, key: str, snapshot_id: int) -> None:
     """Write a hint. A failure is ignored, and costs the next reader a few requests."""
     try:
-        store.write(key, b"%d" % snapshot_id, durable=False)
+        store.write({key: b"%d" % snapshot_id}, durable=False)
     except LakehouseError:
         # The commit or expiry before the hint has succeeded.
         return

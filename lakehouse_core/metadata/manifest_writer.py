@@ -120,7 +120,7 @@ class ManifestWriter:
         if not pending:
             return
         with named_by_nobody():
-            self._store.write_all(pending)
+            self._store.write(pending)
 
     def small_files(self, names: Iterable[str]) -> dict[str, bytes]:
         """Return the bytes of those of the named files that were written here and are small."""

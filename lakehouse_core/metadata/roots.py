@@ -18,7 +18,7 @@ from lakehouse_core.metadata.staged_commits import parse_pending, pending_keys
 from lakehouse_core.metadata.tag_log import tag_in, tag_names_in
 from lakehouse_core.metadata.used_names import is_left_over
 from lakehouse_core.retry import LISTING
-from lakehouse_core.storage.object_store import Children, StoreReader
+from lakehouse_core.storage.object_store import Children, StoreReader, read_all
 from lakehouse_core.table.boundary import NO_MARK, BoundaryMark, BranchWork
 from lakehouse_core.table.deletion_plan import DeletionPlan, parse_plan
 from lakehouse_core.table.layout import (
@@ -161,7 +161,7 @@ def _forwarded_since(
 
 
 def _read(store: StoreReader, keys: Sequence[str]) -> dict[str, bytes]:
-    return dict(zip(keys, store.read_all(keys), strict=True))
+    return dict(zip(keys, read_all(store, keys), strict=True))
 
 
 def roots_of(store: StoreReader, layout: TableLayout) -> list[Root]:

@@ -7,14 +7,13 @@ store serves one call and is dropped then, so that no later call misses a newer 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
-from itertools import islice
 from typing import IO, Any, Final, NoReturn
 
 import pyarrow as pa
 
 from lakehouse_core.errors import InvalidRequest, NotFound
 from lakehouse_core.metadata.read_ahead import in_order
-from lakehouse_core.storage.object_store import Children, ObjectInfo, ObjectStore, StoreSpec
+from lakehouse_core.storage.object_store import Children, ObjectInfo, ObjectStore
 from lakehouse_core.table.layout import MANIFEST_FOLDER, PENDING_FOLDER
 
 # Objects of any size, which never change or are read by one caller.
@@ -24,8 +23,13 @@ _LARGE: Final = (f"{MANIFEST_FOLDER}/", f"{PENDING_FOLDER}/")
 class SeenStore:
     """Answers from memory what was asked before. Manifests, staged commits and data files are not remembered."""
 
+    folders = None
+
     def __init__(self, store: ObjectStore) -> None:
         self._store = store
+        self.spec = store.spec
+        self.requests_at_once = store.requests_at_once
+        self.sinks_at_once = store.sinks_at_once
         self._objects: dict[str, bytes | None] = {}
         self._children: dict[str, Children] = {}
 
@@ -33,32 +37,8 @@ class SeenStore:
         """Pickle the store without what was seen; another process reads again."""
         return SeenStore, (self._store,)
 
-    def see(self, keys: Iterable[str] = (), *, folders: Iterable[str] = ()) -> None:
-        """Read these objects and list these folders together, in one round trip where the store can."""
-        unlisted = [folder for folder in folders if folder not in self._children]
-        tasks: list[Callable[[], object]] = [partial(self.read_found, keys)]
-        tasks += [partial(self.children, folder) for folder in unlisted]
-        for _ in in_order(lambda task: task(), tasks, at_once=self._store.requests_at_once):
-            pass
-
-    @property
-    def spec(self) -> StoreSpec:
-        return self._store.spec
-
-    @property
-    def folders(self) -> None:
-        return None
-
-    @property
-    def requests_at_once(self) -> int:
-        return self._store.requests_at_once
-
-    @property
-    def sinks_at_once(self) -> int:
-        return self._store.sinks_at_once
-
-    def at(self, prefix: str) -> "SeenStore":
-        return SeenStore(self._store.at(prefix))
+    def at(self, prefix: str, *, is_table: bool = False) -> "SeenStore":
+        return SeenStore(self._store.at(prefix, is_table=is_table))
 
     def uri(self, key: str) -> str:
         return self._store.uri(key)
@@ -68,13 +48,9 @@ class SeenStore:
 
     def read(self, key: str) -> bytes:
         data = self.read_found([key]).get(key)
-        return self._missing(key) if data is None else data
-
-    def read_all(self, keys: Iterable[str]) -> Iterator[bytes]:
-        rest = iter(keys)
-        while some := list(islice(rest, self.requests_at_once)):
-            found = self.read_found(some)
-            yield from (found[key] if key in found else self._missing(key) for key in some)
+        if data is None:
+            raise NotFound(f"{self.uri(key)}: the object does not exist. Check the name.")
+        return data
 
     def read_found(self, keys: Iterable[str]) -> Mapping[str, bytes]:
         asked = list(dict.fromkeys(keys))
@@ -107,10 +83,7 @@ class SeenStore:
     def create_new(self, key: str, data: bytes) -> bool:
         self._refuse(key)
 
-    def write(self, key: str, data: bytes, *, durable: bool = True) -> None:
-        self._refuse(key)
-
-    def write_all(self, objects: Mapping[str, bytes]) -> None:
+    def write(self, objects: Mapping[str, bytes], *, durable: bool = True) -> None:
         self._refuse(*objects)
 
     def open_write(self, key: str) -> AbstractContextManager[IO[bytes]]:
@@ -125,19 +98,21 @@ class SeenStore:
     def delete(self, keys: Iterable[str]) -> Sequence[str]:
         self._refuse(*keys)
 
-    def delete_folder(self, prefix: str) -> Sequence[str]:
-        self._refuse(prefix)
-
     def _is_unlisted(self, key: str) -> bool:
         folder, _, name = key.rpartition("/")
         listed = self._children.get(folder)
         return listed is not None and name not in listed.files
-
-    def _missing(self, key: str) -> NoReturn:
-        raise NotFound(f"{self.uri(key)}: the object does not exist. Check the name.")
 
     def _refuse(self, *keys: str) -> NoReturn:
         raise InvalidRequest(
             f"{self.uri(keys[0] if keys else '')}: this handle shows one moment of the table and reads only. Change "
             "the table by the handle that it was made of."
         )
+
+
+def see(store: SeenStore, keys: Iterable[str] = (), *, folders: Iterable[str] = ()) -> None:
+    """Read these objects and list these folders together, in one round trip where the store can."""
+    tasks: list[Callable[[], object]] = [partial(store.read_found, keys)]
+    tasks += [partial(store.children, folder) for folder in folders]
+    for _ in in_order(lambda task: task(), tasks, at_once=store.requests_at_once):
+        pass

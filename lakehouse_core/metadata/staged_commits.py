@@ -21,7 +21,7 @@ from lakehouse_core.errors import (
     StorageUnavailable,
     UnsupportedFeature,
 )
-from lakehouse_core.storage.object_store import Children, ObjectStore, StoreReader
+from lakehouse_core.storage.object_store import Children, ObjectStore, StoreReader, read_all
 from lakehouse_core.table.layout import PENDING_FOLDER, PINS_FOLDER, TableLayout
 from lakehouse_core.table.read_back import readable_file
 from lakehouse_core.table.staged_commit import StagedCommit
@@ -36,7 +36,7 @@ def keep_pending(store: ObjectStore, layout: TableLayout, staged: StagedCommit) 
     plain = StagedCommit(**{each.name: getattr(staged, each.name) for each in fields(StagedCommit)})
     key = layout.staged_commit(staged.commit_user, staged.commit_identifier)
     data = readable_file(plain, _with_checksum, partial(parse_pending, where=key), what="The staged commit")
-    store.write(key, data)
+    store.write({key: data})
 
 
 def load_pending(
@@ -158,7 +158,7 @@ def _with_checksum(staged: StagedCommit) -> bytes:
 def pending_commits(store: StoreReader) -> tuple[tuple[str, StagedCommit], ...]:
     """Return the kept commits, by key. Raises UnsupportedFeature or CorruptTable for any other file in the folder."""
     keys = pending_keys(store, store.children(PINS_FOLDER), store.children(PENDING_FOLDER))
-    read = zip(keys, store.read_all(keys), strict=True)
+    read = zip(keys, read_all(store, keys), strict=True)
     return tuple((key, parse_pending(data, store.uri(key))) for key, data in read)
 
 

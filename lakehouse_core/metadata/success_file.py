@@ -11,7 +11,7 @@ from lakehouse_core.storage.object_store import ObjectStore
 def write_success_file(store: ObjectStore, key: str, now_millis: int) -> None:
     """Write the file, with this time as its modification. One that is there keeps its creation time."""
     times = {"creationTime": _created_millis(store, key, now_millis), "modificationTime": now_millis}
-    store.write(key, json_text(times).encode())
+    store.write({key: json_text(times).encode()})
 
 
 def _created_millis(store: ObjectStore, key: str, now_millis: int) -> int:

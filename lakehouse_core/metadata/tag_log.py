@@ -9,7 +9,7 @@ from typing import Final
 
 from lakehouse_core.errors import CorruptTable, NotFound, StorageUnavailable
 from lakehouse_core.retry import LISTING
-from lakehouse_core.storage.object_store import Children, StoreReader
+from lakehouse_core.storage.object_store import Children, StoreReader, read_all
 from lakehouse_core.table.layout import TAG_PREFIX, TableLayout
 from lakehouse_core.table.snapshot import Tag, parse_tag
 
@@ -56,7 +56,7 @@ class TagLog:
 
         def read() -> dict[str, Tag]:
             keys = {name: self._layout.tag(name) for name in self.names()}
-            found = self._store.read_all(list(keys.values()))
+            found = read_all(self._store, list(keys.values()))
             return {name: tag_in(self._store, key, data) for (name, key), data in zip(keys.items(), found, strict=True)}
 
         return LISTING.call(

@@ -4,7 +4,16 @@ from lakehouse_core.storage.faulty import Call, Fault, FaultKind, FaultyStore, P
 from lakehouse_core.storage.keys import child, is_hidden, is_temp
 from lakehouse_core.storage.local import LocalStore
 from lakehouse_core.storage.memory import MemoryStore
-from lakehouse_core.storage.object_store import Children, FolderStore, ObjectInfo, ObjectStore, StoreReader, StoreSpec
+from lakehouse_core.storage.object_store import (
+    Children,
+    Folders,
+    ObjectInfo,
+    ObjectStore,
+    StoreReader,
+    StoreSpec,
+    delete_folder,
+    read_all,
+)
 from lakehouse_core.storage.opening import (
     EXPECTED_ADDRESS,
     has_conditions,
@@ -25,7 +34,7 @@ __all__ = [
     "Fault",
     "FaultKind",
     "FaultyStore",
-    "FolderStore",
+    "Folders",
     "LocalStore",
     "MemoryStore",
     "ObjectInfo",
@@ -34,6 +43,7 @@ __all__ = [
     "StoreReader",
     "StoreSpec",
     "child",
+    "delete_folder",
     "has_conditions",
     "has_secret",
     "home_expanded",
@@ -45,5 +55,6 @@ __all__ = [
     "open_store",
     "open_warehouse",
     "parse_location",
+    "read_all",
     "with_storage",
 ]

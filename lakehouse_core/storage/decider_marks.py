@@ -22,7 +22,7 @@ def marks(store: StoreReader) -> Mapping[str, str]:
 
 def write_mark(store: ObjectStore, decider_id: str, name: str) -> None:
     """Say that a database decides here."""
-    store.write(f"{MARKS_FOLDER}/{decider_id}", name.encode())
+    store.write({f"{MARKS_FOLDER}/{decider_id}": name.encode()})
 
 
 def decided_elsewhere(store: StoreReader, found: Mapping[str, str], asked: str) -> InvalidRequest:

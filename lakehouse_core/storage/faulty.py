@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from lakehouse_core.errors import StorageFull, StorageUnavailable, WriteOutcomeUnknown
 from lakehouse_core.storage.keys import joined, key_parts
-from lakehouse_core.storage.object_store import Children, FolderStore, ObjectInfo, ObjectStore, StoreSpec, each_found
+from lakehouse_core.storage.object_store import Children, Folders, ObjectInfo, ObjectStore, each_found
 
 T = TypeVar("T")
 
@@ -75,49 +75,31 @@ class FaultyStore:
     """Passes every call to `inner`, except those for which `plan` has a fault.
 
     `on_call` is called before each call, so that a test can let another actor run in between. An engine of this process
-    passes the store to its tasks; another process, which opens `spec`, reaches `inner` without faults.
+    passes the store to its tasks; another process, which opens `spec`, reaches `inner` without faults. `calls`: all so
+    far, of this store and of all stores made from it.
     """
+
+    # So calls have the same numbers each time.
+    requests_at_once = 1
+    sinks_at_once = 1
 
     def __init__(
         self, inner: ObjectStore, plan: Iterable[Fault] = (), *, on_call: Callable[[Call], None] | None = None
     ) -> None:
-        self._inner = inner
-        self._prefix = ""
         self._progress = _Progress(tuple(plan), on_call)
+        self.calls: Sequence[Call] = self._progress.calls
+        self._set(inner, "")
 
-    @property
-    def calls(self) -> Sequence[Call]:
-        """All calls so far, of this store and of all stores made from it."""
-        return tuple(self._progress.calls)
+    def _set(self, inner: ObjectStore, prefix: str) -> None:
+        self._inner = inner
+        self._prefix = prefix
+        self.spec = inner.spec
+        self.folders = None if inner.folders is None else FaultyFolders(self, inner.folders)
 
-    @property
-    def spec(self) -> StoreSpec:
-        return self._inner.spec
-
-    @property
-    def folders(self) -> "FaultyStore | None":
-        return None if self._inner.folders is None else self
-
-    def at(self, prefix: str) -> "FaultyStore":
-        return self._over(self._inner.at(prefix), joined(self._prefix, prefix))
-
-    def of_table(self) -> "FaultyStore":
-        return self._over(self._inner_folders().of_table(), self._prefix)
-
-    def _over(self, inner: ObjectStore, prefix: str) -> "FaultyStore":
-        other = copy(self)
-        other._inner, other._prefix = inner, prefix
-        return other
-
-    @property
-    def requests_at_once(self) -> int:
-        """One, so that calls have the same numbers each time."""
-        return 1
-
-    @property
-    def sinks_at_once(self) -> int:
-        """One, as for requests."""
-        return 1
+    def at(self, prefix: str, *, is_table: bool = False) -> "FaultyStore":
+        deeper = copy(self)
+        deeper._set(self._inner.at(prefix, is_table=is_table), joined(self._prefix, prefix))
+        return deeper
 
     def uri(self, key: str) -> str:
         return self._inner.uri(key)
@@ -125,11 +107,8 @@ class FaultyStore:
     def read(self, key: str) -> bytes:
         return self._read("read", key, lambda: self._inner.read(key))
 
-    def read_all(self, keys: Iterable[str]) -> Iterator[bytes]:
-        # One object at a time, so that another actor can move in between.
-        return map(self.read, keys)
-
     def read_found(self, keys: Iterable[str]) -> Mapping[str, bytes]:
+        # One object at a time, so that another actor can move in between.
         return each_found(self.read, keys)
 
     def open_read(self, key: str, size: int | None = None) -> pa.NativeFile:
@@ -153,15 +132,15 @@ class FaultyStore:
     def create_new(self, key: str, data: bytes) -> bool:
         return self._write("create_new", key, data, lambda content: self._inner.create_new(key, content))
 
-    def write(self, key: str, data: bytes, *, durable: bool = True) -> None:
-        self._write("write", key, data, lambda content: self._inner.write(key, content, durable=durable))
-
-    def write_all(self, objects: Mapping[str, bytes]) -> None:
+    def write(self, objects: Mapping[str, bytes], *, durable: bool = True) -> None:
         for key in objects:
             key_parts(key)
         for key, data in objects.items():
             # One object at a time, so that a process can die between two of them.
-            self.write(key, data)
+            self._write("write", key, data, partial(self._written, key, durable=durable))
+
+    def _written(self, key: str, data: bytes, *, durable: bool) -> None:
+        self._inner.write({key: data}, durable=durable)
 
     @contextmanager
     def open_write(self, key: str) -> Iterator[IO[bytes]]:
@@ -173,7 +152,7 @@ class FaultyStore:
                 self._before(fault, key, writes=True)
         if fault is not None:
             if fault.kind is FaultKind.TORN:
-                self._inner.write(key, self._inner.read(key)[: fault.position])
+                self._inner.write({key: self._inner.read(key)[: fault.position]})
             self._after(fault, key, writes=True)
 
     def make_last(self, keys: Iterable[str]) -> None:
@@ -201,25 +180,8 @@ class FaultyStore:
             left.extend(self._call("delete", key, partial(self._inner.delete, [key]), writes=True))
         return left
 
-    def delete_folder(self, prefix: str) -> Sequence[str]:
-        left = self.delete([info.key for info in self._inner.list(prefix)])
-        return [*left, *self._call("delete_folder", prefix, lambda: self._inner.delete_folder(prefix), writes=True)]
-
-    def delete_empty_folders(self, prefix: str) -> None:
-        folders = self._inner_folders()
-        self._call("delete_empty_folders", prefix, lambda: folders.delete_empty_folders(prefix), writes=True)
-
-    def rename_folder(self, source: str, target: str) -> bool:
-        folders = self._inner_folders()
-        return self._call("rename_folder", source, lambda: folders.rename_folder(source, target), writes=True)
-
     def now_millis(self) -> int:
         return self._call("now_millis", "", self._inner.now_millis)
-
-    def _inner_folders(self) -> FolderStore:
-        folders = self._inner.folders
-        assert folders is not None, "a folder verb was called although `folders` is None"
-        return folders
 
     def _call(self, method: str, key: str, action: Callable[[], T], *, writes: bool = False) -> T:
         fault = self._next(method, key, writes=writes)
@@ -284,6 +246,27 @@ class FaultyStore:
     def _die(self, fault: Fault, key: str) -> None:
         self._progress.dead = True
         raise ProcessDied(f"{key}: the process died at call {fault.at}")
+
+
+class FaultyFolders:
+    """The folders of a FaultyStore."""
+
+    def __init__(self, store: FaultyStore, inner: Folders) -> None:
+        self._store = store
+        self._inner = inner
+
+    def delete(self, prefix: str) -> Sequence[str]:
+        left = self._store.delete([info.key for info in self._store._inner.list(prefix)])
+        return [*left, *self._call("delete_folder", prefix, lambda: self._inner.delete(prefix))]
+
+    def delete_empty(self, prefix: str) -> None:
+        self._call("delete_empty_folders", prefix, lambda: self._inner.delete_empty(prefix))
+
+    def rename(self, source: str, target: str) -> bool:
+        return self._call("rename_folder", source, lambda: self._inner.rename(source, target))
+
+    def _call(self, method: str, key: str, action: Callable[[], T]) -> T:
+        return self._store._call(method, key, action, writes=True)
 
 
 def _lost(key: str, fault: Fault) -> WriteOutcomeUnknown:

@@ -10,7 +10,6 @@ import os
 import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
-from copy import copy
 from typing import IO
 
 import pyarrow as pa
@@ -26,7 +25,7 @@ from lakehouse_core.errors import (
 )
 from lakehouse_core.retry import Retry
 from lakehouse_core.storage import system_calls
-from lakehouse_core.storage.keys import child, is_hidden, joined, key_parts, leads_within, temp_name
+from lakehouse_core.storage.keys import child, is_hidden, joined, leads_within, temp_name
 from lakehouse_core.storage.local_files import (
     FileSink,
     HiddenFile,
@@ -38,15 +37,13 @@ from lakehouse_core.storage.local_files import (
     make_folders,
     reading,
     remove_files,
-    rename_folder_new,
     sync_folder,
     writing,
 )
-from lakehouse_core.storage.local_removal import refuse_links, remove_empty_folders, remove_folder, remove_names
+from lakehouse_core.storage.local_folders import LocalFolders, deletable_parts
+from lakehouse_core.storage.local_removal import remove_names
 from lakehouse_core.storage.object_store import NOT_THERE, Children, ObjectInfo, StoreSpec, each_found
 
-# File systems write the journal once for the syncs that wait for it: eight take the time of one.
-SINKS_AT_ONCE = 8
 _LONGEST_NAME_BYTES = 255
 _MAKING_FOLDERS = Retry()
 
@@ -54,36 +51,21 @@ _MAKING_FOLDERS = Retry()
 class LocalStore:
     """An ObjectStore on this machine's disk, below `root` (made at the first write)."""
 
-    def __init__(self, root: str, *, clock: Clock | None = None) -> None:
+    requests_at_once = 1
+    # File systems write the journal once for the syncs that wait for it: eight take the time of one.
+    sinks_at_once = 8
+
+    def __init__(self, root: str, *, clock: Clock | None = None, is_table: bool = False) -> None:
         if not os.path.isabs(root) or "\0" in root:
             raise InvalidRequest(f"Storage root {root!r}: expected an absolute path. Give the whole path.")
         self._root = os.path.realpath(root)
         self._clock = clock or SystemClock()
-        self._is_table = False
+        self._is_table = is_table
+        self.spec = StoreSpec("file", self._root, is_table=is_table)
+        self.folders = LocalFolders(self._root)
 
-    @property
-    def spec(self) -> StoreSpec:
-        return StoreSpec("file", self._root, is_table=self._is_table)
-
-    @property
-    def folders(self) -> "LocalStore":
-        return self
-
-    def of_table(self) -> "LocalStore":
-        table = copy(self)
-        table._is_table = True
-        return table
-
-    def at(self, prefix: str) -> "LocalStore":
-        return LocalStore(self._path(prefix), clock=self._clock)
-
-    @property
-    def requests_at_once(self) -> int:
-        return 1
-
-    @property
-    def sinks_at_once(self) -> int:
-        return SINKS_AT_ONCE
+    def at(self, prefix: str, *, is_table: bool = False) -> "LocalStore":
+        return LocalStore(self._path(prefix), clock=self._clock, is_table=is_table)
 
     def uri(self, key: str) -> str:
         """Return `file://` and the unescaped path: Hadoop's and Paimon's readers do not decode percent signs."""
@@ -104,9 +86,6 @@ class LocalStore:
             # Faster than `_there`: a commit reads some thirty objects.
             self._check_there(error)
             raise
-
-    def read_all(self, keys: Iterable[str]) -> Iterator[bytes]:
-        return map(self.read, keys)
 
     def read_found(self, keys: Iterable[str]) -> Mapping[str, bytes]:
         return each_found(self.read, keys)
@@ -139,21 +118,19 @@ class LocalStore:
             sync_folder(os.path.dirname(path))
         return True
 
-    def write(self, key: str, data: bytes, *, durable: bool = True) -> None:
-        self._publish([self._write_hidden(self._path(key), data, durable=durable)], durable=durable)
-
-    def write_all(self, objects: Mapping[str, bytes]) -> None:
+    def write(self, objects: Mapping[str, bytes], *, durable: bool = True) -> None:
         paths = {self._path(key): data for key, data in objects.items()}
-        with self._there(writing(self._root)):
-            self._make_folders({os.path.dirname(path) for path in paths})
+        if len(paths) > 1:
+            with self._there(writing(self._root)):
+                self._make_folders({os.path.dirname(path) for path in paths})
         files: list[HiddenFile] = []
         try:
             for path, data in paths.items():
-                files.append(self._write_hidden(path, data))
+                files.append(self._write_hidden(path, data, durable=durable))
         except BaseException:
             remove_files(file.name for file in files)
             raise
-        self._publish(files)
+        self._publish(files, durable=durable)
 
     @contextmanager
     def open_write(self, key: str) -> Iterator[IO[bytes]]:
@@ -186,7 +163,7 @@ class LocalStore:
             found = self.read_versioned(key)
             if found is None or found[1] != if_version:
                 return False
-            self.write(key, data)
+            self.write({key: data})
             return True
 
     def children(self, prefix: str) -> Children:
@@ -224,7 +201,7 @@ class LocalStore:
     def delete(self, keys: Iterable[str]) -> Sequence[str]:
         by_folder: dict[tuple[str, ...], list[str]] = {}
         for key in keys:
-            *folder, name = _parts_of(key)
+            *folder, name = deletable_parts(key)
             by_folder.setdefault(tuple(folder), []).append(name)
         left: list[str] = []
         for parts, names in by_folder.items():
@@ -233,30 +210,6 @@ class LocalStore:
                 self._check_there()
             left += ["/".join([*parts, name]) for name in kept or ()]
         return left
-
-    def delete_folder(self, prefix: str) -> Sequence[str]:
-        return remove_folder(self._root, _parts_of(prefix))
-
-    def delete_empty_folders(self, prefix: str) -> None:
-        remove_empty_folders(self._root, key_parts(prefix))
-
-    def rename_folder(self, source: str, target: str) -> bool:
-        old, new = self._path(source), self._path(target)
-        for key in (source, target):
-            refuse_links(self._root, key_parts(key)[:-1])
-        if os.path.islink(old) and os.path.dirname(old) != os.path.dirname(new):
-            raise InvalidRequest(
-                f"Path {old!r} is a symbolic link to {os.path.realpath(old)!r}, which may lead elsewhere from "
-                "another folder. Move its target."
-            )
-        with writing(new):
-            make_folders([os.path.dirname(new)])
-            if not rename_folder_new(old, new):
-                return False
-        with finishing(new):
-            for folder in {os.path.dirname(old), os.path.dirname(new)}:
-                sync_folder(folder)
-        return True
 
     def now_millis(self) -> int:
         hidden, descriptor = self._open_hidden(self._path("now"))
@@ -358,13 +311,6 @@ class LocalStore:
             for folder in {os.path.dirname(file.path) for file in files}:
                 with finishing(folder):
                     sync_folder(folder)
-
-
-def _parts_of(key: str) -> list[str]:
-    parts = key_parts(key)
-    if not parts:
-        raise InvalidRequest("Key '': the root of the store cannot be deleted. Name an object or a folder.")
-    return parts
 
 
 def _check_file(found: os.stat_result) -> None:

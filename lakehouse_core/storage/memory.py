@@ -31,10 +31,17 @@ class _Object:
 class _Space:
     """The objects of all stores of one name, and the clock for their times."""
 
+    name: str
     clock: Clock
     objects: dict[str, _Object] = field(default_factory=dict)
     lock: threading.RLock = field(default_factory=threading.RLock)
     versions: Iterator[int] = field(default_factory=itertools.count)
+
+    def below(self, prefix: str) -> dict[str, _Object]:
+        """Return the objects below `prefix` with keys relative to it, as of one moment."""
+        start = f"{prefix}/" if prefix else ""
+        with self.lock:
+            return {key.removeprefix(start): one for key, one in self.objects.items() if key.startswith(start)}
 
 
 _SPACES: WeakValueDictionary[str, _Space] = WeakValueDictionary()
@@ -48,54 +55,36 @@ class MemoryStore:
     `clock` gives the times of objects; that of the first store of a name is used.
     """
 
-    def __init__(self, name: str | None = None, *, prefix: str = "", clock: Clock | None = None) -> None:
+    requests_at_once = 1
+    sinks_at_once = 1
+
+    def __init__(
+        self, name: str | None = None, *, prefix: str = "", clock: Clock | None = None, is_table: bool = False
+    ) -> None:
         self._name = name or f"memory-{next(_UNNAMED)}"
         self._prefix = "/".join(key_parts(prefix))
-        self._is_table = False
+        self.spec = StoreSpec("memory", joined(self._name, self._prefix), is_table=is_table)
         with _SPACES_LOCK:
             space = _SPACES.get(self._name)
             if space is None:
-                space = _Space(clock or SystemClock())
+                space = _Space(self._name, clock or SystemClock())
                 _SPACES[self._name] = space
         self._space = space
+        self.folders = MemoryFolders(space, self._prefix)
 
     def __reduce__(self) -> tuple[Any, ...]:
         raise InvalidRequest(
             f"{self.uri('')}: a memory store belongs to one process and cannot be pickled. Use a folder."
         )
 
-    @property
-    def spec(self) -> StoreSpec:
-        return StoreSpec("memory", joined(self._name, self._prefix), is_table=self._is_table)
-
-    @property
-    def folders(self) -> "MemoryStore":
-        return self
-
-    def of_table(self) -> "MemoryStore":
-        table = object.__new__(type(self))
-        table.__dict__.update(self.__dict__, _is_table=True)
-        return table
-
-    def at(self, prefix: str) -> "MemoryStore":
-        return MemoryStore(self._name, prefix=joined(self._prefix, prefix))
-
-    @property
-    def requests_at_once(self) -> int:
-        return 1
-
-    @property
-    def sinks_at_once(self) -> int:
-        return 1
+    def at(self, prefix: str, *, is_table: bool = False) -> "MemoryStore":
+        return MemoryStore(self._name, prefix=joined(self._prefix, prefix), is_table=is_table)
 
     def uri(self, key: str) -> str:
         return f"memory://{joined(self._name, self._key(key))}"
 
     def read(self, key: str) -> bytes:
         return self._object(key).data
-
-    def read_all(self, keys: Iterable[str]) -> Iterator[bytes]:
-        return map(self.read, keys)
 
     def read_found(self, keys: Iterable[str]) -> Mapping[str, bytes]:
         return {key: one.data for key, one in self._found(keys).items()}
@@ -114,22 +103,19 @@ class MemoryStore:
             self._put(key, data)
             return True
 
-    def write(self, key: str, data: bytes, *, durable: bool = True) -> None:
-        with self._space.lock:
-            self._put(key, data)
-
-    def write_all(self, objects: Mapping[str, bytes]) -> None:
+    def write(self, objects: Mapping[str, bytes], *, durable: bool = True) -> None:
         for key in objects:
             key_parts(key)
         for key, data in objects.items():
-            self.write(key, data)
+            with self._space.lock:
+                self._put(key, data)
 
     @contextmanager
     def open_write(self, key: str) -> Iterator[IO[bytes]]:
         self._key(key)
         with _Sink() as sink:
             yield sink
-            self.write(key, sink.getvalue())
+            self.write({key: sink.getvalue()})
 
     def make_last(self, keys: Iterable[str]) -> None:
         for key in keys:
@@ -167,24 +153,6 @@ class MemoryStore:
                     self._check_there()
         return ()
 
-    def delete_folder(self, prefix: str) -> Sequence[str]:
-        return self.delete([joined(prefix, key) for key, _ in self._below(prefix)])
-
-    def delete_empty_folders(self, prefix: str) -> None:
-        key_parts(prefix)
-
-    def rename_folder(self, source: str, target: str) -> bool:
-        with self._space.lock:
-            moving = list(self._below(source))
-            if not moving:
-                raise NotFound(f"{self.uri(source)}: the folder does not exist. Check the name.")
-            if next(self._below(target), None) or self._key(target) in self._space.objects:
-                return False
-            for key, found in moving:
-                del self._space.objects[joined(self._key(source), key)]
-                self._space.objects[joined(self._key(target), key)] = found
-            return True
-
     def now_millis(self) -> int:
         return self._space.clock.now_millis()
 
@@ -199,10 +167,8 @@ class MemoryStore:
 
     def _check_there(self) -> None:
         """Raise TableDropped if the store is that of a table whose folder has moved or is gone."""
-        start = f"{self._prefix}/"
-        with self._space.lock:
-            if self._is_table and not any(key.startswith(start) for key in self._space.objects):
-                raise TableDropped(f"{self.uri('')}: {NOT_THERE}")
+        if self.spec.is_table and not self._space.below(self._prefix):
+            raise TableDropped(f"{self.uri('')}: {NOT_THERE}")
 
     def _object(self, key: str) -> _Object:
         found = self._found([key]).get(key)
@@ -218,13 +184,42 @@ class MemoryStore:
 
     def _below(self, prefix: str) -> Iterator[tuple[str, _Object]]:
         """Yield the objects below `prefix`, as of one moment, with keys relative to it."""
-        whole = self._key(prefix)
-        start = f"{whole}/" if whole else ""
         with self._space.lock:
-            found = [item for item in self._space.objects.items() if item[0].startswith(start)]
+            found = self._space.below(self._key(prefix))
             if not found:
                 self._check_there()
-        return ((key.removeprefix(start), value) for key, value in found)
+        return iter(found.items())
+
+
+class MemoryFolders:
+    """Folders of a memory store, which are there while they hold an object."""
+
+    def __init__(self, space: _Space, prefix: str) -> None:
+        self._space = space
+        self._prefix = prefix
+
+    def delete(self, prefix: str) -> Sequence[str]:
+        folder = joined(self._prefix, prefix)
+        with self._space.lock:
+            for key in self._space.below(folder):
+                del self._space.objects[joined(folder, key)]
+        return ()
+
+    def delete_empty(self, prefix: str) -> None:
+        key_parts(prefix)
+
+    def rename(self, source: str, target: str) -> bool:
+        old, new = joined(self._prefix, source), joined(self._prefix, target)
+        with self._space.lock:
+            moving = self._space.below(old)
+            if not moving:
+                raise NotFound(f"memory://{joined(self._space.name, old)}: the folder does not exist. Check the name.")
+            if new in self._space.objects or self._space.below(new):
+                return False
+            for key, found in moving.items():
+                del self._space.objects[joined(old, key)]
+                self._space.objects[joined(new, key)] = found
+            return True
 
 
 class _Sink(io.BytesIO):

@@ -1,6 +1,6 @@
 """Nowhere: sinks that keep no object, for work that is done only to see what it would make."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from io import RawIOBase
 from typing import IO, Any, cast
@@ -13,8 +13,8 @@ class Nowhere:
     def open_write(self, key: str) -> Iterator[IO[bytes]]:
         yield cast(IO[bytes], _Counted())
 
-    def write(self, key: str, data: bytes) -> None:
-        """Forget the object."""
+    def write(self, objects: Mapping[str, bytes]) -> None:
+        """Forget the objects."""
 
     def put(self, key: str, make: Callable[[], bytes], *, size_bytes: int) -> None:
         """Make the object, and forget it."""

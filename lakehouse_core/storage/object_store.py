@@ -8,6 +8,7 @@ if the storage reported it.
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from itertools import islice
 from typing import IO, Final, Literal, Protocol, TypeVar
 
 import pyarrow as pa
@@ -25,8 +26,8 @@ NOT_THERE: Final = (
 class StoreSpec:
     """A store's address for other processes, without clients and secrets.
 
-    `root`: a path, or bucket and prefix. `settings`: how a store over a network is reached, by name. `is_table`: as
-    after `FolderStore.of_table`.
+    `root`: a path, or bucket and prefix. `settings`: how a store over a network is reached, by name. `is_table`: see
+    `StoreReader.at`.
     """
 
     scheme: Literal["file", "memory", "s3", "az"]
@@ -80,16 +81,16 @@ class StoreReader(FileOpener, Protocol):
         """The store's address: another process opens the store by `open_store(spec)`."""
         ...
 
-    def at(self, prefix: str) -> "StoreReader":
-        """Return this store rooted at `prefix`."""
+    def at(self, prefix: str, *, is_table: bool = False) -> "StoreReader":
+        """Return this store rooted at `prefix`.
+
+        `is_table`: that is the folder of a table that is there. Where folders move, each call raises TableDropped once
+        the folder has moved or is gone; another store would find nothing, or make the folder anew.
+        """
         ...
 
     def read(self, key: str) -> bytes:
         """Return the whole object. Raises NotFound, StorageUnavailable."""
-        ...
-
-    def read_all(self, keys: Iterable[str]) -> Iterator[bytes]:
-        """Yield whole objects, in the order of `keys`. Raises NotFound at the first that is missing."""
         ...
 
     def read_found(self, keys: Iterable[str]) -> Mapping[str, bytes]:
@@ -119,13 +120,11 @@ class ObjectStore(StoreReader, Protocol):
     """Create-if-absent and compare-and-set are the only locks that the core relies on."""
 
     @property
-    def folders(self) -> "FolderStore | None":
-        """This store's folder verbs; None if the store has keys only, as object stores do."""
+    def folders(self) -> "Folders | None":
+        """The folders of this store; None if the store has keys only, as object stores do."""
         ...
 
-    def at(self, prefix: str) -> "ObjectStore":
-        """Return this store rooted at `prefix`."""
-        ...
+    def at(self, prefix: str, *, is_table: bool = False) -> "ObjectStore": ...
 
     @property
     def sinks_at_once(self) -> int:
@@ -140,18 +139,12 @@ class ObjectStore(StoreReader, Protocol):
         """
         ...
 
-    def write(self, key: str, data: bytes, *, durable: bool = True) -> None:
-        """Write the whole object, replacing an older one atomically. Raises StorageFull, WriteOutcomeUnknown.
+    def write(self, objects: Mapping[str, bytes], *, durable: bool = True) -> None:
+        """Write whole objects by key, each atomically, in the place of older ones. All are durable when the call
+        returns. Raises StorageFull, WriteOutcomeUnknown; then some of the objects may exist.
 
-        Without `durable` the object may be an older one or damaged after a power cut, which is faster and enough for a
+        Without `durable` an object may be an older one or damaged after a power cut, which is faster and enough for a
         hint.
-        """
-        ...
-
-    def write_all(self, objects: Mapping[str, bytes]) -> None:
-        """Write several objects by key, each atomically; all are durable when the call returns.
-
-        Raises as `write` does; then some of the objects may exist.
         """
         ...
 
@@ -177,38 +170,43 @@ class ObjectStore(StoreReader, Protocol):
         """
         ...
 
-    def delete_folder(self, prefix: str) -> Sequence[str]:
-        """Delete all objects below `prefix`, hidden ones too, and the folder; return the keys that could not be
-        deleted.
-
-        A link is deleted itself; its target stays.
-        """
-        ...
-
     def now_millis(self) -> int:
         """Return the storage's time in milliseconds since 1970."""
         ...
 
 
-class FolderStore(ObjectStore, Protocol):
-    """The verbs of a store with real folders, which can be empty and move as a whole. `ObjectStore.folders` returns it.
+class Folders(Protocol):
+    """The folders of a store that has real ones, which can be empty and move as a whole."""
 
-    A wrapper has folders if its inner store has, so its methods do not show whether it has.
-    """
+    def delete(self, prefix: str) -> Sequence[str]:
+        """Delete a folder and all that is below it, hidden objects too; return the keys that could not be deleted.
 
-    def of_table(self) -> "FolderStore":
-        """Return this store as that of a table that is there. Once its folder has moved or is gone, each call raises
-        TableDropped, where another store would find nothing or make the folder anew.
+        A link is deleted itself; its target stays.
         """
         ...
 
-    def delete_empty_folders(self, prefix: str) -> None:
-        """Remove empty folders at and below `prefix`, and no file."""
+    def delete_empty(self, prefix: str) -> None:
+        """Delete empty folders at and below `prefix`, and no file."""
         ...
 
-    def rename_folder(self, source: str, target: str) -> bool:
-        """Move a folder within this store; return False if `target` exists. Raises NotFound, WriteOutcomeUnknown."""
+    def rename(self, source: str, target: str) -> bool:
+        """Move a folder within the store; return False if `target` exists. Raises NotFound, WriteOutcomeUnknown."""
         ...
+
+
+def read_all(store: StoreReader, keys: Iterable[str]) -> Iterator[bytes]:
+    """Yield whole objects, in the order of `keys`. Raises NotFound at the first that is missing."""
+    rest = iter(keys)
+    while some := list(islice(rest, store.requests_at_once)):
+        found = store.read_found(some)
+        yield from (found[key] if key in found else store.read(key) for key in some)
+
+
+def delete_folder(store: ObjectStore, prefix: str) -> Sequence[str]:
+    """Delete all objects below `prefix`, hidden ones too; return the keys that could not be deleted."""
+    if store.folders is not None:
+        return store.folders.delete(prefix)
+    return store.delete([info.key for info in store.list(prefix)])
 
 
 def each_found(get: Callable[[str], R], keys: Iterable[str]) -> dict[str, R]:

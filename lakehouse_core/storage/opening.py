@@ -22,12 +22,10 @@ def open_store(spec: StoreSpec) -> ObjectStore:
     """Return the store that `spec` describes. A memory store is found only in the process that made it."""
     match spec.scheme:
         case "file":
-            local = LocalStore(spec.root)
-            return local.of_table() if spec.is_table else local
+            return LocalStore(spec.root, is_table=spec.is_table)
         case "memory":
             name, _, prefix = spec.root.partition("/")
-            memory = MemoryStore(name, prefix=prefix)
-            return memory.of_table() if spec.is_table else memory
+            return MemoryStore(name, prefix=prefix, is_table=spec.is_table)
         case "s3" | "az":
             return _remote_store(spec)
         case _:
@@ -38,7 +36,12 @@ def open_warehouse(spec: StoreSpec) -> ObjectStore:
     """Return the store at the root of a warehouse, for its writers. Where a database decides which of them wins, they
     are refused unless they ask it.
     """
-    return open_store(spec) if spec.scheme in ("file", "memory") else _remote_store(spec).as_warehouse()
+    if spec.scheme in ("file", "memory"):
+        return open_store(spec)
+    store = _remote_store(spec)
+    from lakehouse_core.storage.remote.store import for_writers  # noqa: PLC0415
+
+    return for_writers(store)
 
 
 def _remote_store(spec: StoreSpec) -> "RemoteStore":
@@ -87,8 +90,7 @@ def inside(root: ObjectStore) -> Callable[[StoreSpec], ObjectStore]:
                 f"{spec.scheme}:{spec.root}: expected a store at or below {whole.scheme}:{whole.root}, which the "
                 "engine of this task has. Give the table's catalog an engine of its own store."
             )
-        opened = root.at(spec.root.removeprefix(below))
-        return opened.folders.of_table() if spec.is_table and opened.folders is not None else opened
+        return root.at(spec.root.removeprefix(below), is_table=spec.is_table)
 
     return opened
 

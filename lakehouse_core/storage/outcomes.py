@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 
 from lakehouse_core.errors import InvalidRequest, NotFound, StorageUnavailable, TableDropped, WriteOutcomeUnknown
-from lakehouse_core.storage.object_store import FolderStore, ObjectStore, StoreReader
+from lakehouse_core.storage.object_store import ObjectStore, StoreReader
 from lakehouse_core.storage.overlap import Sinks
 
 
@@ -56,14 +56,15 @@ def replaced(store: ObjectStore, key: str, data: bytes, *, if_version: str | Non
         raise
 
 
-def moved(store: FolderStore, source: str, target: str, *, witness: str) -> bool:
+def moved(store: ObjectStore, source: str, target: str, *, witness: str) -> bool:
     """Move a folder; False when `target` exists. `witness`: an object in it by which it is known, whatever its name.
 
-    Raises NotFound, WriteOutcomeUnknown when the store does not answer.
+    Raises NotFound, WriteOutcomeUnknown when the store does not answer. REQUIRES: the store has folders.
     """
+    assert store.folders is not None, "its folders move"
     content = store.read(f"{source}/{witness}")
     try:
-        return store.rename_folder(source, target)
+        return store.folders.rename(source, target)
     except WriteOutcomeUnknown as lost:
         with _unresolved(lost):
             is_moved = (

@@ -5,7 +5,7 @@ calls, same order. The same holds for writing where `sinks_at_once` is 1. Source
 """
 
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import partial
@@ -187,8 +187,8 @@ class Sinks(Protocol):
         """As `ObjectStore.open_write`; the object may appear later than the end of the block, or not at all."""
         ...
 
-    def write(self, key: str, data: bytes) -> None:
-        """As `ObjectStore.write`; the object may appear later, or not at all."""
+    def write(self, objects: Mapping[str, bytes]) -> None:
+        """As `ObjectStore.write`; the objects may appear later, or not at all."""
         ...
 
     def put(self, key: str, make: Callable[[], bytes], *, size_bytes: int) -> None:
@@ -225,8 +225,8 @@ class DirectSinks:
     def open_write(self, key: str) -> AbstractContextManager[IO[bytes]]:
         return self._store.open_write(key)
 
-    def write(self, key: str, data: bytes) -> None:
-        self._store.write(key, data)
+    def write(self, objects: Mapping[str, bytes]) -> None:
+        self._store.write(objects)
 
     def put(self, key: str, make: Callable[[], bytes], *, size_bytes: int) -> None:
         with self._store.open_write(key) as sink:
@@ -258,9 +258,10 @@ class _Behind:
             self._make_room(size)
             self._send_rest(stack.pop_all(), size)
 
-    def write(self, key: str, data: bytes) -> None:
-        self._make_room(len(data))
-        self._send(lambda: self._store.write(key, data), len(data))
+    def write(self, objects: Mapping[str, bytes]) -> None:
+        size = sum(map(len, objects.values()))
+        self._make_room(size)
+        self._send(lambda: self._store.write(objects), size)
 
     def put(self, key: str, make: Callable[[], bytes], *, size_bytes: int) -> None:
         self._make_room(size_bytes)
@@ -384,7 +385,7 @@ class _BehindOnDisk(_Behind):
             small, size = self._small, self._small_bytes
             self._small, self._small_bytes = {}, 0
             self._make_room(size)
-            self._send(lambda: self._store.write_all({key: make() for key, make in small.items()}), size)
+            self._send(lambda: self._store.write({key: make() for key, make in small.items()}), size)
 
     def _is_full(self, size: int) -> bool:
         return len(self._closing) >= _MOST_FILES_BEHIND or super()._is_full(size)

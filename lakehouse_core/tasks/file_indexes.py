@@ -84,7 +84,7 @@ def write_indexes(task: FileIndexTask, runtime: TaskRuntime) -> dict[str, NewInd
                 found[file.file_name] = index.described
                 if index.beside is not None and not task.dry_run:
                     written.append(f"{folder}/{index.described.file_name}")
-                    sinks.write(written[-1], index.beside)
+                    sinks.write({written[-1]: index.beside})
             sinks.settle()
         except BaseException:
             clear_away(sinks, written)

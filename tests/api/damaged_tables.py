@@ -112,7 +112,7 @@ class Copy:
         self.clock = VirtualClock(now_millis=self.started_millis, seed=len(self.objects))
         self.root = MemoryStore(clock=self.clock)
         for key, data in self.objects.items():
-            self.root.write(f"{FOLDER}/{key}", data)
+            self.root.write({f"{FOLDER}/{key}": data})
         self.store = self.root.at(FOLDER)
 
     def again(self) -> lc.Table:
@@ -120,13 +120,13 @@ class Copy:
 
     def damage(self, changes: Mapping[str, bytes]) -> None:
         for key, data in changes.items():
-            self.store.write(key, data)
+            self.store.write({key: data})
 
     def mend(self, changes: Mapping[str, bytes]) -> None:
         """Give every file of `changes` that is as damaged as it was its own bytes again."""
         for key, data in changes.items():
             if key in {info.key for info in self.store.list("")} and self.store.read(key) == data:
-                self.store.write(key, self.objects[key])
+                self.store.write({key: self.objects[key]})
 
     def contents(self) -> dict[str, bytes]:
         return {info.key: self.store.read(info.key) for info in self.store.list("")}

@@ -95,7 +95,7 @@ def test_the_next_moment_has_the_file_of_an_id_that_was_used_again(
     assert table.at_one_moment(lambda seen: seen.snapshots()[-1].commit_user) != "again"
 
     store.delete(["db.db/t/snapshot/snapshot-3"])
-    store.write("db.db/t/snapshot/LATEST", b"2")
+    store.write({"db.db/t/snapshot/LATEST": b"2"})
     again = other.stage([{"k": 2, "v": "x"}], commit_user="again", commit_identifier=1)
     other.commit(again)
 
@@ -156,7 +156,7 @@ class DyingStore(MeteredStore):
     clock = VirtualClock()
     answers = 0
 
-    def at(self, prefix: str) -> MeteredStore:
+    def at(self, prefix: str, *, is_table: bool = False) -> MeteredStore:
         return DyingStore(self._inner.at(prefix), self._meter, self._prefix)
 
     def children(self, prefix: str) -> Children:

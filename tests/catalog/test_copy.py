@@ -110,7 +110,7 @@ def test_a_table_whose_warehouse_was_moved_answers_as_before_and_goes_on(kind: s
     source, target = MemoryStore(), FlatStore()
     before = answers(made(catalog_on(source), kind))
     keys = [info.key for info in source.list("")]
-    target.write_all({key: source.read(key) for key in keys})
+    target.write({key: source.read(key) for key in keys})
     source.delete(keys)
 
     moved = catalog_on(target).table("db.t")
@@ -155,7 +155,7 @@ def test_branches_are_copied_by_name(tmp_path: Path) -> None:
     for name in ("a", "b"):
         for folder in ("schema", "snapshot"):
             keys = [info.key for info in store.list(folder)]
-            store.write_all({f"branch/branch-{name}/{key}": store.read(key) for key in keys})
+            store.write({f"branch/branch-{name}/{key}": store.read(key) for key in keys})
 
     assert target.copy_table(table, "db.one", branches=["b"]).branches == 1
     assert target.copy_table(table, "db.none", branches=[]).branches == 0

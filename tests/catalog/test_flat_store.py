@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,19 +17,20 @@ from lakehouse_core.catalog.warehouse_files import WarehouseFiles
 from lakehouse_core.clock import VirtualClock
 from lakehouse_core.errors import CorruptTable, NotFound, StorageUnavailable, TableDropped, UnsupportedFeature
 from lakehouse_core.storage import Call, FaultyStore, MemoryStore, ObjectStore, is_hidden
+from lakehouse_core.storage.keys import joined
 from tests.paused import Paused
 
 
 class FlatStore(MemoryStore):
     """Keys alone."""
 
-    @property
-    def folders(self) -> None:  # type: ignore[override]
-        return None
+    def __init__(self, name: str | None = None, **more: Any) -> None:
+        super().__init__(name, **more)
+        self.folders = None
 
-    def at(self, prefix: str) -> MemoryStore:
+    def at(self, prefix: str, *, is_table: bool = False) -> MemoryStore:
         """Return the store rooted deeper; what is below it needs no folders."""
-        return FlatStore(self._name, prefix="/".join(part for part in (self._prefix, prefix) if part))
+        return FlatStore(self._name, prefix=joined(self._prefix, prefix))
 
 
 @pytest.fixture(params=["flat", "flat below a wrapper"])
@@ -54,7 +56,7 @@ def test_a_database_is_dropped_with_what_an_interrupted_drop_of_its_table_left(
     catalog: Catalog, store: ObjectStore
 ) -> None:
     keys = [info.key for info in store.list("db.db/t")]
-    store.write("db.db/t/lakehouse/dropped", b"")
+    store.write({"db.db/t/lakehouse/dropped": b""})
     store.delete([key for key in keys if "/schema/" in key])
     assert catalog.tables("db") == []
 
@@ -81,9 +83,9 @@ def test_what_is_dropped_leaves_no_object(catalog: Catalog, store: ObjectStore, 
 @pytest.mark.parametrize("left_by", ["lakehouse/dropped", "lakehouse/dropped and data"])
 def test_the_rest_of_an_interrupted_drop_does_not_belong_to_a_new_table(catalog, store, left_by) -> None:
     catalog.drop_table("db.t")
-    store.write("db.db/t/lakehouse/dropped", b"")
+    store.write({"db.db/t/lakehouse/dropped": b""})
     if "data" in left_by:
-        store.write("db.db/t/snapshot/snapshot-1", b"{}")
+        store.write({"db.db/t/snapshot/snapshot-1": b"{}"})
 
     made = catalog.create_table("db.t", {"k": "INT"})
 
@@ -98,8 +100,8 @@ def test_a_table_whose_drop_was_refused_keeps_its_rows_when_a_sql_catalog_lists_
     class Kept(FlatStore):
         """May be written to, and deletes nothing."""
 
-        def at(self, prefix: str) -> MemoryStore:
-            return Kept(self._name, prefix="/".join(part for part in (self._prefix, prefix) if part))
+        def at(self, prefix: str, *, is_table: bool = False) -> MemoryStore:
+            return Kept(self._name, prefix=joined(self._prefix, prefix))
 
         def delete(self, keys: Iterable[str]) -> Sequence[str]:
             return list(keys)
@@ -133,8 +135,8 @@ def test_a_drop_that_fails_at_any_object_leaves_the_table_whole_or_gone() -> Non
         class Failing(FlatStore):
             """Deletes objects one by one, and one of them not."""
 
-            def at(self, prefix: str) -> MemoryStore:
-                return Failing(self._name, prefix="/".join(part for part in (self._prefix, prefix) if part))
+            def at(self, prefix: str, *, is_table: bool = False) -> MemoryStore:
+                return Failing(self._name, prefix=joined(self._prefix, prefix))
 
             def delete(self, keys: Iterable[str], deleted: list[str] = deleted, at: int = number) -> Sequence[str]:
                 left = []
@@ -234,7 +236,7 @@ def outcomes_of_drops(of_commit: int) -> Iterator[type | None]:
 
 def test_the_hint_of_a_commit_that_a_drop_overtook_keeps_no_database(catalog: Catalog, store: ObjectStore) -> None:
     catalog.drop_table("db.t")
-    store.write("db.db/t/snapshot/LATEST", b"1")
+    store.write({"db.db/t/snapshot/LATEST": b"1"})
 
     catalog.drop_database("db")
 

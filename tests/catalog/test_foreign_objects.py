@@ -17,6 +17,7 @@ import lakehouse_core as lc
 from lakehouse_core.catalog.catalog import Catalog
 from lakehouse_core.clock import VirtualClock
 from lakehouse_core.storage import Call, FaultyStore, ObjectStore
+from lakehouse_core.storage.keys import joined
 from lakehouse_core.table.schema import parse_schema, serialize_schema
 from lakehouse_core.table.snapshot import SCHEMA_TIME, parse_snapshot, serialize_snapshot
 from tests.catalog.test_flat_store import FlatStore
@@ -262,7 +263,7 @@ def create_foreign(store: ObjectStore, schema_id: int = 0, snapshot_id: int = 2)
     key = "db.db/t/snapshot/snapshot-1"
     snapshot = parse_snapshot(store.read(key), key)
     changed = {"id": snapshot_id, "schema_id": schema_id, "properties": {**snapshot.properties, SCHEMA_TIME: "1"}}
-    store.write(f"db.db/t/snapshot/snapshot-{snapshot_id}", serialize_snapshot(snapshot.model_copy(update=changed)))
+    store.write({f"db.db/t/snapshot/snapshot-{snapshot_id}": serialize_snapshot(snapshot.model_copy(update=changed))})
 
 
 def test_a_snapshot_whose_schema_the_table_lacks_is_foreign() -> None:
@@ -370,12 +371,10 @@ def test_a_branch_without_its_first_schemas_is_read() -> None:
 class SlowSchemas(FlatStore):
     """Answers several questions at once, those about schemas last."""
 
-    @property
-    def requests_at_once(self) -> int:
-        return 4
+    requests_at_once = 4
 
-    def at(self, prefix: str) -> "SlowSchemas":
-        return SlowSchemas(self._name, prefix="/".join(part for part in (self._prefix, prefix) if part))
+    def at(self, prefix: str, *, is_table: bool = False) -> "SlowSchemas":
+        return SlowSchemas(self._name, prefix=joined(self._prefix, prefix), is_table=is_table)
 
     def read_found(self, keys: Iterable[str]) -> Mapping[str, bytes]:
         asked = list(keys)
@@ -409,4 +408,4 @@ def create_foreign_schema(store: ObjectStore, schema_id: int) -> None:
     schema = replace(parse_schema(store.read(key), key), id=schema_id, time_millis=schema_id, comment="foreign")
     # The one before it was not the one that is here.
     data = serialize_schema(replace(schema, time_before_millis=1000 + schema_id))
-    store.write(f"db.db/t/schema/schema-{schema_id}", data)
+    store.write({f"db.db/t/schema/schema-{schema_id}": data})

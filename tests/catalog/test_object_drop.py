@@ -59,7 +59,7 @@ def test_a_call_that_clears_up_does_not_touch_a_table_created_meanwhile() -> Non
     for at in count(1):
         store = FlatStore()
         made(store).drop_table("db.t")
-        store.write("db.db/t/lakehouse/pending/commit-u-1.json", b"{}")
+        store.write({"db.db/t/lakehouse/pending/commit-u-1.json": b"{}"})
         first = Paused(store, lambda store: create(opened(store, 4)), before=at)
         with suppress(lc.CommitConflict, lc.InvalidRequest):
             create(opened(store, 5))

@@ -358,7 +358,7 @@ def made_store(kind: str, folder: Path) -> ObjectStore:
     clock = VirtualClock(now_millis=NOW + 5_000)
     store = FlatStore(clock=clock) if kind == "objects" else MemoryStore(clock=clock)
     for key, data in objects().items():
-        store.write(key, data)
+        store.write({key: data})
     return store
 
 
@@ -431,7 +431,7 @@ def test_a_verb_is_overtaken_in_the_same_way_where_a_database_keeps_the_names(
         shutil.copy(tmp_path / "whole", names)
         store = MemoryStore(clock=VirtualClock(now_millis=NOW + 5_000))
         for info in whole.list(""):
-            store.write(info.key, whole.read(info.key))
+            store.write({info.key: whole.read(info.key)})
         case = Case(store, names, VERBS[verb], act, at).run()
         if not case.has_acted:
             assert case.error is None

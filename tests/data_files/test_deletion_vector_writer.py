@@ -111,7 +111,7 @@ def test_a_damaged_vector_is_not_carried_on():
     key = f"index/{first.new[0].file_name}"
     data = bytearray(folder.store.read(key))
     data[20] ^= 1
-    folder.store.write(key, bytes(data))
+    folder.store.write({key: bytes(data)})
 
     with pytest.raises(CorruptTable, match=f"{key}, at 1 for a: the deletion vector cannot be trusted"):
         change(folder, first.new, {"b": {3}})

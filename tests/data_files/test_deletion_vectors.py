@@ -35,7 +35,7 @@ def reader(*, group_rows: int = ROWS) -> ParquetFileReader:
     sink = io.BytesIO()
     pq.write_table(table, sink, row_group_size=group_rows, write_page_checksum=True)
     store = MemoryStore()
-    store.write("f.parquet", sink.getvalue())
+    store.write({"f.parquet": sink.getvalue()})
     entry = DataFile(
         file_name="f.parquet",
         file_size=len(sink.getvalue()),
@@ -86,7 +86,7 @@ def marked(table: LooseFiles, *marks: tuple[int, list[int]], bits64: bool = Fals
     """Mark rows of the files with these numbers as deleted, in one index file."""
     files = table.all_files()
     data, spans = encode_index_file(encode_vector(rows, bits64=bits64) for _, rows in marks)
-    table.store.write("index/index-1", data)
+    table.store.write({"index/index-1": data})
     return {
         files[number].file_name: DeletionFile(
             key="index/index-1", offset=span.offset, length=span.length, cardinality=len(rows)
@@ -140,8 +140,8 @@ def test_a_merge_sees_no_row_that_a_vector_marks():
 def test_a_vector_that_is_not_what_the_index_manifest_says_is_corruption(deletion, found):
     store = MemoryStore()
     data, _ = encode_index_file([encode_vector([7], bits64=False)])
-    store.write("index/index-1", data)
-    store.write("index/index-2", b"\2" + data[1:])
+    store.write({"index/index-1": data})
+    store.write({"index/index-2": b"\2" + data[1:]})
 
     with pytest.raises(CorruptTable, match=found):
         load_positions(store, deletion, "data-1.parquet")

@@ -148,7 +148,7 @@ def test_a_missing_or_damaged_index_file_is_named(store: FaultyStore):
         (data[:60], "inside its head|60 bytes, but its head"),
         (data[:-1], "an index ends at byte"),
     ):
-        store.write(key, damaged)
+        store.write({key: damaged})
         with pytest.raises(CorruptTable, match=says) as caught:
             table.read(predicate=(col("k") == 1) & (col("v") == "a"))
         assert key in str(caught.value)

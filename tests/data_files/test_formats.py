@@ -182,7 +182,7 @@ def test_a_file_that_is_gone_cut_or_of_another_row_count_is_corrupt_by_name(samp
     with pytest.raises(CorruptTable, match=rf"{file.file_name}: .*300 rows?, its manifest entry (says )?299"):
         sample.read()
     sample.files = {place: [file]}
-    sample.store.write(key, data[:-1])
+    sample.store.write({key: data[:-1]})
     with pytest.raises(CorruptTable, match=rf"{file.file_name}: it has \d+ bytes, its manifest entry says"):
         sample.read()
     sample.store.delete([key])

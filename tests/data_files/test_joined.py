@@ -171,7 +171,7 @@ def spoiled(table: LooseFiles, data: bytes) -> LooseFiles:
     copy = LooseFiles(table.schema)
     for number, file in enumerate(files):
         key = f"{source.folder}/{file.file_name}"
-        copy.store.write(key, data if number == 1 else table.store.read(key))
+        copy.store.write({key: data if number == 1 else table.store.read(key)})
     copy.files = table.files
     return copy
 
@@ -261,7 +261,7 @@ def test_files_of_other_writers_give_together_what_each_gives_by_itself(options,
             own = pq.read_metadata(pa.BufferReader(data)).created_by.encode()
             data = data.replace(own, created_by[: len(own)].ljust(len(own)))
         table.store.delete([key])
-        table.store.write(key, data)
+        table.store.write({key: data})
         files[number] = replace(file, file_size=len(data))
 
     reads = read(table, ["v", "k", "x", "n"])

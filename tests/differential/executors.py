@@ -279,7 +279,7 @@ class Ours:
                 store = table._context.store
                 store.delete([key])
                 if operation["behind"] is not None:
-                    store.write(key, serialize_consumer(snapshot_id))
+                    store.write({key: serialize_consumer(snapshot_id)})
             case "expire":
                 table.expire_snapshots(retain_max=operation["retainMax"], retain_min=1)
 

@@ -29,7 +29,7 @@ class MemoryPlace:
         twin = object.__new__(type(self))
         twin.clock = VirtualClock(seed=7, now_millis=self.clock.now_millis())
         twin.store = MemoryStore(clock=twin.clock)
-        twin.store.write_all({info.key: self.store.read(info.key) for info in self.store.list("")})
+        twin.store.write({info.key: self.store.read(info.key) for info in self.store.list("")})
         return twin
 
     def table(self, store: ObjectStore | None = None) -> lc.Table:

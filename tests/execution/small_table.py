@@ -84,7 +84,7 @@ class SmallTable:
         twin.partitioned, twin._number = self.partitioned, self._number
         twin.origin = MemoryStore(clock=twin.clock)
         for info in self.store.list(""):
-            twin.origin.write(info.key, self.store.read(info.key))
+            twin.origin.write({info.key: self.store.read(info.key)})
         return twin.over(twin.origin)
 
     def write(
@@ -161,7 +161,7 @@ class SmallTable:
         keyed = bool(self.schema.primary_keys)
         name = f"{prefix}-{self.clock.uuid()}-0.json"
         data = json.dumps({str(key): value for key, value in sorted(rows.items())}).encode()
-        self.store.write(f"{self.folder(dt, bucket)}/{name}", data)
+        self.store.write({f"{self.folder(dt, bucket)}/{name}": data})
         self._number += 1
         low, high = (min(rows, default=0), max(rows, default=0))
         return DataFile(
@@ -191,7 +191,7 @@ class SmallTable:
     def branch(self, name: str, *, at: int) -> None:
         """Make a branch from a snapshot as Java makes it: schema, tag and snapshot are copied."""
         for key in ("schema/schema-0", f"snapshot/snapshot-{at}"):
-            self.store.write(f"branch/branch-{name}/{key}", self.store.read(key))
+            self.store.write({f"branch/branch-{name}/{key}": self.store.read(key)})
 
     def delete_tag(self, name: str, *, dry_run: bool = False) -> ExpiryResult:
         return delete_tag(self.context, name, dry_run=dry_run)

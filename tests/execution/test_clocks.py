@@ -102,7 +102,7 @@ def test_the_time_of_a_snapshot_never_goes_down():
     table.write({1: "a"})
     latest = table.context.snapshots.latest()
     poisoned = latest.model_copy(update={"time_millis": latest.time_millis + 5 * YEAR * 1000})
-    table.store.write("snapshot/snapshot-1", serialize_snapshot(poisoned))
+    table.store.write({"snapshot/snapshot-1": serialize_snapshot(poisoned)})
 
     table.write({1: "b"})
 
@@ -116,7 +116,7 @@ def test_verify_names_the_commit_that_brought_the_future_in_and_not_those_after_
     stamp = table.clock.now_millis() + 5 * YEAR * 1000
     for id in (2, 3, 4):
         changed = table.context.snapshots.snapshot(id).model_copy(update={"time_millis": stamp})
-        table.store.write(f"snapshot/snapshot-{id}", serialize_snapshot(changed))
+        table.store.write({f"snapshot/snapshot-{id}": serialize_snapshot(changed)})
 
     (finding,) = table.findings()
 

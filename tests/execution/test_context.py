@@ -52,7 +52,7 @@ def test_a_context_is_pickled_with_its_branch(tmp_path):
     table.branch("b", at=1)
     table.write({2: "b"})
     for info in table.store.list(""):
-        disk.write(info.key, table.store.read(info.key))
+        disk.write({info.key: table.store.read(info.key)})
     branch = context_of(disk, table.clock).on_branch("b")
     again = pickle.loads(pickle.dumps(branch))
 

@@ -247,7 +247,7 @@ def test_an_index_that_is_not_written_here_is_refused_and_changes_nothing() -> N
     # As Java writes it, which stores no checksum.
     del stored["lakehouseCrc32"]
     stored["options"]["file-index.bsi.columns"] = "n"
-    place.store.write(key, json.dumps(stored).encode())
+    place.store.write({key: json.dumps(stored).encode()})
 
     with pytest.raises(lc.UnsupportedFeature, match="bsi indexes can be read, but not written"):
         place.table().rewrite_file_index()

@@ -157,7 +157,7 @@ def test_of_a_key_in_two_buckets_the_row_in_the_bucket_whose_index_has_it_is_the
     # Another engine drops the keys of the bucket from its index, which stays full.
     (index,) = (info.key for info in place.store.list("") if "/index/" in info.key)
     place.store.delete([index])
-    place.store.write(index, b"".join(number.to_bytes(4, "big") for number in range(7)))
+    place.store.write({index: b"".join(number.to_bytes(4, "big") for number in range(7))})
     write(2, "b")
     place.table().compact(full=True)
     assert len(place.rows()) == 14

@@ -50,15 +50,15 @@ class Hostile:
         ((entry, *_),) = self.context.manifests.entries_of_each([manifest], with_stats=True)
         others = [replace(entry, file=replace(entry.file, file_name=f"data-{i}.parquet")) for i in range(count)]
         data = encode_manifest([*others, replace(entry, file=replace(entry.file, file_name=name))])
-        self.store.write(manifest_key("manifest-hostile"), data)
+        self.store.write({manifest_key("manifest-hostile"): data})
         self.with_manifest_named("manifest-hostile", size=len(data))
 
     def with_manifest_named(self, name, size=100):
         (manifest, *_) = self.context.manifests.delta(self.latest)
         base = self.context.manifests.of(self.context.snapshots.snapshot(2))
         listed = encode_manifest_list([replace(manifest, file_name=name, file_size=size, checksum=None)])
-        self.store.write(manifest_key("manifest-list-hostile"), listed)
-        self.store.write(manifest_key("manifest-list-base"), encode_manifest_list(base))
+        self.store.write({manifest_key("manifest-list-hostile"): listed})
+        self.store.write({manifest_key("manifest-list-base"): encode_manifest_list(base)})
         self.publish(base_manifest_list="manifest-list-base", delta_manifest_list="manifest-list-hostile")
 
     def verbs(self):

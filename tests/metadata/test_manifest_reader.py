@@ -40,7 +40,7 @@ class Folder:
     def manifest(self, name: str, count: int) -> ManifestFile:
         entries = [entry(name, number) for number in range(count)]
         data = encode_manifest(entries)
-        self._origin.write(manifest_key(name), data)
+        self._origin.write({manifest_key(name): data})
         return ManifestFile(
             file_name=name,
             file_size=len(data),
@@ -52,11 +52,11 @@ class Folder:
 
     def list(self, name: str, manifests: list[ManifestFile]) -> int:
         data = encode_manifest_list(manifests)
-        self._origin.write(manifest_key(name), data)
+        self._origin.write({manifest_key(name): data})
         return len(data)
 
     def damage(self, name: str) -> None:
-        self._origin.write(manifest_key(name), b"damage")
+        self._origin.write({manifest_key(name): b"damage"})
 
 
 def entry(name: str, number: int) -> ManifestEntry:

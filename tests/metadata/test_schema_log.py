@@ -75,7 +75,7 @@ def test_a_table_without_a_schema_is_not_found() -> None:
 
 def test_a_damaged_schema_is_never_a_missing_one() -> None:
     schemas = filled(1)
-    schemas.store.write("schema/schema-1", b"{")
+    schemas.store.write({"schema/schema-1": b"{"})
 
     with pytest.raises(CorruptTable, match="schema-1"):
         SchemaLog(schemas.store, MAIN).latest()
@@ -92,7 +92,7 @@ def test_a_schema_that_was_read_and_then_damaged_is_no_other_table(as_stored: Ca
     """Each bit of it flipped once."""
     key, store = MAIN.schema(0), filled(1).store
     data = as_stored(store.read(key))
-    store.write(key, data)
+    store.write({key: data})
     schemas = SchemaLog(store, MAIN)
     schemas.latest()
     at = data.index(b'"timeMillis"')
@@ -101,7 +101,7 @@ def test_a_schema_that_was_read_and_then_damaged_is_no_other_table(as_stored: Ca
     for place in range(len(data)):
         flipped = bytearray(data)
         flipped[place] ^= 1
-        store.write(key, bytes(flipped))
+        store.write({key: bytes(flipped)})
         # A time that differs may be that of another table.
         allowed = (CorruptTable, InvalidRequest) if as_stored is without_checksum and place in of_time else CorruptTable
         with pytest.raises(allowed, match="schema-0"):
@@ -112,7 +112,7 @@ def test_a_table_that_was_made_again_is_another_one() -> None:
     schemas = filled(1)
     schemas.latest()
     again = replace(key_schema(), id=0, comment="number 0", time_millis=key_schema().time_millis + 1)
-    schemas.store.write(MAIN.schema(0), serialize_schema(again))
+    schemas.store.write({MAIN.schema(0): serialize_schema(again)})
 
     with pytest.raises(InvalidRequest, match="dropped and created again"):
         schemas.latest()
@@ -121,7 +121,7 @@ def test_a_table_that_was_made_again_is_another_one() -> None:
 def test_other_files_among_the_schemas_are_no_schemas() -> None:
     schemas = filled(1)
     for name in ("schema-01", "schema-x", "schema--1", "README", "schema-1.tmp"):
-        schemas.store.write(f"schema/{name}", b"")
+        schemas.store.write({f"schema/{name}": b""})
 
     assert schemas.ids() == [0]
 

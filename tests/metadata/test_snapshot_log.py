@@ -50,12 +50,12 @@ def log_of(
     """Return the log of a table with these snapshot files, hints and boundary."""
     store = MemoryStore()
     for snapshot_id in ids:
-        store.write(MAIN.snapshot(snapshot_id), serialize_snapshot(snapshot(snapshot_id)))
+        store.write({MAIN.snapshot(snapshot_id): serialize_snapshot(snapshot(snapshot_id))})
     for key, hint in (("snapshot/LATEST", latest), ("snapshot/EARLIEST", earliest)):
         if hint is not None:
-            store.write(key, hint)
+            store.write({key: hint})
     if boundary is not None:
-        store.write("lakehouse/boundary", b"%d" % boundary)
+        store.write({"lakehouse/boundary": b"%d" % boundary})
     return context_of(store, VirtualClock())
 
 
@@ -133,15 +133,15 @@ class TestHints:
     def test_a_look_that_lacks_the_next_snapshot_answers_alone(self) -> None:
         store = FaultyStore(MemoryStore())
         log = context_of(store, VirtualClock()).snapshots
-        store.write_all({MAIN.snapshot(number): serialize_snapshot(snapshot(number)) for number in range(1, 6)})
-        store.write("snapshot/LATEST", b"5")
+        store.write({MAIN.snapshot(number): serialize_snapshot(snapshot(number)) for number in range(1, 6)})
+        store.write({"snapshot/LATEST": b"5"})
         log.latest()
-        store.write(MAIN.snapshot(6), serialize_snapshot(snapshot(6)))
+        store.write({MAIN.snapshot(6): serialize_snapshot(snapshot(6))})
         look = Look(store, log.ids.asked(after=2))
         before = len(store.calls)
 
         assert log.ids.latest(look) == 6
-        assert store.calls[before:] == ()
+        assert store.calls[before:] == []
 
     @pytest.mark.parametrize("hint", HINTS)
     def test_a_table_without_snapshots_has_none(self, hint: bytes | None) -> None:
@@ -213,7 +213,7 @@ class TestSnapshots:
     @pytest.mark.parametrize("data", [b"", b"{", b"null", serialize_snapshot(snapshot(2))[:-40]])
     def test_a_damaged_snapshot_is_never_a_missing_one(self, data: bytes) -> None:
         log = log_of(1, 2, latest=b"2")
-        log.store.write(MAIN.snapshot(2), data)
+        log.store.write({MAIN.snapshot(2): data})
 
         for ask in (lambda: log.snapshots.snapshot(2), log.snapshots.latest, log.snapshots.history):
             with pytest.raises(CorruptTable, match="snapshot-2"):
@@ -221,7 +221,7 @@ class TestSnapshots:
 
     def test_a_snapshot_under_another_id_is_damage(self) -> None:
         log = log_of(1)
-        log.store.write(MAIN.snapshot(1), serialize_snapshot(snapshot(2)))
+        log.store.write({MAIN.snapshot(1): serialize_snapshot(snapshot(2))})
 
         with pytest.raises(CorruptTable, match="holds snapshot 2, expected 1"):
             log.snapshots.snapshot(1)
@@ -280,7 +280,7 @@ class TestBoundary:
     @pytest.mark.parametrize("data", [b"", b"x", b"0", b"-1", b"5\n", b"1.5"])
     def test_a_damaged_one_is_said_to_be(self, data: bytes) -> None:
         log = log_of(1)
-        log.store.write("lakehouse/boundary", data)
+        log.store.write({"lakehouse/boundary": data})
 
         with pytest.raises(CorruptTable, match="lakehouse/boundary: found"):
             log.snapshots.ids.latest()
@@ -303,7 +303,7 @@ class TestTagsAndChangelogs:
         log = log_of(1, 2)
         for name, snapshot_id in (("eod", 2), ("a b", 1)):
             tag = new_tag(snapshot(snapshot_id), name=name, local_now_millis=0, retained_millis=None)
-            log.store.write(MAIN.tag(name), serialize_tag(tag))
+            log.store.write({MAIN.tag(name): serialize_tag(tag)})
 
         assert {name: tag.snapshot.id for name, tag in log.tags.all().items()} == {"a b": 1, "eod": 2}
         assert list(log.tags.all()) == ["a b", "eod"]
@@ -313,14 +313,14 @@ class TestTagsAndChangelogs:
         log = log_of(1)
         with pytest.raises(NotFound, match=r"Tag 'x' does not exist\. The table has no tags\."):
             log.tags.tag("x")
-        log.store.write(MAIN.tag("eod"), serialize_tag(Tag(snapshot=snapshot(1))))
+        log.store.write({MAIN.tag("eod"): serialize_tag(Tag(snapshot=snapshot(1)))})
         with pytest.raises(NotFound, match="The tags are: eod"):
             log.tags.tag("x")
 
     def test_changelogs_outlive_their_snapshots(self) -> None:
         log = log_of(5)
         for snapshot_id in (3, 4):
-            log.store.write(MAIN.changelog(snapshot_id), serialize_snapshot(snapshot(snapshot_id)))
+            log.store.write({MAIN.changelog(snapshot_id): serialize_snapshot(snapshot(snapshot_id))})
         log.changelogs.write_hints(3, 4)
 
         assert log.changelogs.ids() == [3, 4]
@@ -399,10 +399,10 @@ class TestManifests:
         for name in (latest.base_manifest_list, table.context.manifests.delta(latest)[0].file_name):
             key = manifest_key(name)
             whole = table.store.read(key)
-            table.store.write(key, whole[:-1] if change == "cut" else whole + b"x")
+            table.store.write({key: whole[:-1] if change == "cut" else whole + b"x"})
             with pytest.raises(CorruptTable, match=rf"{name}: it has \d+ bytes, expected {len(whole)}"):
                 reader_of(table).live_entries(latest)
-            table.store.write(key, whole)
+            table.store.write({key: whole})
 
     def test_another_list_of_the_same_size_is_told_by_its_checksum(self, table: CommitTable) -> None:
         table.commit(table.append("x", identifier=20))
@@ -411,7 +411,7 @@ class TestManifests:
         key = manifest_key(latest.delta_manifest_list)
         other = bytearray(table.store.read(key))
         other[-1] ^= 1
-        table.store.write(key, bytes(other))
+        table.store.write({key: bytes(other)})
 
         with pytest.raises(CorruptTable, match=f"{latest.delta_manifest_list}: its blake2b-64 checksum is"):
             reader_of(table).delta(latest)
@@ -422,7 +422,7 @@ class TestManifests:
         first, second = (manifest_key(manifest.file_name) for manifest in table.context.manifests.base(latest)[:2])
         first_info, second_info = table.store.infos([first, second]).values()
         assert first_info.size == second_info.size
-        table.store.write(first, table.store.read(second))
+        table.store.write({first: table.store.read(second)})
 
         with pytest.raises(CorruptTable, match=f"{first}: its blake2b-64 checksum is"):
             table.again().manifests.live_entries(latest)
@@ -437,7 +437,7 @@ class TestManifests:
     def test_a_manifest_name_that_leaves_its_folder_is_damage_and_read_by_nobody(self, table: CommitTable) -> None:
         latest = table.context.snapshots.latest()
         assert latest is not None
-        table.store.write("secret", b"not a manifest")
+        table.store.write({"secret": b"not a manifest"})
         hostile = replace(table.context.manifests.delta(latest)[0], file_name="../secret")
 
         with pytest.raises(CorruptTable, match=r"names '\.\./secret'"):
@@ -448,6 +448,6 @@ def test_a_snapshot_that_a_rollback_replaced_is_read_anew() -> None:
     log = log_of(3, 4)
     first = log.snapshots.snapshot(4)
 
-    log.store.write(MAIN.snapshot(4), serialize_snapshot(snapshot(4).model_copy(update={"commit_user": "another"})))
+    log.store.write({MAIN.snapshot(4): serialize_snapshot(snapshot(4).model_copy(update={"commit_user": "another"}))})
 
     assert (first.commit_user, log.snapshots.snapshot(4).commit_user) == ("u", "another")

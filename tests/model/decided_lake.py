@@ -20,6 +20,7 @@ from lakehouse_core.catalog.warehouse_files import WarehouseFiles
 from lakehouse_core.clock import Clock, VirtualClock
 from lakehouse_core.errors import UnsupportedFeature
 from lakehouse_core.storage import Fault, FaultyStore, MemoryStore
+from lakehouse_core.storage.keys import joined
 from tests.model.held_store import HeldStore
 
 SEEDS = count()
@@ -35,9 +36,9 @@ class Unconditional(FaultyStore):
     def replace(self, key: str, data: bytes, *, if_version: str | None) -> bool:
         raise UnsupportedFeature(f"{key}: this store has no conditional writes.")
 
-    def at(self, prefix: str) -> "Unconditional":
-        deeper = Unconditional(self._inner.at(prefix))
-        deeper._prefix = "/".join(part for part in (self._prefix, prefix) if part)
+    def at(self, prefix: str, *, is_table: bool = False) -> "Unconditional":
+        deeper = Unconditional(self._inner.at(prefix, is_table=is_table))
+        deeper._prefix = joined(self._prefix, prefix)
         deeper._progress = self._progress
         return deeper
 
@@ -108,7 +109,7 @@ class DecidedLake:
     def copied(self) -> "DecidedLake":
         """Return a lake with the same objects and rows at the same address."""
         copy = replace(self.new(self.address), clock=VirtualClock(now_millis=self.inner.now_millis()))
-        copy.inner.write_all({info.key: self.inner.read(info.key) for info in self.inner.list("")})
+        copy.inner.write({info.key: self.inner.read(info.key) for info in self.inner.list("")})
 
         def insert(connection: sa.Connection) -> None:
             for table in _keyed_tables():

@@ -60,7 +60,7 @@ def stub_without_repeats() -> Iterator[S3Stub]:
     try:
         with S3Stub() as stub:
             # Each process asks a store once whether it honours conditions.
-            _store(stub).check_conditions()
+            _store(stub)._check_writable()
             yield stub
     finally:
         clients.READ_RETRIES = repeats
@@ -156,7 +156,7 @@ def held_by(stub: S3Stub, made: MemoryStore) -> MemoryStore:
     """Return a store in memory, which is faster, with what the stub has now, at the time when no drop is held."""
     clock = VirtualClock(now_millis=made.now_millis())
     held = HeldStore(clock=clock)
-    held.write_all({key.removeprefix("wh/"): stored.data for key, stored in stub.lake.objects.items()})
+    held.write({key.removeprefix("wh/"): stored.data for key, stored in stub.lake.objects.items()})
     clock.advance(DROP_ENDS_SECONDS)
     return held
 

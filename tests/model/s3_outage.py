@@ -85,7 +85,7 @@ def fast_stub(speed: float) -> Iterator[S3Stub]:
     clients.FIRST_WAIT_SECONDS = first_wait / speed
     try:
         with S3Stub() as stub:
-            s3_store(with_storage(StoreSpec("s3", "lake/wh"), stub.storage)).check_conditions()
+            s3_store(with_storage(StoreSpec("s3", "lake/wh"), stub.storage))._check_writable()
             yield stub
     finally:
         clients.FIRST_WAIT_SECONDS = first_wait

@@ -76,5 +76,5 @@ def _may_leave_files(call: Call) -> bool:
 def copied(store: MemoryStore) -> MemoryStore:
     """Return a store of its own with the same objects, at the same time."""
     copy = MemoryStore(clock=VirtualClock(now_millis=store.now_millis()))
-    copy.write_all({info.key: store.read(info.key) for info in store.list("")})
+    copy.write({info.key: store.read(info.key) for info in store.list("")})
     return copy

@@ -33,7 +33,7 @@ class Followed:
     def __init__(self, objects, now_millis):
         self.clock = VirtualClock(now_millis=now_millis)
         self.store = MemoryStore(clock=self.clock)
-        self.store.write_all(objects)
+        self.store.write(objects)
         self.changes = self.read()
 
     def table(self, store=None):
@@ -135,7 +135,7 @@ def test_an_expiry_between_any_two_calls_of_a_follower_takes_nothing_from_it(fol
 
 def test_a_changelog_of_a_snapshot_that_lives_is_told_once(followed):
     table = followed()
-    table.store.write("db.db/t/changelog/changelog-5", table.store.read("db.db/t/snapshot/snapshot-5"))
+    table.store.write({"db.db/t/changelog/changelog-5": table.store.read("db.db/t/snapshot/snapshot-5")})
 
     assert table.read() == table.changes
     assert table.table().verify().findings == ()

@@ -192,7 +192,7 @@ class Life:
         left = [f"{self.table.folder(self._own(dt, {})[0], 1)}/data-left.json"]
         # Without a snapshot it may be that of a lost one.
         left += ["manifest/manifest-left"] if self.table.ids() else []
-        self.table.store.write_all(dict.fromkeys(left, b"left behind"))
+        self.table.store.write(dict.fromkeys(left, b"left behind"))
         self.table.clock.advance(HOUR)
         before = self.table.objects()
         found = remove_orphans(self.table.context, min_age_millis=HOUR * 1000)

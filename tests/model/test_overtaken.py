@@ -106,7 +106,7 @@ def copied(kind):
     objects, now_millis = made(kind)
     clock = VirtualClock(now_millis=now_millis, seed=7)
     store = MemoryStore(clock=clock)
-    store.write_all(objects)
+    store.write(objects)
     return store, clock
 
 
@@ -165,7 +165,7 @@ def test_what_has_gone_meanwhile_is_not_taken_for_damage(kind, name):
         def interrupt(call, number=number, store=store, clock=clock):
             if call.number == number and name in READING:
                 new, gone = rewritten(kind)
-                store.write_all(new)
+                store.write(new)
                 store.delete(gone)
             elif call.number == number:
                 rewrite_everything(store, clock)

@@ -11,7 +11,6 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import islice
 from typing import IO, Any, TypeVar
 from unittest import mock
 from weakref import WeakKeyDictionary
@@ -22,7 +21,7 @@ import sqlalchemy as sa
 from lakehouse_core.catalog.sql.address import SqlAddress
 from lakehouse_core.catalog.sql.database import SqlDatabase
 from lakehouse_core.catalog.sql.tables import ALL
-from lakehouse_core.storage import Children, MemoryStore, ObjectInfo, StoreSpec
+from lakehouse_core.storage import Children, MemoryStore, ObjectInfo
 from lakehouse_core.storage.keys import joined
 
 T = TypeVar("T")
@@ -121,29 +120,18 @@ def metered() -> Iterator[Meter]:
 class MeteredStore:
     """A memory store that counts its requests as an object store over a network would send them. It has no folders."""
 
+    folders = None
+    requests_at_once = AT_ONCE
+    sinks_at_once = AT_ONCE
+
     def __init__(self, inner: MemoryStore, meter: Meter, prefix: str = "") -> None:
         self._inner = inner
+        self.spec = inner.spec
         self._meter = meter
         self._prefix = prefix
 
-    @property
-    def spec(self) -> StoreSpec:
-        return self._inner.spec
-
-    @property
-    def folders(self) -> None:
-        return None
-
-    def at(self, prefix: str) -> "MeteredStore":
+    def at(self, prefix: str, *, is_table: bool = False) -> "MeteredStore":
         return MeteredStore(self._inner.at(prefix), self._meter, joined(self._prefix, prefix))
-
-    @property
-    def requests_at_once(self) -> int:
-        return AT_ONCE
-
-    @property
-    def sinks_at_once(self) -> int:
-        return AT_ONCE
 
     def uri(self, key: str) -> str:
         return self._inner.uri(key)
@@ -151,12 +139,6 @@ class MeteredStore:
     def read(self, key: str) -> bytes:
         self._one("GET", key)
         return self._inner.read(key)
-
-    def read_all(self, keys: Iterable[str]) -> Iterator[bytes]:
-        rest = iter(keys)
-        while some := list(islice(rest, AT_ONCE)):
-            self._many("GET", some)
-            yield from self._inner.read_all(some)
 
     def read_found(self, keys: Iterable[str]) -> Mapping[str, bytes]:
         asked = list(keys)
@@ -193,13 +175,9 @@ class MeteredStore:
         self._one("PUT", key)
         return self._inner.create_new(key, data)
 
-    def write(self, key: str, data: bytes, *, durable: bool = True) -> None:
-        self._one("PUT", key)
-        self._inner.write(key, data, durable=durable)
-
-    def write_all(self, objects: Mapping[str, bytes]) -> None:
+    def write(self, objects: Mapping[str, bytes], *, durable: bool = True) -> None:
         self._many("PUT", list(objects))
-        self._inner.write_all(objects)
+        self._inner.write(objects, durable=durable)
 
     @contextmanager
     def open_write(self, key: str) -> Iterator[IO[bytes]]:
@@ -218,9 +196,6 @@ class MeteredStore:
         gone = list(keys)
         self._meter.trips("DELETE", [f"{len(gone)} keys"] * -(-len(gone) // DELETED_AT_ONCE))
         return self._inner.delete(gone)
-
-    def delete_folder(self, prefix: str) -> Sequence[str]:
-        return self.delete([info.key for info in self.list(prefix)])
 
     def now_millis(self) -> int:
         self._one("PUT", "now")

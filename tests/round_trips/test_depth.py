@@ -293,7 +293,7 @@ def test_a_write_after_many_commits_of_others_finds_the_latest_snapshot_in_few_r
 def test_the_meter_counts_what_waits_and_not_what_runs_beside() -> None:
     with metered() as meter:
         store = MeteredStore(MemoryStore(), meter)
-        store.write_all({f"{number}": b"x" for number in range(40)})
+        store.write({f"{number}": b"x" for number in range(40)})
         assert (meter.now, len(meter.requests)) == (2, 40)
         store.read("1")
         store.read("2")
@@ -313,7 +313,7 @@ def in_pool(store: MeteredStore, tasks: list[list[str]], workers: int) -> None:
 def test_the_meter_gives_tasks_to_the_threads_of_a_pool_in_order(workers: int, expected: int) -> None:
     with metered() as meter:
         store = MeteredStore(MemoryStore(), meter)
-        store.write_all({"a": b"", "b": b""})
+        store.write({"a": b"", "b": b""})
         began = meter.now
         in_pool(store, [["a", "b", "a"], ["a"], ["b"], ["b"]], workers)
 

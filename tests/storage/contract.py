@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakehouse_core.errors import InvalidRequest, NotFound, TableDropped, WriteOutcomeUnknown
-from lakehouse_core.storage import Children, FolderStore, ObjectStore, open_store
+from lakehouse_core.storage import Children, Folders, ObjectStore, delete_folder, open_store, read_all
 
 HOSTILE_KEYS = [
     "..",
@@ -33,8 +33,8 @@ class Interrupted(Exception):
     """Leaves a block in the middle."""
 
 
-def folders_of(store: ObjectStore) -> FolderStore:
-    """Return the store as one with folders."""
+def folders_of(store: ObjectStore) -> Folders:
+    """Return the folders of a store that has some."""
     folders = store.folders
     assert folders is not None
     return folders
@@ -63,7 +63,7 @@ class StoreContract:
 
     def test_a_written_object_is_read_back_whole(self, store: ObjectStore) -> None:
         data = bytes(range(256)) * 1000
-        store.write("a/b/c", data)
+        store.write({"a/b/c": data})
 
         assert store.read("a/b/c") == data
         assert store.infos(["a/b/c"])["a/b/c"].size == len(data)
@@ -72,15 +72,15 @@ class StoreContract:
             assert file.read_at(4, 256) == bytes([0, 1, 2, 3])
 
     def test_writing_again_replaces(self, store: ObjectStore) -> None:
-        store.write("hint", b"12345")
-        store.write("hint", b"6")
+        store.write({"hint": b"12345"})
+        store.write({"hint": b"6"})
 
         assert store.read("hint") == b"6"
 
     def test_several_objects_are_written_together(self, store: ObjectStore) -> None:
-        store.write("a/old", b"old")
-        store.write_all({"a/old": b"new", "a/x": b"1", "b/y": b"2"})
-        store.write_all({})
+        store.write({"a/old": b"old"})
+        store.write({"a/old": b"new", "a/x": b"1", "b/y": b"2"})
+        store.write({})
 
         assert {info.key: store.read(info.key) for info in store.list("")} == {
             "a/old": b"new",
@@ -89,8 +89,8 @@ class StoreContract:
         }
 
     def test_a_hint_that_need_not_last_is_read_like_any_other_object(self, store: ObjectStore) -> None:
-        store.write("snapshot/LATEST", b"1", durable=False)
-        store.write("snapshot/LATEST", b"12", durable=False)
+        store.write({"snapshot/LATEST": b"1"}, durable=False)
+        store.write({"snapshot/LATEST": b"12"}, durable=False)
 
         assert store.read("snapshot/LATEST") == b"12"
 
@@ -103,9 +103,9 @@ class StoreContract:
 
     @pytest.mark.parametrize("key", ["nothing", "a/nothing", "a/b/c/d", "a/b"])
     def test_what_is_not_there_is_not_found(self, store: ObjectStore, key: str) -> None:
-        store.write("a/b/c", b"x")
+        store.write({"a/b/c": b"x"})
 
-        for ask in (store.read, lambda key: [*store.read_all(["a/b/c", key])], store.open_read):
+        for ask in (store.read, lambda key: [*read_all(store, ["a/b/c", key])], store.open_read):
             with pytest.raises(NotFound, match=key):
                 ask(key)
         assert store.read_versioned(key) is None
@@ -113,9 +113,9 @@ class StoreContract:
         assert store.read_found([key, "a/b/c"]) == {"a/b/c": b"x"}
 
     def test_several_objects_are_read_and_sized_in_the_order_asked_for(self, store: ObjectStore) -> None:
-        store.write_all({"a/1": b"one", "a/2": b"", "b": b"three"})
+        store.write({"a/1": b"one", "a/2": b"", "b": b"three"})
 
-        assert list(store.read_all(["b", "a/1", "b"])) == [b"three", b"one", b"three"]
+        assert list(read_all(store, ["b", "a/1", "b"])) == [b"three", b"one", b"three"]
         assert [*store.infos(["b", "a/nothing", "a/1", "a", "a/2"])] == ["b", "a/1", "a/2"]
         assert {info.key: info for info in store.list("")} == store.infos(["a/1", "a/2", "b"])
         assert [*store.read_found(["b", "a/nothing", "a/2", "a/1"]).items()] == [
@@ -123,7 +123,7 @@ class StoreContract:
             ("a/2", b""),
             ("a/1", b"one"),
         ]
-        assert list(store.read_all([])) == []
+        assert list(read_all(store, [])) == []
         assert store.read_found([]) == {}
         assert store.infos([]) == {}
 
@@ -193,22 +193,22 @@ class StoreContract:
 
     def test_children_are_names_sorted_and_not_deep(self, store: ObjectStore) -> None:
         for key in ("t/snapshot/snapshot-2", "t/snapshot/snapshot-1", "t/b.txt", "t/a.txt", "u/x"):
-            store.write(key, b"")
+            store.write({key: b""})
 
         assert store.children("t") == Children(files=("a.txt", "b.txt"), folders=("snapshot",))
         assert store.children("t/snapshot").files == ("snapshot-1", "snapshot-2")
         assert store.children("") == Children(files=(), folders=("t", "u"))
 
     def test_a_prefix_that_is_not_there_has_no_children(self, store: ObjectStore) -> None:
-        store.write("file", b"")
+        store.write({"file": b""})
 
         assert store.children("nowhere") == Children((), ())
         assert store.children("file") == Children((), ())
         assert list(store.list("nowhere")) == []
 
     def test_hidden_files_are_listed_but_are_nobodys_children(self, store: ObjectStore) -> None:
-        store.write("t/.snapshot-1.abc.tmp", b"left behind")
-        store.write("t/shown", b"")
+        store.write({"t/.snapshot-1.abc.tmp": b"left behind"})
+        store.write({"t/shown": b""})
 
         assert store.children("t").files == ("shown",)
         assert sorted(info.key for info in store.list("t")) == ["t/.snapshot-1.abc.tmp", "t/shown"]
@@ -216,7 +216,7 @@ class StoreContract:
     def test_a_listing_is_deep_and_gives_size_and_age(self, store: ObjectStore) -> None:
         before = store.now_millis()
         for key in ("t/a", "t/b/c", "t/b/d/e", "tt/other"):
-            store.write(key, key.encode())
+            store.write({key: key.encode()})
         found = {info.key: info for info in store.list("t")}
 
         assert set(found) == {"t/a", "t/b/c", "t/b/d/e"}
@@ -224,8 +224,8 @@ class StoreContract:
         assert all(before - 2000 <= info.modified_millis <= store.now_millis() + 2000 for info in found.values())
 
     def test_deleting_is_idempotent_and_answers_what_is_left(self, store: ObjectStore) -> None:
-        store.write("a", b"")
-        store.write("b/c", b"")
+        store.write({"a": b""})
+        store.write({"b/c": b""})
 
         assert list(store.delete(["a", "b/c", "never/was"])) == []
         assert list(store.delete(["a", "b/c"])) == []
@@ -240,23 +240,23 @@ class StoreContract:
 
     def test_a_folder_is_deleted_with_all_that_lies_in_it(self, store: ObjectStore) -> None:
         for key in ("db/t/a", "db/t/b/c", "db/t/.a.0.tmp", "db/tt/a"):
-            store.write(key, b"")
+            store.write({key: b""})
 
         for prefix in ("db/t", "db/t", "nowhere/t"):
-            assert list(store.delete_folder(prefix)) == []
+            assert list(delete_folder(store, prefix)) == []
         assert [info.key for info in store.list("")] == ["db/tt/a"]
         assert store.children("db").folders == ("tt",)
 
     def test_what_is_there_and_what_is_not_can_be_made_to_last(self, store: ObjectStore) -> None:
-        store.write("t/a", b"x")
+        store.write({"t/a": b"x"})
         store.make_last(["t/a", "t/gone", "nowhere/gone"])
 
         assert store.read("t/a") == b"x"
 
     def test_a_deeper_store_sees_its_part_only(self, store: ObjectStore) -> None:
-        store.write("db/t/snapshot/snapshot-1", b"x")
+        store.write({"db/t/snapshot/snapshot-1": b"x"})
         table = store.at("db/t")
-        table.write("snapshot/LATEST", b"1")
+        table.write({"snapshot/LATEST": b"1"})
 
         assert table.read("snapshot/snapshot-1") == b"x"
         assert store.read("db/t/snapshot/LATEST") == b"1"
@@ -267,32 +267,32 @@ class StoreContract:
 
     def test_a_specification_opens_the_same_store(self, store: ObjectStore) -> None:
         table = store.at("db/t")
-        table.write("a/b", b"x")
+        table.write({"a/b": b"x"})
 
         assert open_store(table.spec).read("a/b") == b"x"
         assert open_store(table.spec).spec == table.spec
 
     @pytest.mark.parametrize("key", HOSTILE_KEYS)
     def test_a_key_that_is_no_plain_relative_path_is_refused_by_every_verb(self, store: ObjectStore, key: str) -> None:
-        store.write("a/b", b"x")
+        store.write({"a/b": b"x"})
         verbs = [
             lambda: store.at(key),
             lambda: store.uri(key),
             lambda: store.read(key),
             lambda: store.open_read(key),
-            lambda: [*store.read_all([key])],
+            lambda: [*read_all(store, [key])],
             lambda: store.read_found([key]),
             lambda: store.infos([key]),
             lambda: store.create_new(key, b""),
-            lambda: store.write(key, b""),
-            lambda: store.write_all({"b": b"", key: b""}),
+            lambda: store.write({key: b""}),
+            lambda: store.write({"b": b"", key: b""}),
             lambda: store.open_write(key).__enter__(),
             lambda: store.read_versioned(key),
             lambda: store.replace(key, b"", if_version=None),
             lambda: store.children(key),
             lambda: list(store.list(key)),
             lambda: store.delete([key]),
-            lambda: store.delete_folder(key),
+            lambda: delete_folder(store, key),
             lambda: store.make_last([key]),
         ]
         for verb in verbs:
@@ -305,7 +305,7 @@ class StoreContract:
         "name", ["dt=2013-01-01", "p=a%2Fb", "x y", "日付=é🙂", "-", "a=b=c", "...", "..a", "dt=__DEFAULT_PARTITION__"]
     )
     def test_any_other_name_is_kept_as_it_is(self, store: ObjectStore, name: str) -> None:
-        store.write(f"{name}/bucket-0/data", b"x")
+        store.write({f"{name}/bucket-0/data": b"x"})
 
         assert store.read(f"{name}/bucket-0/data") == b"x"
         assert [info.key for info in store.list("")] == [f"{name}/bucket-0/data"]
@@ -315,37 +315,37 @@ class FolderContract(StoreContract):
     """What a store with folders promises beside."""
 
     def test_only_empty_folders_go(self, store: ObjectStore) -> None:
-        store.write("t/dt=1/bucket-0/data", b"")
-        store.write("t/dt=2/bucket-0/data", b"")
+        store.write({"t/dt=1/bucket-0/data": b""})
+        store.write({"t/dt=2/bucket-0/data": b""})
         store.delete(["t/dt=1/bucket-0/data"])
         folders = folders_of(store)
-        folders.delete_empty_folders("t")
-        folders.delete_empty_folders("nowhere")
+        folders.delete_empty("t")
+        folders.delete_empty("nowhere")
 
         assert store.children("t").folders == ("dt=2",)
         assert store.read("t/dt=2/bucket-0/data") == b""
 
     def test_a_folder_moves_whole_and_never_onto_another(self, store: ObjectStore) -> None:
-        store.write("db/a/x/1", b"1")
-        store.write("db/b/y", b"2")
+        store.write({"db/a/x/1": b"1"})
+        store.write({"db/b/y": b"2"})
         folders = folders_of(store)
 
-        assert not folders.rename_folder("db/a", "db/b")
-        assert folders.rename_folder("db/a", "new/c")
+        assert not folders.rename("db/a", "db/b")
+        assert folders.rename("db/a", "new/c")
         assert sorted(info.key for info in store.list("")) == ["db/b/y", "new/c/x/1"]
         with pytest.raises(NotFound, match="db/a"):
-            folders.rename_folder("db/a", "db/d")
+            folders.rename("db/a", "db/d")
 
     def test_the_store_of_a_table_makes_no_folder_for_it_and_misses_nothing_once_it_has_moved(
         self, store: ObjectStore
     ) -> None:
-        store.write("db/t/schema/schema-0", b"0")
-        table = folders_of(store.at("db/t")).of_table()
-        table.write("snapshot/snapshot-1", b"1")
+        store.write({"db/t/schema/schema-0": b"0"})
+        table = store.at("db/t", is_table=True)
+        table.write({"snapshot/snapshot-1": b"1"})
         assert table.read("snapshot/snapshot-1") == b"1"
         assert table.read_found(["schema/schema-1"]) == {}
         assert table.children("tag") == Children(files=(), folders=())
-        assert folders_of(store).rename_folder("db/t", "db/new")
+        assert folders_of(store).rename("db/t", "db/new")
 
         verbs: list[Callable[[], object]] = [
             lambda: table.read("schema/schema-0"),
@@ -357,10 +357,10 @@ class FolderContract(StoreContract):
             lambda: list(table.list("")),
             lambda: table.delete(["schema/schema-0"]),
             lambda: table.create_new("snapshot/snapshot-2", b"2"),
-            lambda: table.write("snapshot/LATEST", b"2", durable=False),
-            lambda: table.write_all({"manifest/m": b"m"}),
+            lambda: table.write({"snapshot/LATEST": b"2"}, durable=False),
+            lambda: table.write({"manifest/m": b"m"}),
             lambda: table.replace("lakehouse/boundary", b"2", if_version=None),
-            lambda: open_store(table.spec).write("bucket-0/data", b""),
+            lambda: open_store(table.spec).write({"bucket-0/data": b""}),
         ]
         for verb in verbs:
             with pytest.raises(TableDropped, match="the table was dropped or renamed"):
@@ -371,12 +371,12 @@ class FolderContract(StoreContract):
 
     @pytest.mark.parametrize("key", HOSTILE_KEYS)
     def test_a_folder_that_is_no_plain_relative_path_is_refused(self, store: ObjectStore, key: str) -> None:
-        store.write("a/b", b"x")
+        store.write({"a/b": b"x"})
         folders = folders_of(store)
         verbs = [
-            lambda: folders.delete_empty_folders(key),
-            lambda: folders.rename_folder(key, "c"),
-            lambda: folders.rename_folder("a", key),
+            lambda: folders.delete_empty(key),
+            lambda: folders.rename(key, "c"),
+            lambda: folders.rename("a", key),
         ]
         for verb in verbs:
             with pytest.raises(InvalidRequest, match="Key "):

@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 from threading import Lock
 from typing import Any, Protocol, TypeVar
 
-from lakehouse_core.storage import local, system_calls
+from lakehouse_core.storage import LocalStore, system_calls
 
 CHANGING = ("create", "write", "fsync", "close", "link", "replace", "rename_new", "unlink", "mkdir", "rmdir")
 LOOKING = ("open_file", "open_folder", "stat", "lstat", "fstat", "entries", "lock")
@@ -85,13 +85,13 @@ def installed(disk: D, *, sinks_at_once: int = 1) -> Iterator[D]:
     def through(name: str) -> Callable[..., Any]:
         return lambda *args, **kwargs: disk.call(name, real[name], *args, **kwargs)
 
-    before = local.SINKS_AT_ONCE
+    before = LocalStore.sinks_at_once
     try:
-        local.SINKS_AT_ONCE = sinks_at_once
+        LocalStore.sinks_at_once = sinks_at_once
         for name in real:
             setattr(system_calls, name, through(name))
         yield disk
     finally:
-        local.SINKS_AT_ONCE = before
+        LocalStore.sinks_at_once = before
         for name, call in real.items():
             setattr(system_calls, name, call)

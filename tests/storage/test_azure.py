@@ -11,7 +11,7 @@ import pytest
 import lakehouse_core as lc
 from benchmarks.race_s3 import Server, races
 from lakehouse_core.errors import StorageUnavailable
-from lakehouse_core.storage import ObjectStore, StoreSpec, open_store, with_storage
+from lakehouse_core.storage import ObjectStore, StoreSpec, delete_folder, open_store, with_storage
 from lakehouse_core.storage.remote import store as remote_store
 from tests.storage.azurite_server import KEY, Azurite, azurite_server
 from tests.storage.contract import StoreContract
@@ -49,7 +49,7 @@ def test_of_many_objects_the_missing_ones_do_not_keep_the_others(
     store: ObjectStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(remote_store, "_DELETED_AT_ONCE", 50)
-    store.write_all({f"t/{number}": b"" for number in range(0, 120, 2)} | {"kept": b""})
+    store.write({f"t/{number}": b"" for number in range(0, 120, 2)} | {"kept": b""})
 
     assert list(store.delete([f"t/{number}" for number in range(120)])) == []
     assert [info.key for info in store.list("")] == ["kept"]
@@ -57,12 +57,12 @@ def test_of_many_objects_the_missing_ones_do_not_keep_the_others(
 
 def test_a_list_of_many_pages_has_each_key_once(store: ObjectStore) -> None:
     keys = {f"t/{number % 3}/{number}" for number in range(5_200)}
-    store.write_all(dict.fromkeys(keys, b""))
+    store.write(dict.fromkeys(keys, b""))
 
     listed = [info.key for info in store.list("t")]
     assert (len(listed), set(listed)) == (5_200, keys)
     assert store.children("t").folders == ("0", "1", "2")
-    assert list(store.delete_folder("t")) == []
+    assert list(delete_folder(store, "t")) == []
     assert list(store.list("")) == []
 
 
@@ -160,7 +160,7 @@ def test_a_missing_container_is_no_missing_object(azurite: Azurite) -> None:
         lambda: store.read("a"),
         lambda: store.read_found(["a"]),
         lambda: store.create_new("a", b""),
-        lambda: store.write("a", b""),
+        lambda: store.write({"a": b""}),
         lambda: store.children(""),
         lambda: list(store.list("")),
         lambda: store.delete(["a"]),

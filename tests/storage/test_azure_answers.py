@@ -72,7 +72,7 @@ def test_a_bad_answer_is_told_with_what_to_do_and_is_nothing_else(stub: S3Stub, 
         lambda: list(store.list("")),
         lambda: store.children(""),
         lambda: store.create_new("a", b""),
-        lambda: store.write("a", b""),
+        lambda: store.write({"a": b""}),
     ]
     for ask in asks:
         with pytest.raises(StorageUnavailable) as told:
@@ -85,7 +85,7 @@ def test_a_store_that_ignores_conditions_is_refused_before_anything_is_written(s
     stub.plan = lambda request: Answer(201 if request.verb == "put" else 202, headers={"ETag": '"0x1"'})
 
     with pytest.raises(UnsupportedFeature, match=r"az://lake at .* Nothing was written\. Use a store with conditional"):
-        store_of(stub).write("a", b"x")
+        store_of(stub).write({"a": b"x"})
 
 
 def test_a_lost_answer_to_a_conditional_write_is_unknown_and_is_not_sent_again(

@@ -21,7 +21,7 @@ def faulty(kind: FaultKind, at: int = 1, position: int = 0) -> tuple[MemoryStore
 
 
 def store_at_once(store: ObjectStore) -> None:
-    store.write("a", b"x")
+    store.write({"a": b"x"})
 
 
 def create(store: ObjectStore) -> None:
@@ -40,7 +40,7 @@ def names(store: ObjectStore) -> list[str]:
 def test_every_call_is_numbered_also_those_of_deeper_stores() -> None:
     store = FaultyStore(MemoryStore())
     table = store.at("db/t")
-    table.write("a", b"")
+    table.write({"a": b""})
     store.infos(["db/t/a"])
     with table.open_write("b") as sink:
         sink.write(b"")
@@ -83,9 +83,9 @@ def test_a_write_is_applied_or_not_and_the_caller_learns_it_or_not(
 def test_a_dead_process_does_nothing_more() -> None:
     inner, store = faulty(FaultKind.DIE_AFTER)
     with pytest.raises(ProcessDied):
-        store.at("t").write("a", b"x")
+        store.at("t").write({"a": b"x"})
     with pytest.raises(ProcessDied):
-        store.write("b", b"x")
+        store.write({"b": b"x"})
     with pytest.raises(ProcessDied):
         store.delete(["t/a"])
 
@@ -95,14 +95,14 @@ def test_a_dead_process_does_nothing_more() -> None:
 def test_a_torn_write_leaves_its_first_bytes() -> None:
     inner, store = faulty(FaultKind.TORN, position=3)
     with pytest.raises(ProcessDied):
-        store.write("hint", b"12345")
+        store.write({"hint": b"12345"})
 
     assert inner.read("hint") == b"123"
 
 
 def test_a_read_may_come_back_with_one_bit_changed() -> None:
     inner, store = faulty(FaultKind.FLIP_BIT, position=9)
-    inner.write("a", b"\0\0")
+    inner.write({"a": b"\0\0"})
 
     assert store.read("a") == b"\0\2"
     assert store.read("a") == b"\0\0"
@@ -110,15 +110,15 @@ def test_a_read_may_come_back_with_one_bit_changed() -> None:
 
 def test_a_full_disk_does_not_hinder_reading() -> None:
     inner, store = faulty(FaultKind.ENOSPC)
-    inner.write("a", b"x")
+    inner.write({"a": b"x"})
 
     assert store.read("a") == b"x"
 
 
 def test_another_actor_may_move_before_each_call() -> None:
     inner = MemoryStore()
-    store = FaultyStore(inner, on_call=lambda call: inner.write(f"seen-{call.number}", call.method.encode()))
-    store.write("a", b"")
+    store = FaultyStore(inner, on_call=lambda call: inner.write({f"seen-{call.number}": call.method.encode()}))
+    store.write({"a": b""})
     store.read("a")
 
     assert [inner.read("seen-1"), inner.read("seen-2")] == [b"write", b"read"]

@@ -5,6 +5,7 @@ import multiprocessing
 import os
 import resource
 import stat
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -63,7 +64,7 @@ def test_of_four_processes_that_create_the_same_names_exactly_one_wins_each(tmp_
 def test_nothing_hidden_is_left_after_writes(store: LocalStore) -> None:
     store.create_new("a", b"1")
     store.create_new("a", b"2")
-    store.write("b", b"1")
+    store.write({"b": b"1"})
     with store.open_write("c") as sink:
         sink.write(b"x")
     store.replace("d", b"1", if_version=None)
@@ -100,7 +101,7 @@ def test_a_link_that_leaves_the_root_is_refused(store: LocalStore, tmp_path: Pat
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "secret").write_bytes(b"do not touch")
-    store.write("inner/x", b"")
+    store.write({"inner/x": b""})
     root = tmp_path / "warehouse"
     (root / "secret").symlink_to(outside / "secret")
     (root / "folder").symlink_to(outside)
@@ -110,30 +111,30 @@ def test_a_link_that_leaves_the_root_is_refused(store: LocalStore, tmp_path: Pat
         with pytest.raises(InvalidRequest, match=r"leaves .*warehouse.*symbolic link"):
             verb(key)
     with pytest.raises(InvalidRequest, match="symbolic link"):
-        store.write(key, b"overwritten")
+        store.write({key: b"overwritten"})
     assert (outside / "secret").read_bytes() == b"do not touch"
     assert [info.key for info in store.list("")] == ["inner/x"]
 
 
 @pytest.mark.parametrize("verb", ["delete_folder", "delete"])
 def test_the_root_is_never_deleted(store: LocalStore, verb: str) -> None:
-    store.write("a", b"")
+    store.write({"a": b""})
     with pytest.raises(InvalidRequest, match="the root of the store"):
-        store.delete_folder("") if verb == "delete_folder" else store.delete([""])
+        store.folders.delete("") if verb == "delete_folder" else store.delete([""])
 
     assert store.read("a") == b""
 
 
 def test_a_link_within_the_root_is_followed(store: LocalStore, tmp_path: Path) -> None:
-    store.write("real/x", b"1")
+    store.write({"real/x": b"1"})
     (tmp_path / "warehouse/link").symlink_to("real")
 
     assert store.read("link/x") == b"1"
 
 
 def test_a_deeper_store_does_not_reach_its_neighbours_by_a_link(store: LocalStore, tmp_path: Path) -> None:
-    store.write("db/other/x", b"1")
-    store.write("db/t/y", b"2")
+    store.write({"db/other/x": b"1"})
+    store.write({"db/t/y": b"2"})
     (tmp_path / "warehouse/db/t/link").symlink_to("../other")
 
     with pytest.raises(InvalidRequest, match="leaves"):
@@ -148,14 +149,14 @@ def test_names_may_be_as_long_as_the_disk_allows(store: LocalStore, length: int)
 
 def test_a_longer_name_is_refused(store: LocalStore) -> None:
     with pytest.raises(InvalidRequest, match="longer than the file system allows"):
-        store.write("n" * 256, b"x")
+        store.write({"n" * 256: b"x"})
 
 
 def test_files_follow_the_umask(store: LocalStore, tmp_path: Path) -> None:
     before = os.umask(0o027)
     try:
         store.create_new("a", b"")
-        store.write("b", b"")
+        store.write({"b": b""})
     finally:
         os.umask(before)
 
@@ -169,9 +170,10 @@ def test_a_full_disk_is_said_and_leaves_nothing(store: LocalStore) -> None:
     table = pa.table({"k": list(range(200_000))})
     resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, limits[1]))
     try:
-        for write in (store.write, store.create_new):
-            with pytest.raises(StorageFull, match="no space left"):
-                write("t/a", data)
+        with pytest.raises(StorageFull, match="no space left"):
+            store.write({"t/a": data})
+        with pytest.raises(StorageFull, match="no space left"):
+            store.create_new("t/a", data)
         with pytest.raises(StorageFull, match="no space left"), store.open_write("t/b") as sink:
             sink.write(data)
         with pytest.raises(StorageFull, match="no space left"), store.open_write("t/c") as sink:
@@ -188,7 +190,7 @@ def test_when_one_of_several_objects_finds_no_room_none_appears(store: LocalStor
     resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
     try:
         with pytest.raises(StorageFull):
-            store.write_all({"t/small": b"x", "t/large": bytes(2000)})
+            store.write({"t/small": b"x", "t/large": bytes(2000)})
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
 
@@ -217,10 +219,10 @@ def refuse(monkeypatch: pytest.MonkeyPatch, name: str, code: int) -> None:
 def test_what_the_disk_refuses_before_the_name_appears_was_not_done(
     store: LocalStore, monkeypatch: pytest.MonkeyPatch, code: int, expected: type[Exception]
 ) -> None:
-    store.write("there", b"")
+    store.write({"there": b""})
     with monkeypatch.context() as patched:
         refuse(patched, "open", code)
-        for attempt in (lambda: store.create_new("a", b"x"), lambda: store.write("a", b"x"), store.now_millis):
+        for attempt in (lambda: store.create_new("a", b"x"), lambda: store.write({"a": b"x"}), store.now_millis):
             with pytest.raises(expected) as raised:
                 attempt()
             assert not isinstance(raised.value, WriteOutcomeUnknown)
@@ -231,7 +233,7 @@ def test_what_the_disk_refuses_before_the_name_appears_was_not_done(
 
 
 def test_an_error_of_the_disk_is_never_an_empty_listing(store: LocalStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    store.write("t/a", b"")
+    store.write({"t/a": b""})
     refuse(monkeypatch, "scandir", errno.EIO)
 
     with pytest.raises(StorageUnavailable):
@@ -241,26 +243,30 @@ def test_an_error_of_the_disk_is_never_an_empty_listing(store: LocalStore, monke
 
 
 def test_a_file_that_cannot_be_deleted_is_in_the_answer(store: LocalStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    store.write("t/a", b"")
-    store.write("t/folder/b", b"")
+    store.write({"t/a": b""})
+    store.write({"t/folder/b": b""})
     assert list(store.delete(["t/folder"])) == ["t/folder"]
     refuse(monkeypatch, "unlink", errno.EACCES)
 
     assert list(store.delete(["t/a", "t/missing"])) == ["t/a", "t/missing"]
 
 
-@pytest.mark.parametrize("verb", ["create_new", "write"])
+@pytest.mark.parametrize(
+    "write",
+    [lambda store: store.create_new("t/a", b"x"), lambda store: store.write({"t/a": b"x"})],
+    ids=["create_new", "write"],
+)
 def test_a_name_that_may_not_last_is_an_unknown_outcome(
-    store: LocalStore, monkeypatch: pytest.MonkeyPatch, verb: str
+    store: LocalStore, monkeypatch: pytest.MonkeyPatch, write: Callable[[LocalStore], object]
 ) -> None:
-    store.write("t/there", b"")
+    store.write({"t/there": b""})
 
     def unsure(_: str) -> None:
         raise OSError(errno.EIO, "Input/output error")
 
     monkeypatch.setattr(local, "sync_folder", unsure)
     with pytest.raises(WriteOutcomeUnknown, match="Check whether it exists"):
-        getattr(store, verb)("t/a", b"x")
+        write(store)
 
     assert store.read("t/a") == b"x"
 
@@ -289,17 +295,17 @@ def test_where_no_exclusive_name_exists_writing_is_refused(store: LocalStore, mo
 def test_a_folder_that_vanishes_under_a_writer_is_made_again(
     store: LocalStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store.write("dt=1/bucket-0/data-0", b"")
+    store.write({"dt=1/bucket-0/data-0": b""})
     store.delete(["dt=1/bucket-0/data-0"])
     create, cleaned = system_calls.create, iter([True, True])
 
     def clean_first(path: str) -> int:
         if next(cleaned, False):
-            store.delete_empty_folders("dt=1")
+            store.folders.delete_empty("dt=1")
         return create(path)
 
     monkeypatch.setattr(system_calls, "create", clean_first)
-    store.write("dt=1/bucket-0/data-1", b"x")
+    store.write({"dt=1/bucket-0/data-1": b"x"})
 
     assert store.read("dt=1/bucket-0/data-1") == b"x"
 
@@ -315,7 +321,7 @@ def test_an_interrupted_write_of_several_objects_leaves_no_hidden_file(tmp_path,
 
     monkeypatch.setattr(local.os, "replace", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        LocalStore(str(tmp_path)).write_all({"a": b"1", "b": b"2", "c": b"3"})
+        LocalStore(str(tmp_path)).write({"a": b"1", "b": b"2", "c": b"3"})
 
     assert os.listdir(tmp_path) == ["a"]
 
@@ -327,7 +333,7 @@ def test_objects_in_several_new_folders_sync_each_folder_once(
     fsync = system_calls.fsync
     monkeypatch.setattr(system_calls, "fsync", lambda descriptor: (synced.append(descriptor), fsync(descriptor))[1])
 
-    store.write_all({f"p={part}/bucket-{bucket}/data": b"x" for part in range(3) for bucket in range(4)})
+    store.write({f"p={part}/bucket-{bucket}/data": b"x" for part in range(3) for bucket in range(4)})
 
     files = buckets = 12
     partitions, root, parent = 3, 1, 1
@@ -350,10 +356,10 @@ def test_where_a_new_folder_cannot_be_made_durable_it_is_removed(
     monkeypatch.setattr(system_calls, call, failing)
     objects = {f"p={part}/bucket-{bucket}/data": b"x" for part in range(2) for bucket in range(2)}
     with pytest.raises(StorageUnavailable, match="the disk refused"):
-        store.write_all(objects)
+        store.write(objects)
 
     assert list(store.list("")) == []
     # What is left is durable, and a later call goes on from there.
     monkeypatch.undo()
-    store.write_all(objects)
+    store.write(objects)
     assert sorted(info.key for info in store.list("")) == sorted(objects)

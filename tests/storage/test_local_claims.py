@@ -48,15 +48,15 @@ def _stream(store: LocalStore) -> None:
 
 VERBS: dict[str, Callable[[LocalStore], object]] = {
     "create_new": lambda store: store.create_new("t/new", b"mine"),
-    "write": lambda store: store.write("t/there", b"mine"),
-    "write new": lambda store: store.write("u/new", b"mine"),
-    "write_all": lambda store: store.write_all({"t/new": b"mine", "t/there": b"mine"}),
+    "write": lambda store: store.write({"t/there": b"mine"}),
+    "write new": lambda store: store.write({"u/new": b"mine"}),
+    "write two": lambda store: store.write({"t/new": b"mine", "t/there": b"mine"}),
     "open_write": _stream,
     "replace": lambda store: store.replace("t/there", b"mine", if_version=_version(store)),
     "delete": lambda store: store.delete(["t/there", "t/never"]),
-    "delete_folder": lambda store: store.delete_folder("t"),
-    "delete_empty_folders": lambda store: store.delete_empty_folders("empty"),
-    "rename_folder": lambda store: store.rename_folder("t", "moved"),
+    "delete_folder": lambda store: store.folders.delete("t"),
+    "delete_empty_folders": lambda store: store.folders.delete_empty("empty"),
+    "rename_folder": lambda store: store.folders.rename("t", "moved"),
     "make_last": lambda store: store.make_last(["t/there"]),
 }
 
@@ -75,7 +75,7 @@ def _version(store: LocalStore) -> str:
 
 def make(folder: Path) -> LocalStore:
     store = LocalStore(str(folder))
-    store.write("t/there", b"old")
+    store.write({"t/there": b"old"})
     (folder / "empty/inner").mkdir(parents=True)
     return store
 
@@ -123,7 +123,7 @@ def test_an_error_says_what_happened_or_that_nobody_knows(quick: Path, verb: str
                 continue
             elif isinstance(answer, LakehouseError) or answer is False:
                 # Of several objects some may be there.
-                assert verb == "write_all" or found == before, case
+                assert verb == "write two" or found == before, case
             else:
                 assert found == done, case
 
@@ -199,4 +199,4 @@ def test_a_folder_that_somebody_else_moved_is_not_found(tmp_path: Path, monkeypa
 
     monkeypatch.setattr(system_calls, "rename_new", overtaken)
     with pytest.raises(NotFound, match="another process moved or dropped the folder"):
-        store.rename_folder("t", "moved")
+        store.folders.rename("t", "moved")

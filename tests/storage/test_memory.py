@@ -16,7 +16,7 @@ class TestMemoryStore(FolderContract):
 
 def test_stores_of_one_name_share_and_others_do_not() -> None:
     one, other = MemoryStore("shared"), MemoryStore()
-    one.write("a", b"1")
+    one.write({"a": b"1"})
 
     assert MemoryStore("shared").read("a") == b"1"
     assert open_store(StoreSpec("memory", "shared")).read("a") == b"1"
@@ -25,7 +25,7 @@ def test_stores_of_one_name_share_and_others_do_not() -> None:
 
 
 def test_the_objects_go_with_the_last_store_of_their_name() -> None:
-    MemoryStore("short-lived").write("a", b"1")
+    MemoryStore("short-lived").write({"a": b"1"})
 
     with pytest.raises(NotFound):
         MemoryStore("short-lived").read("a")
@@ -34,7 +34,7 @@ def test_the_objects_go_with_the_last_store_of_their_name() -> None:
 def test_objects_are_dated_by_the_clock() -> None:
     clock = VirtualClock(now_millis=5000)
     store = MemoryStore(clock=clock)
-    store.write("a", b"")
+    store.write({"a": b""})
     clock.advance(1)
 
     assert next(store.list("")).modified_millis == 5000

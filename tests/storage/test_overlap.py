@@ -16,6 +16,7 @@ from lakehouse_core.catalog.catalog import Catalog
 from lakehouse_core.clock import VirtualClock
 from lakehouse_core.errors import CorruptTable, NotFound, StorageFull, StorageUnavailable
 from lakehouse_core.storage import LocalStore, MemoryStore, overlap
+from lakehouse_core.storage.keys import joined
 from lakehouse_core.storage.overlap import Sinks, closing_behind, drawing_ahead, reading_ahead
 from lakehouse_core.storage.remote.files import RangeFile
 from tests.limits import HANGS_AFTER_SECONDS
@@ -29,16 +30,11 @@ class Wide(MemoryStore):
 
     before_write: Callable[[str], None] = staticmethod(lambda key: None)
 
-    @property
-    def requests_at_once(self) -> int:
-        return AT_ONCE
+    requests_at_once = AT_ONCE
+    sinks_at_once = AT_ONCE
 
-    @property
-    def sinks_at_once(self) -> int:
-        return AT_ONCE
-
-    def at(self, prefix: str) -> "Wide":
-        deeper = Wide(self._name, prefix="/".join(part for part in (self._prefix, prefix) if part))
+    def at(self, prefix: str, *, is_table: bool = False) -> "Wide":
+        deeper = Wide(self._name, prefix=joined(self._prefix, prefix), is_table=is_table)
         deeper.before_write = self.before_write
         return deeper
 
@@ -51,7 +47,7 @@ class Wide(MemoryStore):
 
 def filled(count: int) -> tuple[Wide, list[tuple[str, int]]]:
     store = Wide()
-    store.write_all({f"{number}": b"%d" % number for number in range(count)})
+    store.write({f"{number}": b"%d" % number for number in range(count)})
     return store, [(info.key, info.size) for info in sorted(store.list(""), key=lambda info: int(info.key))]
 
 
@@ -83,7 +79,7 @@ def test_what_was_fetched_and_never_asked_for_is_closed() -> None:
             return opened[-1]
 
     store = Watched()
-    store.write_all({f"{number}": b"x" for number in range(6)})
+    store.write({f"{number}": b"x" for number in range(6)})
     with reading_ahead(store, [(f"{number}", 1) for number in range(6)]) as ahead, ahead.open_read("3"):
         pass
     assert opened
@@ -99,7 +95,7 @@ def test_few_bytes_wait_to_be_asked_for() -> None:
             return super().open_read(key, size)
 
     store = Watched()
-    store.write_all({f"{number}": b"x" for number in range(9)})
+    store.write({f"{number}": b"x" for number in range(9)})
     mebibytes = 30 << 20
     with reading_ahead(store, [(f"{number}", mebibytes) for number in range(9)]) as ahead:
         ahead.open_read("0").close()
@@ -174,8 +170,8 @@ def test_after_an_error_no_further_object_is_sent() -> None:
 def test_small_files_of_a_disk_are_written_sixteen_by_a_call_and_an_error_is_told(tmp_path: Path) -> None:
     store = LocalStore(str(tmp_path))
     groups: list[int] = []
-    write_all = store.write_all
-    store.write_all = lambda objects: (groups.append(len(objects)), write_all(objects))[1]  # type: ignore[method-assign]
+    write = store.write
+    store.write = lambda objects: (groups.append(len(objects)), write(objects))[1]  # type: ignore[method-assign]
     keys = [f"{number // 4}/{number}" for number in range(40)]
     with closing_behind(store) as sinks:
         for key in keys:
@@ -272,7 +268,7 @@ def test_of_a_large_object_the_end_is_read_before_it_is_asked_for(monkeypatch: p
 
     monkeypatch.setattr(overlap, "_LARGEST_AHEAD", 100)
     store = Ranged()
-    store.write_all({"small": b"s", "large": bytes(200) + b"the end."})
+    store.write({"small": b"s", "large": bytes(200) + b"the end."})
     with reading_ahead(store, [("small", 1), ("large", 208)]) as ahead:
         ahead.open_read("small", 1)
         opened = ahead.open_read("large", 208)
@@ -400,7 +396,7 @@ def test_a_forked_process_does_not_wait_for_what_its_parent_began_to_open() -> N
             return super().open_read(key, size)
 
     store = Slow()
-    store.write_all({"first": b"1", "second": b"2"})
+    store.write({"first": b"1", "second": b"2"})
     with reading_ahead(store, [("first", 1), ("second", 1)]) as opener:
         assert opener.open_read("first").read() == b"1"
         assert "spawn" in told_in_a_fork(lambda: opener.open_read("second"))

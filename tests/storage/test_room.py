@@ -49,7 +49,7 @@ def store_of(stub: S3Stub) -> ObjectStore:
 
 def test_files_that_are_open_at_once_take_no_more_than_the_room(stub: S3Stub, most: list[int]) -> None:
     store, sizes = store_of(stub), {f"file-{number}": MEBIBYTE + number for number in range(40)}
-    store.write_all({key: bytes([size % 251]) * size for key, size in sizes.items()})
+    store.write({key: bytes([size % 251]) * size for key, size in sizes.items()})
 
     with ThreadPoolExecutor(16) as pool:
         files = [*pool.map(store.open_read, sizes, sizes.values())]

@@ -61,7 +61,7 @@ def test_a_missing_bucket_is_no_missing_object(server: Any) -> None:
         lambda: store.read("a"),
         lambda: store.read_found(["a"]),
         lambda: store.create_new("a", b""),
-        lambda: store.write("a", b""),
+        lambda: store.write({"a": b""}),
         lambda: store.children(""),
         lambda: list(store.list("")),
     ]
@@ -75,7 +75,7 @@ def test_a_missing_bucket_is_no_missing_object(server: Any) -> None:
 def test_a_large_object_is_read_in_ranges(store: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(remote_store, "_WHOLE_BYTES", 1_000)
     data = bytes(range(256)) * 40
-    store.write("large", data)
+    store.write({"large": data})
 
     with store.open_read("large", len(data)) as file:
         assert file.size() == len(data)
@@ -100,7 +100,7 @@ def test_a_large_object_that_is_read_on_and_on_is_read_ahead_and_right(
         monkeypatch.setattr(remote_store if name == "_WHOLE_BYTES" else remote_files, name, size)
     random = Random(seed)
     data = random.randbytes(5_000 + random.randrange(70))
-    store.write("large", data)
+    store.write({"large": data})
 
     with store.open_read("large", len(data)) as file:
         place = 0
@@ -124,7 +124,7 @@ def test_what_reads_ahead_asks_for_each_byte_once(store: ObjectStore, monkeypatc
         return get_range(self, key, start, length)
 
     monkeypatch.setattr(Requests, "get_range", counted)
-    store.write("large", bytes(2_050))
+    store.write({"large": bytes(2_050)})
     with store.open_read("large", 2_050) as file:
         for place in range(0, 2_050, 41):
             assert file.read_at(41, place) == bytes(41)
@@ -177,7 +177,7 @@ def test_where_nothing_listens_is_told_within_its_time() -> None:
     given = {"endpoint": "http://127.0.0.1:1", "timeout": "1", "access-key": ACCESS, "secret-key": SECRET}
     store = open_store(with_storage(StoreSpec("s3", "lake/x"), given))
 
-    for ask in (lambda: store.read("a"), lambda: store.write("a", b""), lambda: store.create_new("a", b"")):
+    for ask in (lambda: store.read("a"), lambda: store.write({"a": b""}), lambda: store.create_new("a", b"")):
         with pytest.raises(
             StorageUnavailable, match=r"s3://lake/x/.*: nothing listens there, the connection was refused"
         ):
@@ -359,7 +359,7 @@ def _forked(store: ObjectStore, answers: Any) -> None:
 
 
 def test_a_forked_process_says_to_use_spawn_instead_of_waiting_for_ever(store: ObjectStore) -> None:
-    store.write("a", b"x")
+    store.write({"a": b"x"})
     context = multiprocessing.get_context("fork")
     answers = context.Queue()
     child = context.Process(target=_forked, args=(store, answers))
@@ -390,7 +390,7 @@ def test_the_code_of_the_page_runs(
 def test_what_other_engines_leave_for_folders_is_no_object(server: Any) -> None:
     root = f"run-{next(NUMBERS)}"
     store = store_at(server, f"lake/{root}")
-    store.write_all({"t/bucket-0/data": b"x", "t/empty": b""})
+    store.write({"t/bucket-0/data": b"x", "t/empty": b""})
     for folder in ("", "t/", "t/bucket-0/", "t/bucket-1/"):
         server.put_object(Bucket="lake", Key=f"{root}/{folder}")
 

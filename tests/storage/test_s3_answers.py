@@ -37,7 +37,7 @@ def stub(server: S3Stub, monkeypatch: pytest.MonkeyPatch) -> S3Stub:
     monkeypatch.setattr(clients, "FIRST_WAIT_SECONDS", 0.001)
     server.restart({"wh/a": b"old"})
     server.denied, server.archived, server.is_locked = frozenset(), frozenset(), False
-    store_of(server).check_conditions()
+    store_of(server)._check_writable()
     return server
 
 
@@ -112,7 +112,7 @@ def test_each_error_is_told_with_its_object_and_what_to_do(stub: S3Stub, code: s
         lambda: list(store.list("")),
         lambda: store.children(""),
     ]
-    writes: list[Callable[[], object]] = [lambda: store.write("a", b"new"), lambda: store.delete(["a"])]
+    writes: list[Callable[[], object]] = [lambda: store.write({"a": b"new"}), lambda: store.delete(["a"])]
     conditional: list[Callable[[], object]] = [
         lambda: store.create_new("b", b"new"),
         lambda: store.replace("a", b"new", if_version=version),
@@ -195,13 +195,13 @@ def test_a_conflict_of_two_writers_is_found_out(stub: S3Stub) -> None:
     store = store_of(stub)
     version = store.read_versioned("a")[1]
     other = store_of(stub, connections="3")
-    other.check_conditions()
+    other._check_writable()
 
     def answer(request: Request) -> Told:
         if request.verb != "put" or request.count > 1:
             return None
         stub.plan = lambda request: None
-        other.write(request.key.removeprefix("wh/"), b"other")
+        other.write({request.key.removeprefix("wh/"): b"other"})
         return CONFLICT
 
     stub.plan = answer
@@ -265,7 +265,7 @@ def test_an_upload_in_parts_that_fails_is_told(stub: S3Stub, name: str, monkeypa
         with store.open_write("large") as sink:
             sink.write(data)
 
-    for write in (written, lambda: store.write("large", data)):
+    for write in (written, lambda: store.write({"large": data})):
         stub.plan = telling(told, verb)
         with pytest.raises(StorageUnavailable, match=message) as failed:
             write()
@@ -319,7 +319,7 @@ def test_an_answer_that_is_cut_off_is_not_taken_for_whole(stub: S3Stub, monkeypa
 def test_a_read_whose_answer_is_cut_once_goes_on_where_it_ended(stub: S3Stub, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(clients, "READ_RETRIES", 1)
     store, data = store_of(stub), bytes(range(200)) * 5_000
-    store.write("b", data)
+    store.write({"b": data})
     held = stub.lake.objects["wh/b"]
     headers = {"ETag": f'"{held.etag}"', "Last-Modified": "Fri, 04 Jan 2013 10:00:00 GMT", "Accept-Ranges": "bytes"}
     stub.plan = telling(Answer(200, data, headers=headers, cut=300_000), "get", times=1)
@@ -355,12 +355,12 @@ def test_a_bucket_that_asks_for_checksums_is_refused_before_anything_is_written(
 def test_a_key_that_no_service_takes_is_refused_without_a_request(stub: S3Stub) -> None:
     store: ObjectStore = store_of(stub)
     longest = "é" * 510 + "x"
-    store.write(longest, b"1")
+    store.write({longest: b"1"})
     assert store.read(longest) == b"1"
     stub.requests.clear()
 
     with pytest.raises(InvalidRequest, match=r"it has 1025 bytes with the prefix of the warehouse.* shorter names"):
-        store.write(longest + "x", b"")
+        store.write({longest + "x": b""})
     assert stub.requests == []
 
 
@@ -372,7 +372,7 @@ def test_a_refusal_of_what_was_sent_again_is_an_unknown_outcome(stub: S3Stub, mo
     )
 
     with pytest.raises(WriteOutcomeUnknown, match="the session token has expired"):
-        store.write("b", b"new")
+        store.write({"b": b"new"})
     assert stub.lake.objects["wh/b"].data == b"new"
 
 

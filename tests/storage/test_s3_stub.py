@@ -13,7 +13,7 @@ import pytest
 
 import lakehouse_core as lc
 from lakehouse_core.errors import StorageUnavailable, UnsupportedFeature, WriteOutcomeUnknown
-from lakehouse_core.storage import ObjectStore, StoreSpec, open_store, with_storage
+from lakehouse_core.storage import ObjectStore, StoreSpec, open_store, read_all, with_storage
 from lakehouse_core.storage.remote import conditions
 from tests.storage.contract import StoreContract
 from tests.storage.remote_process import as_in_a_new_process, with_small_parts
@@ -51,7 +51,7 @@ class TestS3StoreOnTheStub(StoreContract):
 
 def test_a_list_comes_in_pages_and_each_key_once(stub: S3Stub) -> None:
     store = store_of(stub)
-    store.write_all({f"t/{folder}/{number}": b"" for folder in "abc" for number in range(4)} | {"t/x": b"", "u": b""})
+    store.write({f"t/{folder}/{number}": b"" for folder in "abc" for number in range(4)} | {"t/x": b"", "u": b""})
     stub.page = 2
 
     assert len(list(store.list("t"))) == 13
@@ -250,7 +250,7 @@ def bad_table(stub: S3Stub, settings: dict[str, str]) -> lc.Table:
 @pytest.mark.parametrize("status", [200, 404])
 def test_a_page_of_a_proxy_is_no_list_no_object_and_no_missing_object(stub: S3Stub, status: int) -> None:
     store = store_of(stub, timeout="1")
-    store.write_all({f"many/{number}": b"" for number in range(1_000)})
+    store.write({f"many/{number}": b"" for number in range(1_000)})
     page = Answer(status, HTML.body)
     stub.plan = lambda request: page
     asks: list[Callable[[], object]] = [
@@ -259,7 +259,7 @@ def test_a_page_of_a_proxy_is_no_list_no_object_and_no_missing_object(stub: S3St
         lambda: store.read_versioned("many/1"),
         lambda: list(store.list("")),
         lambda: store.children(""),
-        lambda: store.write("many/1", b"x"),
+        lambda: store.write({"many/1": b"x"}),
         lambda: store.create_new("new", b""),
         lambda: store.delete(["many/1"]),
         store.now_millis,
@@ -272,7 +272,7 @@ def test_a_page_of_a_proxy_is_no_list_no_object_and_no_missing_object(stub: S3St
 
 def test_an_answer_about_another_object_is_no_answer(stub: S3Stub) -> None:
     store = store_of(stub)
-    store.write("a", b"")
+    store.write({"a": b""})
     about = (
         b"<DeleteResult><Error><Key>wh/other</Key><Code>AccessDenied</Code><Message>no</Message></Error></DeleteResult>"
     )
@@ -285,7 +285,7 @@ def test_an_answer_about_another_object_is_no_answer(stub: S3Stub) -> None:
 @pytest.mark.usefixtures("hasty")
 def test_a_list_whose_rest_is_a_page_of_a_proxy_is_no_whole_list(stub: S3Stub) -> None:
     store = store_of(stub, timeout="1")
-    store.write_all({f"many/{number}": b"" for number in range(1_500)})
+    store.write({f"many/{number}": b"" for number in range(1_500)})
     lists: list[Request] = []
 
     def after_one(request: Request) -> Answer | None:
@@ -310,26 +310,26 @@ def test_who_connects_again_with_other_keys_is_asked_for_those(stub: S3Stub) -> 
 
 def test_one_stuck_connection_does_not_stop_the_others(stub: S3Stub) -> None:
     store = store_of(stub, timeout="1")
-    store.write_all({f"{number}": b"%d" % number for number in range(20)})
+    store.write({f"{number}": b"%d" % number for number in range(20)})
     stub.plan = lambda request: (
         Fault.STUCK if (request.verb, request.key, request.count) == ("get", "wh/7", 1) else None
     )
     begun = time.monotonic()
 
-    assert list(store.read_all([f"{number}" for number in range(20)])) == [b"%d" % number for number in range(20)]
+    assert list(read_all(store, [f"{number}" for number in range(20)])) == [b"%d" % number for number in range(20)]
     assert time.monotonic() - begun < DEFAULT_SECONDS
 
 
 @pytest.mark.usefixtures("hasty")
 def test_of_many_objects_a_store_that_is_away_is_asked_for_few(stub: S3Stub) -> None:
     store = store_of(stub, connections="8")
-    store.write("warm", b"")
+    store.write({"warm": b""})
     stub.plan = lambda request: Fault.THROTTLED
     many = [f"{number}" for number in range(500)]
     asks: list[Callable[[], object]] = [
         lambda: store.infos(many),
         lambda: store.read_found(many),
-        lambda: store.write_all(dict.fromkeys(many, b"")),
+        lambda: store.write(dict.fromkeys(many, b"")),
     ]
     for ask in asks:
         stub.requests.clear()
@@ -353,7 +353,7 @@ def test_a_lost_answer_to_a_conditional_write_is_unknown_and_is_not_sent_again(s
 
 def test_a_deletion_whose_connection_breaks_is_sent_again(stub: S3Stub) -> None:
     store = store_of(stub)
-    store.write_all({"a": b"", "b": b""})
+    store.write({"a": b"", "b": b""})
     for fault in (Fault.LOST, Fault.DROPPED):
         stub.requests.clear()
         stub.plan = lambda request, fault=fault: fault if len(stub.requests) == 1 else None

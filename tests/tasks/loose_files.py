@@ -149,7 +149,7 @@ class LooseFiles:
         """The same table with other bytes in its only file; where that `is_known`, its entry has their number."""
         ((place, (file,)),) = self.files.items()
         copy = LooseFiles(self.schema, MemoryStore())
-        copy.store.write(f"{self.folder(place)}/{file.file_name}", data)
+        copy.store.write({f"{self.folder(place)}/{file.file_name}": data})
         copy.files = {place: [replace(file, file_size=len(data)) if is_known else file]}
         return copy
 

@@ -251,7 +251,7 @@ def test_a_damaged_input_stops_the_task():
     table.write(rows((1, "b")))
     victim = table.all_files()[0]
     data = table.store.read(f"bucket-0/{victim.file_name}")
-    table.store.write(f"bucket-0/{victim.file_name}", data[:-9] + b"\0" * 9)
+    table.store.write({f"bucket-0/{victim.file_name}": data[:-9] + b"\0" * 9})
 
     with pytest.raises(CorruptTable, match=victim.file_name):
         table.compact()

@@ -235,7 +235,7 @@ def test_a_damaged_file_among_small_buckets_is_named_and_a_compaction_leaves_no_
     place, files = list(table.files.items())[3]
     key = f"{table.folder(place)}/{files[0].file_name}"
     table.store.delete([key])
-    table.store.write(key, b"X" * files[0].file_size)
+    table.store.write({key: b"X" * files[0].file_size})
     before = table.names_on_disk()
 
     with pytest.raises(CorruptTable, match=files[0].file_name):

@@ -20,7 +20,7 @@ from lakehouse_core.catalog.sql.tables import COMMITS
 from lakehouse_core.clock import Clock
 from lakehouse_core.errors import InvalidRequest, NotFound, StorageUnavailable, WriteOutcomeUnknown
 from lakehouse_core.retry import Retry
-from lakehouse_core.storage import Children, ObjectInfo, ObjectStore, StoreSpec
+from lakehouse_core.storage import Children, ObjectInfo, ObjectStore
 from lakehouse_core.storage.decider_marks import MARKS_FOLDER
 from lakehouse_core.storage.keys import joined, key_parts
 from lakehouse_core.storage.outcomes import begun
@@ -50,6 +50,8 @@ def decided_store(metastore: str, options: Mapping[str, str], inner: ObjectStore
 class DecidedStore:
     """An ObjectStore over `inner`. `prefix`: where this store is rooted below the warehouse, whose `claim` it has."""
 
+    folders = None
+
     def __init__(
         self,
         inner: ObjectStore,
@@ -59,34 +61,21 @@ class DecidedStore:
         claim: Claim | None = None,
     ) -> None:
         self._inner = inner
+        self.spec = inner.spec
+        self.requests_at_once = inner.requests_at_once
+        self.sinks_at_once = inner.sinks_at_once
         self._database = database
         self._clock = clock
         self._prefix = prefix
         self._claim = claim or Claim(inner, database, clock)
         self._rows = CommitRows(database, clock, prefix)
 
-    @property
-    def spec(self) -> StoreSpec:
-        return self._inner.spec
-
-    @property
-    def folders(self) -> None:
-        return None
-
-    @property
-    def requests_at_once(self) -> int:
-        return self._inner.requests_at_once
-
-    @property
-    def sinks_at_once(self) -> int:
-        return self._inner.sinks_at_once
-
     def __reduce__(self) -> tuple[Any, ...]:
         return DecidedStore, (self._inner, self._database, self._clock, self._prefix, self._claim)
 
-    def at(self, prefix: str) -> "DecidedStore":
-        deeper = joined(self._prefix, prefix)
-        return DecidedStore(self._inner.at(prefix), self._database, self._clock, deeper, self._claim)
+    def at(self, prefix: str, *, is_table: bool = False) -> "DecidedStore":
+        inner, deeper = self._inner.at(prefix, is_table=is_table), joined(self._prefix, prefix)
+        return DecidedStore(inner, self._database, self._clock, deeper, self._claim)
 
     def uri(self, key: str) -> str:
         return self._inner.uri(key)
@@ -98,15 +87,6 @@ class DecidedStore:
         if row.content is None:
             raise NotFound(f"{self.uri(key)}: the object does not exist. Check the name.")
         return row.content
-
-    def read_all(self, keys: Iterable[str]) -> Iterator[bytes]:
-        asked = list(keys)
-        if all(map(self._is_bulk, asked)):
-            yield from self._inner.read_all(asked)
-            return
-        found = self.read_found(asked)
-        for key in asked:
-            yield found[key] if key in found else self.read(key)
 
     def read_found(self, keys: Iterable[str]) -> Mapping[str, bytes]:
         asked = list(keys)
@@ -167,25 +147,25 @@ class DecidedStore:
             return found is not None and found[1] == if_version and self._decided(key, data, over=None)
         return row.content is not None and row.nonce == if_version and self._decided(key, data, over=row)
 
-    def write(self, key: str, data: bytes, *, durable: bool = True) -> None:
-        key_parts(key)
+    def write(self, objects: Mapping[str, bytes], *, durable: bool = True) -> None:
+        for key in objects:
+            key_parts(key)
         self._claim.check()
+        bulk = {key: data for key, data in objects.items() if self._is_bulk(key)}
+        self._inner.write(bulk, durable=durable)
+        for key, data in objects.items():
+            if key not in bulk:
+                self._write(key, data, durable=durable)
+
+    def _write(self, key: str, data: bytes, *, durable: bool) -> None:
         for _ in _OVERTAKEN.attempts():
             row = self._row(key)
             if row is None:
-                self._inner.write(key, data, durable=durable)
+                self._inner.write({key: data}, durable=durable)
                 return
             if self._decided(key, data, over=row):
                 return
         raise self._restless(key)
-
-    def write_all(self, objects: Mapping[str, bytes]) -> None:
-        bulk = {key: data for key, data in objects.items() if self._is_bulk(key)}
-        self._claim.check()
-        self._inner.write_all(bulk)
-        for key, data in objects.items():
-            if key not in bulk:
-                self.write(key, data)
 
     def open_write(self, key: str) -> AbstractContextManager[IO[bytes]]:
         key_parts(key)
@@ -228,10 +208,6 @@ class DecidedStore:
             if row.content is not None:
                 self._settle(key, replace(row, is_written=False))
 
-    def delete_folder(self, prefix: str) -> Sequence[str]:
-        key_parts(prefix)
-        return self.delete([info.key for info in self.list(prefix)])
-
     def now_millis(self) -> int:
         return self._inner.now_millis()
 
@@ -257,7 +233,7 @@ class DecidedStore:
                 if left := self._inner.delete([key]):
                     raise StorageUnavailable(f"{self.uri(left[0])}: the store did not delete it. Try again.")
             else:
-                self._inner.write(key, row.content)
+                self._inner.write({key: row.content})
             if self._rows.mark_written(key, row):
                 return
             # The file may be ours now, and the row another's, who wrote the file before us.

@@ -252,7 +252,7 @@ class SqlMetastore:
 
     def rename_table(self, source: TableName, target: TableName, witness: str) -> bool:
         # Refused before a row is changed.
-        self._files.folders("renamed", source)
+        self._files.check_moves(source)
         moved = False
 
         def rename(connection: sa.Connection) -> None:

@@ -33,6 +33,7 @@ from lakehouse_core.metadata.read_ahead import both
 from lakehouse_core.metadata.used_names import use_name, used_name
 from lakehouse_core.planning.alter.announcement import is_announcement
 from lakehouse_core.planning.read.read_point import AtSnapshot, AtTag, ReadPoint
+from lakehouse_core.storage import read_all
 from lakehouse_core.storage.outcomes import begun, created, delete_own
 from lakehouse_core.table.boundary import BoundaryMark, BranchWork
 from lakehouse_core.table.branch_base import identity_of, serialize_base
@@ -180,7 +181,7 @@ def _snapshot_id(table: TableContext, point: ReadPoint) -> int:
 
 def _schemas(table: TableContext, branch: TableContext, last_id: int) -> dict[str, bytes]:
     ids = [id for id in table.schemas.ids() if id <= last_id]
-    read = table.store.read_all(map(table.layout.schema, ids))
+    read = read_all(table.store, map(table.layout.schema, ids))
     return {branch.layout.schema(id): data for id, data in zip(ids, read, strict=True)}
 
 

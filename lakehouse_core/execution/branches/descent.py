@@ -10,6 +10,7 @@ from lakehouse_core.errors import CommitConflict, CorruptTable, InvalidRequest, 
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.execution.read.waiting import waiting_row_count
 from lakehouse_core.planning.commit.file_changes import FileChanges
+from lakehouse_core.storage import read_all
 from lakehouse_core.table.branch_base import SnapshotIdentity, identity_of, parse_base
 from lakehouse_core.table.bucketing import may_wait
 from lakehouse_core.table.data_layout import moved_places
@@ -89,10 +90,10 @@ def schemas_to_copy(table: TableContext, branch: TableContext) -> Mapping[int, b
     not the same, if files would be searched elsewhere, or if rows of main would wait for ever.
     """
     ids, own_ids = set(table.schemas.ids()), branch.schemas.ids()
-    read = branch.store.read_all(map(branch.layout.schema, own_ids))
+    read = read_all(branch.store, map(branch.layout.schema, own_ids))
     own = dict(zip(own_ids, read, strict=True))
     both = sorted(ids & own.keys())
-    for id, data in zip(both, table.store.read_all(map(table.layout.schema, both)), strict=True):
+    for id, data in zip(both, read_all(table.store, map(table.layout.schema, both)), strict=True):
         if data != own[id]:
             raise InvalidRequest(
                 f"{table.name}: schema {id} of the table is not schema {id} of branch {shown(branch.layout.branch)}: "

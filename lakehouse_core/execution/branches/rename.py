@@ -33,6 +33,7 @@ from lakehouse_core.metadata.ids import snapshot_ids
 from lakehouse_core.metadata.roots import has_schema
 from lakehouse_core.metadata.staged_commits import all_kept
 from lakehouse_core.metadata.used_names import end_name, names_of, use_name, used_name
+from lakehouse_core.storage import read_all
 from lakehouse_core.storage.outcomes import begun, delete_own
 from lakehouse_core.table.boundary import BoundaryMark, BranchWork
 from lakehouse_core.table.used_name import UsedName
@@ -177,13 +178,13 @@ def _copy(old: TableContext, new: TableContext, mark: BoundaryMark, written: dic
     keys = sorted(info.key for info in store.list(old.layout.folder) if info.key not in left)
     schemas = [key for key in keys if key.startswith(f"{old.layout.folders.schemas}/")]
     for some in ([key for key in keys if key not in schemas], schemas):
-        read = zip(some, store.read_all(some), strict=True)
+        read = zip(some, read_all(store, some), strict=True)
         objects = {f"{new.layout.prefix}{key.removeprefix(prefix)}": data for key, data in read}
         written.update(objects)
         # Another table may be there, with a branch of this name.
         if new.snapshots.boundary.mark() != _claim(mark):
             raise CommitConflict(f"{new.name}: another call deleted it. Nothing was renamed.")
-        new.store.write_all(objects)
+        new.store.write(objects)
 
 
 def _remove_old(old: TableContext, mark: BoundaryMark) -> None:

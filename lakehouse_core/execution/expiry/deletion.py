@@ -28,7 +28,7 @@ from lakehouse_core.metadata.read_ahead import both, in_order
 from lakehouse_core.metadata.roots import Roots, collect_roots, on_all_roots
 from lakehouse_core.planning.expiry.deletion import as_roots, deletion_order
 from lakehouse_core.progress import NO_WATCH, Watch
-from lakehouse_core.storage.object_store import FolderStore, ObjectInfo, StoreReader
+from lakehouse_core.storage.object_store import Folders, ObjectInfo, StoreReader
 from lakehouse_core.table.data_layout import DataLayout
 from lakehouse_core.table.deletion_plan import DeletionPlan, DeletionStage
 from lakehouse_core.table.file_refs import FileKind, FileRef
@@ -290,10 +290,10 @@ def _measured(file: FileRef, info: ObjectInfo | None) -> FileRef:
     return replace(file, size=0 if info is None else info.size)
 
 
-def remove_empty_folders(store: FolderStore, keys: Iterable[str]) -> None:
+def remove_empty_folders(folders: Folders, keys: Iterable[str]) -> None:
     """Remove the folders that the deletion of these files left empty, and those above them."""
-    folders = {key.rpartition("/")[0] for key in keys} - {""}
-    while folders:
-        for folder in folders:
-            store.delete_empty_folders(folder)
-        folders = {folder.rpartition("/")[0] for folder in folders} - {""}
+    emptied = {key.rpartition("/")[0] for key in keys} - {""}
+    while emptied:
+        for folder in emptied:
+            folders.delete_empty(folder)
+        emptied = {folder.rpartition("/")[0] for folder in emptied} - {""}

@@ -15,7 +15,7 @@ from lakehouse_core.metadata.read_ahead import both
 from lakehouse_core.planning.expiry.retention import Retention, asked_ids
 from lakehouse_core.planning.timestamps import Dated, believed
 from lakehouse_core.retry import LISTING
-from lakehouse_core.storage.object_store import StoreReader
+from lakehouse_core.storage.object_store import StoreReader, read_all
 from lakehouse_core.table.deletion_plan import DeletionPlan
 from lakehouse_core.table.layout import TableLayout
 from lakehouse_core.table.snapshot import Snapshot, parse_snapshot
@@ -123,7 +123,7 @@ def _read_history(table: TableContext, snapshots: Retention, changelogs: Retenti
 
 def _read(store: StoreReader, keys: Mapping[int, str]) -> dict[int, Snapshot]:
     """Return the snapshots of these files by id. Raises NotFound if one is missing."""
-    files = zip(keys.items(), store.read_all(keys.values()), strict=True)
+    files = zip(keys.items(), read_all(store, keys.values()), strict=True)
     return {id: parse_snapshot(data, key) for (id, key), data in files}
 
 

@@ -126,7 +126,7 @@ def remove_branch(table: TableContext, plan: DeletionPlan | None, *, token: str,
             return
         step()
     if store.folders is not None:
-        store.folders.delete_empty_folders(layout.folder)
+        store.folders.delete_empty(layout.folder)
 
 
 def is_removed_by(branch: TableContext, token: str) -> bool:

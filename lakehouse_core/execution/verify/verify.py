@@ -20,7 +20,7 @@ from lakehouse_core.metadata.ids import changelog_ids, snapshot_ids
 from lakehouse_core.metadata.look import Look
 from lakehouse_core.metadata.roots import branch_names, has_schema, is_begun
 from lakehouse_core.metadata.schema_log import SchemaLog
-from lakehouse_core.metadata.seen import SeenStore
+from lakehouse_core.metadata.seen import SeenStore, see
 from lakehouse_core.metadata.staged_commits import pending_commits
 from lakehouse_core.metadata.tag_log import tag_in, tag_names
 from lakehouse_core.options import ChangelogProducer
@@ -94,9 +94,9 @@ class _Verification:
         seen, own = self._seen, layout.folders
         # Hints are read first: the snapshot of a hint is written before the hint.
         small = (own.schemas, own.consumers)
-        seen.see([layout.boundary, *layout.hints], folders=(*small, OWN_FOLDER, *folders))
+        see(seen, [layout.boundary, *layout.hints], folders=(*small, OWN_FOLDER, *folders))
         keys = [f"{folder}/{name}" for folder in small for name in seen.children(folder).files]
-        seen.see([*keys, *plan_keys(seen.children(OWN_FOLDER))], folders=(own.snapshots, own.changelogs, own.tags))
+        see(seen, [*keys, *plan_keys(seen.children(OWN_FOLDER))], folders=(own.snapshots, own.changelogs, own.tags))
 
     def finds_schema(self, layout: TableLayout) -> bool:
         """Return whether the branch of `layout`, which is the one that was asked for, has a schema."""

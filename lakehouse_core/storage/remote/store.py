@@ -21,7 +21,7 @@ from lakehouse_core.storage.decider_marks import check_undecided
 from lakehouse_core.storage.held_sink import HeldSink
 from lakehouse_core.storage.keys import is_hidden, joined, key_parts, temp_name
 from lakehouse_core.storage.object_store import Children, ObjectInfo, StoreSpec
-from lakehouse_core.storage.remote import conditions
+from lakehouse_core.storage.remote.conditions import check_conditions
 from lakehouse_core.storage.remote.files import RangeFile
 from lakehouse_core.storage.remote.requests import Requests, or_none
 from lakehouse_core.storage.remote.room import ROOM
@@ -45,6 +45,8 @@ class RemoteStore:
     `warehouse`: the prefix of the warehouse whose writers the store is for; None: it is for tasks, or for no warehouse.
     """
 
+    folders = None
+
     def __init__(
         self, service: Service, spec: StoreSpec, *, clock: Clock | None = None, warehouse: str | None = None
     ) -> None:
@@ -52,47 +54,24 @@ class RemoteStore:
         self.service = service
         self._clock = clock or SystemClock()
         self._prefix = "/".join(key_parts(spec.root.partition("/")[2]))
+        self.spec = StoreSpec(self.settings.scheme, joined(self.settings.bucket, self._prefix), self.settings.named)
+        self.requests_at_once = self.sinks_at_once = self.settings.connections
         self._warehouse = warehouse
         self._requests = Requests(service, self.settings, self._prefix)
-
-    @property
-    def spec(self) -> StoreSpec:
-        return StoreSpec(self.settings.scheme, joined(self.settings.bucket, self._prefix), self.settings.named)
-
-    @property
-    def folders(self) -> None:
-        return None
-
-    @property
-    def requests_at_once(self) -> int:
-        return self.settings.connections
-
-    @property
-    def sinks_at_once(self) -> int:
-        return self.requests_at_once
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the address; another process opens the store with its own credentials."""
         return _reopened, (self.service.opened, self.spec, self._warehouse)
 
-    def at(self, prefix: str) -> "RemoteStore":
+    def at(self, prefix: str, *, is_table: bool = False) -> "RemoteStore":
         spec = replace(self.spec, root=joined(self.spec.root, prefix))
         return RemoteStore(self.service, spec, clock=self._clock, warehouse=self._warehouse)
-
-    def as_warehouse(self) -> "RemoteStore":
-        """Return the store for writers of the warehouse at its root."""
-        return RemoteStore(self.service, self.spec, clock=self._clock, warehouse=self._prefix)
 
     def uri(self, key: str) -> str:
         return self._requests.uri(key)
 
     def read(self, key: str) -> bytes:
         return self._requests.get(key)[0]
-
-    def read_all(self, keys: Iterable[str]) -> Iterator[bytes]:
-        rest = iter(keys)
-        while some := list(islice(rest, self.requests_at_once)):
-            yield from self._requests.at_once(self.read, some)
 
     def read_found(self, keys: Iterable[str]) -> Mapping[str, bytes]:
         asked = list(keys)
@@ -130,15 +109,14 @@ class RemoteStore:
     def create_new(self, key: str, data: bytes) -> bool:
         return self._put_if(key, data, "create")
 
-    def write(self, key: str, data: bytes, *, durable: bool = True) -> None:
-        self._requests.path(key)
-        self._check_writable()
-        self._requests.put(key, data, in_parts=len(data) > _ONE_PART_BYTES)
-
-    def write_all(self, objects: Mapping[str, bytes]) -> None:
+    def write(self, objects: Mapping[str, bytes], *, durable: bool = True) -> None:
         for key in objects:
-            key_parts(key)
-        self._requests.at_once(lambda item: self.write(*item), list(objects.items()))
+            self._requests.path(key)
+        if objects:
+            self._check_writable()
+        self._requests.at_once(
+            lambda item: self._requests.put(*item, in_parts=len(item[1]) > _ONE_PART_BYTES), list(objects.items())
+        )
 
     @contextmanager
     def open_write(self, key: str) -> Iterator[IO[bytes]]:
@@ -149,7 +127,7 @@ class RemoteStore:
             sink = HeldSink(lambda: stack.enter_context(upload()), most_bytes=_ONE_PART_BYTES)
             yield cast(IO[bytes], sink)
             if sink.is_small:
-                self.write(key, sink.content())
+                self.write({key: sink.content()})
             else:
                 stack.close()
 
@@ -169,22 +147,15 @@ class RemoteStore:
             self._requests.delete(some)
         return ()
 
-    def delete_folder(self, prefix: str) -> Sequence[str]:
-        return self.delete([info.key for info in self.list(prefix)])
-
     def now_millis(self) -> int:
         key = self._temp_key("now")
         try:
-            self.write(key, b"")
+            self.write({key: b""})
             return self._requests.head(key).modified_millis
         finally:
             # The object may be there whatever the answer was.
             with suppress(StorageUnavailable):
                 self.delete([key])
-
-    def check_conditions(self) -> None:
-        """Raise UnsupportedFeature if the store ignores the conditions of writes. Asks each store once in a process."""
-        conditions.check_conditions(self._requests, self._temp_key)
 
     def _held(self, key: str, size: int) -> memoryview:
         """Return the whole object. Its room of `size` bytes is given back when it is not used any more."""
@@ -200,7 +171,7 @@ class RemoteStore:
         """Raise UnsupportedFeature or InvalidRequest if the store cannot decide which writer wins. Asks once in a
         process.
         """
-        self.check_conditions()
+        check_conditions(self._requests, self._temp_key)
         place = (self.settings, self._warehouse or "")
         if self._warehouse is None or not self.settings.has_conditions or place in _UNDECIDED:
             return
@@ -226,6 +197,11 @@ class RemoteStore:
     def _temp_key(self, name: str) -> str:
         """Return a fresh hidden key."""
         return temp_name(name, self._clock.uuid())
+
+
+def for_writers(store: RemoteStore) -> RemoteStore:
+    """Return the store for writers of the warehouse at its root."""
+    return RemoteStore(store.service, store.spec, clock=store._clock, warehouse=store._prefix)
 
 
 def _reopened(opened: Callable[[StoreSpec], RemoteStore], spec: StoreSpec, warehouse: str | None) -> RemoteStore:

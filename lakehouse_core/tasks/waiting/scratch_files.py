@@ -4,7 +4,7 @@ Rule: nothing is left of them, however the task ends: see `tasks/write/scratch`.
 """
 
 import mmap
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import IO, cast
 
@@ -22,6 +22,8 @@ class ScratchFiles:
     REQUIRES: one object is written at a time, and none after the first was opened.
     """
 
+    requests_at_once = 1
+
     def __init__(self, folder: str | None) -> None:
         self._folder = folder
         self._places: dict[str, tuple[int, int]] = {}
@@ -29,10 +31,6 @@ class ScratchFiles:
         self._mapped: mmap.mmap | None = None
         with self._on_disk():
             self._file = nameless_file(folder)
-
-    @property
-    def requests_at_once(self) -> int:
-        return 1
 
     def uri(self, key: str) -> str:
         return f"scratch:{key}"
@@ -47,12 +45,13 @@ class ScratchFiles:
         self._places[key] = self._end, sink.tell()
         self._end += sink.tell()
 
-    def write(self, key: str, data: bytes) -> None:
-        with self.open_write(key) as sink:
-            sink.write(data)
+    def write(self, objects: Mapping[str, bytes]) -> None:
+        for key, data in objects.items():
+            with self.open_write(key) as sink:
+                sink.write(data)
 
     def put(self, key: str, make: Callable[[], bytes], *, size_bytes: int) -> None:
-        self.write(key, make())
+        self.write({key: make()})
 
     def settle(self) -> None:
         with self._on_disk():

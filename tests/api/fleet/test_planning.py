@@ -183,7 +183,7 @@ def _set_option(lake: Lake, table: str, key: str, value: str) -> None:
     document = json.loads(lake.store.read(schema))
     document["options"][key] = value
     del document["lakehouseCrc32"]
-    lake.store.write(schema, json.dumps(document).encode())
+    lake.store.write({schema: json.dumps(document).encode()})
 
 
 def test_a_table_that_is_dropped_during_the_pass_is_a_refusal(lake: Lake) -> None:
@@ -248,9 +248,9 @@ def test_an_expiry_frees_what_no_tag_and_no_consumer_holds(lake: Lake) -> None:
     held = [file.file_name for file in table.files(at=lc.AtTag("kept"))]
     assert freed() == (6, sum(size for name, size in files.items() if name not in held))
     table.delete_tag("kept")
-    lake.store.write("db.db/t/consumer/consumer-slow", serialize_consumer(6))
+    lake.store.write({"db.db/t/consumer/consumer-slow": serialize_consumer(6)})
     assert freed() == (0, 0)
-    lake.store.write("db.db/t/consumer/consumer-slow", serialize_consumer(1))
+    lake.store.write({"db.db/t/consumer/consumer-slow": serialize_consumer(1)})
     assert reasons(lake.plan(operations=["expire"]), "db.t") == [
         "db.t: expire: snapshots 1 to 8 stay: consumer slow has yet to read 1"
     ]
@@ -305,7 +305,7 @@ def test_a_branch_is_left_alone(lake: Lake) -> None:
     for key, data in lake.state().items():
         folder, _, rest = key.removeprefix("db.db/t/").partition("/")
         if folder in ("schema", "snapshot"):
-            lake.store.write(f"db.db/t/branch/branch-b/{folder}/{rest}", data)
+            lake.store.write({f"db.db/t/branch/branch-b/{folder}/{rest}": data})
     table.compact(full=True)
 
     plan = lake.plan(operations=["compact", "compact_full"])
@@ -317,7 +317,7 @@ def test_a_branch_is_left_alone(lake: Lake) -> None:
 @pytest.mark.parametrize("key", ["tag/tag-kept", "snapshot/snapshot-2"])
 def test_a_damaged_tag_or_old_snapshot_keeps_no_partition_from_being_compacted(lake: Lake, key: str) -> None:
     lake.key_table(runs=6).create_tag("kept", at=3)
-    lake.store.write(f"db.db/t/{key}", b"{broken")
+    lake.store.write({f"db.db/t/{key}": b"{broken"})
 
     plan = lake.plan()
 

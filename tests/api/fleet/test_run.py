@@ -99,7 +99,7 @@ def test_a_choice_that_fails_is_an_outcome_and_the_others_are_carried_out(lake: 
         lake.key_table(name, runs=6)
     plan = lake.plan(operations=["compact"])
     file = next(file for file in lake.table("db.bad").files() if file.partition == {"dt": "a"})
-    lake.store.write(f"db.db/bad/{file.path}", b"PAR1 is not enough PAR1")
+    lake.store.write({f"db.db/bad/{file.path}": b"PAR1 is not enough PAR1"})
 
     report = lake.maintain(plan)
 
@@ -174,7 +174,7 @@ def test_what_a_failing_table_leaves_of_the_budget_goes_to_the_next_best(lake: L
     lake.key_table("good", runs=6)
     size = sum(choice.bytes for choice in lake.plan(operations=["compact"]).choices if choice.table == "db.bad")
     for file in bad.files():
-        lake.store.write(f"db.db/bad/{file.path}", b"PAR1 is not enough PAR1")
+        lake.store.write({f"db.db/bad/{file.path}": b"PAR1 is not enough PAR1"})
     plan = lake.plan(operations=["compact"], budget=lc.Budget(bytes=size + 10))
     assert {choice.table for choice in plan.choices} == {"db.bad"}
     assert {choice.table for choice in plan.reserve} == {"db.good"}

@@ -3,7 +3,7 @@
 import multiprocessing
 import pickle
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from itertools import count
 from pathlib import Path
@@ -73,7 +73,7 @@ def test_a_writer_that_dies_at_any_request_is_carried_on_by_the_next_one(kind: F
     applied = 0
     for at in count(1):
         inner, names = HeldStore(), tmp_path / f"{at}.db"
-        inner.write_all(start)
+        inner.write(start)
         names.write_bytes(first.read_bytes())
         faulty = Unconditional(inner, [Fault(at=at, kind=kind)])
         try:
@@ -120,17 +120,17 @@ def test_a_writer_that_was_overtaken_leaves_the_file_as_the_last_one_wants_it(
     inner, names, acted = MemoryStore(), tmp_path / "names.db", list[str]()
 
     class Sleeping(Unconditional):
-        def write(self, key: str, data: bytes, *, durable: bool = True) -> None:
-            if not acted and key == "tag/t":
-                acted.append(key)
+        def write(self, objects: Mapping[str, bytes], *, durable: bool = True) -> None:
+            if not acted and "tag/t" in objects:
+                acted.append("tag/t")
                 other = decided(Unconditional(inner), names)
-                found = other.read_versioned(key)
+                found = other.read_versioned("tag/t")
                 assert found is not None
                 if expected is None:
-                    other.delete([key])
+                    other.delete(["tag/t"])
                 else:
-                    assert other.replace(key, expected, if_version=found[1])
-            super().write(key, data, durable=durable)
+                    assert other.replace("tag/t", expected, if_version=found[1])
+            super().write(objects, durable=durable)
 
     assert decided(Sleeping(inner), names).create_new("tag/t", b"old")
 
@@ -171,7 +171,7 @@ def test_a_file_that_came_after_its_object_was_deleted_goes_with_a_later_deletio
     store.create_new("tag/t", b"old")
     store.delete(["tag/t"])
     # By a writer that was killed before its note.
-    inner.write("tag/t", b"old")
+    inner.write({"tag/t": b"old"})
 
     assert store.delete(["tag/t"]) == []
 
@@ -243,8 +243,8 @@ def test_a_warehouse_is_refused_to_writers_of_another_database(tmp_path: Path) -
     for write in (
         lambda: other.create_new("b", b"2"),
         lambda: other.replace("a", b"2", if_version="0"),
-        lambda: other.write("b", b"2"),
-        lambda: other.write_all({"t/bucket-0/f": b"2"}),
+        lambda: other.write({"b": b"2"}),
+        lambda: other.write({"t/bucket-0/f": b"2"}),
         lambda: other.at("t").open_write("bucket-0/f"),
         lambda: other.delete(["a"]),
     ):

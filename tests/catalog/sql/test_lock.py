@@ -20,6 +20,7 @@ from lakehouse_core.catalog.sql.metastore import SqlMetastore
 from lakehouse_core.catalog.warehouse_files import WarehouseFiles
 from lakehouse_core.clock import VirtualClock
 from lakehouse_core.storage import Call, Fault, FaultKind, FaultyStore, MemoryStore, ObjectStore
+from lakehouse_core.storage.keys import joined
 
 LOCK = "jdbc.db.t"
 SEEDS = count()
@@ -134,7 +135,7 @@ def test_a_writer_that_lost_the_lock_looks_whose_snapshot_is_there(names: Names,
     key = "db.db/t/snapshot/snapshot-2"
     other = MemoryStore()
     for found in store.list(""):
-        other.write(found.key, store.read(found.key))
+        other.write({found.key: store.read(found.key)})
     names.catalog(other).table("db.t").write([{"k": 9}])
     stolen: list[str] = []
 
@@ -146,13 +147,13 @@ def test_a_writer_that_lost_the_lock_looks_whose_snapshot_is_there(names: Names,
     class Overwritten(FaultyStore):
         """After our creation the other writer acts."""
 
-        def at(self, prefix: str) -> "Overwritten":
-            deeper = Overwritten(self._inner.at(prefix))
+        def at(self, prefix: str, *, is_table: bool = False) -> "Overwritten":
+            deeper = Overwritten(self._inner.at(prefix, is_table=is_table))
             deeper._prefix, deeper._progress = self.at_prefix(prefix), self._progress
             return deeper
 
         def at_prefix(self, prefix: str) -> str:
-            return "/".join(part for part in (self._prefix, prefix) if part)
+            return joined(self._prefix, prefix)
 
         def create_new(self, name: str, data: bytes) -> bool:
             created = super().create_new(name, data)
@@ -160,7 +161,7 @@ def test_a_writer_that_lost_the_lock_looks_whose_snapshot_is_there(names: Names,
                 stolen.append(name)
                 if fate == "it is replaced":
                     for each in other.list("db.db/t"):
-                        store.write(each.key, other.read(each.key))
+                        store.write({each.key: other.read(each.key)})
                 if fate == "it vanishes":
                     store.delete([key])
             return created
@@ -184,7 +185,7 @@ def test_a_store_that_does_not_answer_leaves_no_row_and_loses_nothing(names: Nam
         if found.key not in before:
             store.delete([found.key])
     for key, data in before.items():
-        store.write(key, data)
+        store.write({key: data})
 
     table = names.catalog(FaultyStore(store, [Fault(at=at, kind=kind)])).table("db.t")
     try:

@@ -80,7 +80,7 @@ def test_the_watermark_of_an_expired_snapshot_is_that_of_the_tag_which_holds_it(
     store, key = table._context.store, "snapshot/snapshot-1"
     made = json.loads(store.read(key))
     del made[CHECKSUM_FIELD]
-    store.write(key, json.dumps({**made, "watermark": 1700}).encode())
+    store.write({key: json.dumps({**made, "watermark": 1700}).encode()})
     table.create_tag("kept", at=1)
     table.expire_snapshots(retain_max=1, retain_min=1)
     assert [snapshot.id for snapshot in table.snapshots()] == [3]

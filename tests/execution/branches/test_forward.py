@@ -711,7 +711,7 @@ def test_a_verb_that_ends_a_record_and_ends_anywhere_is_completed_by_the_next(
 def test_the_record_of_what_a_branch_continues_is_parsed_whole_or_refused() -> None:
     place = Lines()
     key = f"db.db/t/{TableLayout('b').branch_base}"
-    place.store.write(key, place.store.read(key)[:-1])
+    place.store.write({key: place.store.read(key)[:-1]})
 
     with pytest.raises(lc.CorruptTable, match=r"lakehouse/base: found .* expected the id and the delta"):
         place.table().fast_forward("b")

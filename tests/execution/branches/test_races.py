@@ -307,9 +307,9 @@ def test_a_branch_of_a_tag_whose_changelog_has_expired_holds_nothing_up(as_java:
     table.expire(retain_max=1)
     expected = table.visible(table.context.tags.tag("t").snapshot)
     if as_java:
-        table.store.write("branch/branch-b/schema/schema-0", table.store.read("schema/schema-0"))
+        table.store.write({"branch/branch-b/schema/schema-0": table.store.read("schema/schema-0")})
         for key in ("tag/tag-t", "snapshot/snapshot-2"):
-            table.store.write(f"branch/branch-b/{key}", table.store.read("tag/tag-t"))
+            table.store.write({f"branch/branch-b/{key}": table.store.read("tag/tag-t")})
     else:
         create_branch(table.context, "b", lc.AtTag("t"))
     branch = table.context.on_branch("b")

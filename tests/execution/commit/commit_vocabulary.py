@@ -35,7 +35,7 @@ class CommitTable:
     def written_file(self, file: DataFile, in_partition: bytes = EMPTY_ROW, bucket: int = 0) -> DataFile:
         """Put a file of the recorded size where `file` must lie, and return it."""
         folder = DataLayout(self.schemas.latest()).bucket(in_partition, bucket)
-        self.store.write(f"{folder}/{file.file_name}", bytes(file.file_size))
+        self.store.write({f"{folder}/{file.file_name}": bytes(file.file_size)})
         return file
 
     def message(

@@ -1,5 +1,6 @@
 """What a commit promises to its caller: once, whole, and judged against what the table is when it is applied."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
@@ -451,7 +452,7 @@ class TestRefusing:
 
     def test_a_file_of_another_size(self, table: CommitTable) -> None:
         staged = table.append("a")
-        table.store.write("bucket-0/a", b"cut short")
+        table.store.write({"bucket-0/a": b"cut short"})
 
         with pytest.raises(CorruptTable, match=r"bucket-0/a: it has 9 bytes, its writer recorded 100"):
             table.commit(staged)
@@ -559,7 +560,7 @@ class TestHistory:
         for identifier in (1, 2, 3):
             table.commit(table.append(f"f{identifier}", identifier=identifier))
         for hint in (b"1", b"99", b"", b"abc", b"-1", b"0"):
-            table.store.write("snapshot/LATEST", hint)
+            table.store.write({"snapshot/LATEST": hint})
             assert table.context.snapshots.ids.latest() == 3
         table.store.delete(["snapshot/LATEST"])
 
@@ -592,10 +593,10 @@ class TestGivingUp:
 class HintsRefused(MemoryStore):
     """The hint cannot be written under its name, as where it is a link that leads out of the table."""
 
-    def write(self, key: str, data: bytes, *, durable: bool = True) -> None:
-        if key == "snapshot/LATEST":
-            raise InvalidRequest(f"{key}: it leads elsewhere.")
-        super().write(key, data, durable=durable)
+    def write(self, objects: Mapping[str, bytes], *, durable: bool = True) -> None:
+        if "snapshot/LATEST" in objects:
+            raise InvalidRequest("snapshot/LATEST: it leads elsewhere.")
+        super().write(objects, durable=durable)
 
 
 def test_a_hint_that_is_refused_leaves_the_commit_as_it_is() -> None:

@@ -427,7 +427,7 @@ def test_where_rows_are_damaged_verify_names_their_file_and_guesses_nothing() ->
     as_others_commit(place, staged)
     (file,) = soon.messages[0].new_files
     key = f"db.db/t/bucket-0/{file.file_name}"
-    place.store.write(key, bytes(reversed(place.store.read(key))))
+    place.store.write({key: bytes(reversed(place.store.read(key)))})
 
     (finding,) = place.table.verify().findings
     assert (str(finding.promise), finding.object) == ("I11", f"bucket-0/{file.file_name}")
@@ -449,7 +449,7 @@ def test_where_nobody_can_tell_which_rows_are_deleted_verify_says_that_some_may_
     staged = place.stage("a", (1, "late"))
     soon = place.stage("b", (1, "soon"), (2, "soon"))
     unnamed = IndexFile(index_type=DELETION_VECTORS, file_name="index-none", file_size=1, row_count=1)
-    place.store.write("db.db/t/index/index-none", b"?")
+    place.store.write({"db.db/t/index/index-none": b"?"})
     place.table.commit(replace(soon, messages=(replace(soon.messages[0], new_index_files=(unnamed,)),)))
     as_others_commit(place, staged)
 

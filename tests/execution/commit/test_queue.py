@@ -234,7 +234,7 @@ def test_a_commit_that_loses_again_in_its_turn_is_seen_by_those_that_meet_nobody
 
 def test_a_mark_that_cannot_be_written_or_deleted_fails_no_commit() -> None:
     table = commit_table()
-    table.store.write(QUEUE_MARK, b"")
+    table.store.write({QUEUE_MARK: b""})
     others = iter(range(2))
 
     def refuse(call: Call) -> None:
@@ -260,7 +260,7 @@ def test_a_commit_writes_the_manifests_of_its_changes_before_its_turn_comes() ->
             looks.append(call)
             if len(looks) == 4:
                 others.pop().leave()
-        if call.method in ("write", "write_all", "create_new") and not call.key.startswith(QUEUE_FOLDER):
+        if call.method in ("write", "create_new") and not call.key.startswith(QUEUE_FOLDER):
             written.append((len(others) == 2, call.key.split("-")[0]))
 
     CommitTable(FaultyStore(table.store, on_call=watch), VirtualClock(seed=3)).commit(table.append("a", user="a"))

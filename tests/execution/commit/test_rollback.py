@@ -61,7 +61,7 @@ class Place:
         latest = self.table.snapshot()
         assert latest is not None
         self.store.delete([f"db.db/t/snapshot/snapshot-{id}" for id in range(to + 1, latest.id + 1)])
-        self.store.write("db.db/t/snapshot/LATEST", b"%d" % to)
+        self.store.write({"db.db/t/snapshot/LATEST": b"%d" % to})
 
     def rows(self) -> list[tuple[int, str]]:
         return sorted((row["k"], row["v"]) for row in self.table.scan().to_arrow().to_pylist())

@@ -318,7 +318,7 @@ def test_a_damaged_vector_fails_the_read_and_is_found_by_verify(table):
     key = f"index/{table.indexes()[0].file_name}"
     data = bytearray(table.own.read(key))
     data[-5] ^= 1
-    table.own.write(key, bytes(data))
+    table.own.write({key: bytes(data)})
 
     with pytest.raises(CorruptTable, match="its check sum is"):
         table.numbers()

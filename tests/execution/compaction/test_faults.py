@@ -63,7 +63,7 @@ class Warehouse:
         """Return another one that is the same, and goes on by itself."""
         clock = deepcopy(self.clock)
         store = MemoryStore(clock=clock)
-        store.write_all({info.key: self.store.read(info.key) for info in self.store.list("")})
+        store.write({info.key: self.store.read(info.key) for info in self.store.list("")})
         return Warehouse(store, clock)
 
     def table(self, *faults: Fault) -> lc.Table:

@@ -18,7 +18,7 @@ def held(*names: str, options: dict[str, str] = TWO_DAYS) -> SmallTable:
     for number in range(6):
         table.write({1: f"v{number}"})
     for name in names:
-        table.store.write(f"consumer/consumer-{name}", serialize_consumer(3))
+        table.store.write({f"consumer/consumer-{name}": serialize_consumer(3)})
     return table
 
 
@@ -35,7 +35,7 @@ def test_a_consumer_that_was_written_lately_holds_what_it_has_yet_to_read() -> N
 @pytest.mark.parametrize("data", [serialize_consumer(3), b"torn"], ids=["readable", "not readable"])
 def test_a_consumer_that_was_not_written_for_longer_is_removed_and_holds_nothing(data: bytes) -> None:
     table = held("gone")
-    table.store.write("consumer/consumer-gone", data)
+    table.store.write({"consumer/consumer-gone": data})
     table.clock.advance(2 * DAY + 1)
     plan = table.expire(retain_max=1, dry_run=True)
     assert "consumer/consumer-gone" in table.objects()
@@ -52,7 +52,7 @@ def test_a_consumer_that_was_not_written_for_longer_is_removed_and_holds_nothing
 def test_of_two_consumers_the_one_that_goes_on_holds() -> None:
     table = held("gone", "mart")
     table.clock.advance(2 * DAY + 1)
-    table.store.write("consumer/consumer-mart", serialize_consumer(5))
+    table.store.write({"consumer/consumer-mart": serialize_consumer(5)})
 
     table.expire(retain_max=1)
 

@@ -249,7 +249,7 @@ def test_files_that_wait_are_named_when_they_begin_to_and_when_they_go():
 
 def test_a_consumer_holds_the_snapshots_it_has_yet_to_read():
     table = waiting_table()
-    table.store.write("consumer/consumer-slow", serialize_consumer(3))
+    table.store.write({"consumer/consumer-slow": serialize_consumer(3)})
 
     result = table.expire(retain_max=1)
 
@@ -259,7 +259,7 @@ def test_a_consumer_holds_the_snapshots_it_has_yet_to_read():
 
 def test_a_consumer_that_cannot_be_read_protects_everything():
     table = waiting_table()
-    table.store.write("consumer/consumer-torn", b'{"nextSn')
+    table.store.write({"consumer/consumer-torn": b'{"nextSn'})
 
     result = table.expire(retain_max=1)
 
@@ -271,7 +271,7 @@ def test_a_consumer_of_changelogs_only_lets_snapshots_go():
     table = SmallTable(options={**DECOUPLED, "consumer.changelog-only": "true"})
     for number in range(4):
         table.write({1: f"v{number}"})
-    table.store.write("consumer/consumer-slow", serialize_consumer(3))
+    table.store.write({"consumer/consumer-slow": serialize_consumer(3)})
 
     table.expire(retain_max=1)
 
@@ -349,7 +349,7 @@ def stamp_ahead(table, first_id):
         # Its file is as old as before.
         table.clock.advance((modified[f"snapshot/snapshot-{id}"] - table.clock.now_millis()) / 1000)
         changed = table.context.snapshots.snapshot(id).model_copy(update={"time_millis": stamp})
-        table.store.write(f"snapshot/snapshot-{id}", serialize_snapshot(changed))
+        table.store.write({f"snapshot/snapshot-{id}": serialize_snapshot(changed)})
     table.clock.advance((now_millis - table.clock.now_millis()) / 1000)
 
 
@@ -451,7 +451,7 @@ def test_another_changelog_under_the_same_id_stops_the_run_before_anything_is_de
     table.write({1: "a"})
     table.write({1: "b"})
     files = table.files()
-    table.store.write("changelog/changelog-1", table.store.read("snapshot/snapshot-1") + b" ")
+    table.store.write({"changelog/changelog-1": table.store.read("snapshot/snapshot-1") + b" "})
 
     with pytest.raises(CorruptTable, match="expected a copy of snapshot 1"):
         table.expire(retain_max=1)
@@ -464,7 +464,7 @@ def test_another_changelog_under_the_same_id_stops_the_run_before_anything_is_de
 
 
 def garbled(key):
-    return lambda table: table.store.write(key, b"{garbled")
+    return lambda table: table.store.write({key: b"{garbled"})
 
 
 UNREADABLE_ROOTS = {
@@ -549,7 +549,7 @@ def test_a_listing_that_fails_is_not_an_empty_one(fault):
 
 def test_names_that_leave_their_folder_stop_every_deletion():
     table = SmallTable()
-    table.store.write("bucket-9/precious", b"rows")
+    table.store.write({"bucket-9/precious": b"rows"})
     hostile = replace(table.data_file({1: "a"}), file_name="../bucket-9/precious")
     # The committer refuses such a name, so another engine must have written it: into the manifest of a later snapshot.
     table.write({1: "a"})
@@ -569,10 +569,10 @@ def spoil_delta(table, snapshot_id, file):
     (manifest,) = table.context.manifests.delta(snapshot)
     (entry,) = table.context.manifests.entries(manifest)
     data = encode_manifest([replace(entry, kind=EntryKind.DELETE, file=file)])
-    table.store.write("manifest/manifest-hostile-0", data)
+    table.store.write({"manifest/manifest-hostile-0": data})
     manifest = replace(manifest, file_name="manifest-hostile-0", file_size=len(data), checksum=None)
     listed = encode_manifest_list([manifest])
-    table.store.write("manifest/manifest-list-hostile-0", listed)
+    table.store.write({"manifest/manifest-list-hostile-0": listed})
     hostile = snapshot.model_copy(
         update={
             "delta_manifest_list": "manifest-list-hostile-0",
@@ -580,7 +580,7 @@ def spoil_delta(table, snapshot_id, file):
             "properties": {},
         }
     )
-    table.store.write(f"snapshot/snapshot-{snapshot_id}", serialize_snapshot(hostile))
+    table.store.write({f"snapshot/snapshot-{snapshot_id}": serialize_snapshot(hostile)})
 
 
 # Other roots
@@ -657,7 +657,7 @@ def test_extra_files_go_and_stay_with_their_data_file():
     for number in range(2):
         file = replace(table.data_file({1: f"v{number}"}), extra_files=(f"x{number}.index",))
         keys.append(f"{table.folder()}/x{number}.index")
-        table.store.write(keys[-1], b"index")
+        table.store.write({keys[-1]: b"index"})
         table.commit([table.message("d", 0, new_files=(file,))], DynamicOverwrite() if number else Append())
 
     result = table.expire(retain_max=1)
@@ -684,7 +684,7 @@ def test_a_latest_hint_that_lags_is_set_right_before_what_it_names_goes():
     table = SmallTable()
     for number in range(6):
         table.write({1: f"v{number}"})
-    table.store.write("snapshot/LATEST", b"2")
+    table.store.write({"snapshot/LATEST": b"2"})
 
     table.expire(retain_max=1)
 
@@ -695,7 +695,7 @@ def test_a_latest_hint_that_names_what_stays_is_left_to_the_committers():
     table = SmallTable()
     for number in range(6):
         table.write({1: f"v{number}"})
-    table.store.write("snapshot/LATEST", b"5")
+    table.store.write({"snapshot/LATEST": b"5"})
 
     table.expire(retain_max=2)
 
@@ -709,7 +709,7 @@ def test_a_snapshot_left_below_the_boundary_keeps_nothing_and_is_left_to_its_wri
     stale = table.store.read("snapshot/snapshot-2")
     table.expire(retain_max=1)
     # A writer that slept through the expiry claims an id that has been used.
-    table.store.write("snapshot/snapshot-2", stale)
+    table.store.write({"snapshot/snapshot-2": stale})
     table.write({1: "w"})
 
     result = table.expire(retain_max=1)
@@ -725,7 +725,7 @@ def test_a_table_that_another_engine_rolled_back_below_the_boundary_is_left_alon
         table.write({1: f"v{number}"})
     early = table.store.read("snapshot/snapshot-1")
     table.expire(retain_max=1)
-    table.store.write("snapshot/snapshot-1", early)
+    table.store.write({"snapshot/snapshot-1": early})
     table.store.delete(["snapshot/snapshot-4"])
 
     with pytest.raises(CorruptTable, match="its latest snapshot is 1, below its boundary 4"):
@@ -759,7 +759,7 @@ def test_a_table_whose_needs_are_not_known_is_left_alone(option):
     table.write({1: "a"})
     table.write({1: "b"})
     changed = replace(table.schema, id=1, options={**table.schema.options, **option})
-    table.store.write("schema/schema-1", serialize_schema(changed))
+    table.store.write({"schema/schema-1": serialize_schema(changed)})
     table.over(table.store)
     before = table.objects()
 

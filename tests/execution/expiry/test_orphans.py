@@ -75,7 +75,7 @@ def aged(original: SmallTable) -> SmallTable:
 
 def leave_orphans(table: SmallTable) -> None:
     for key in (*ORPHANS, *STRANGERS):
-        table.store.write(key, b"left behind")
+        table.store.write({key: b"left behind"})
 
 
 def removed(table: SmallTable, *, dry_run: bool = False) -> OrphanRemoval:
@@ -119,7 +119,7 @@ def test_a_file_that_is_too_young_stays_and_is_told() -> None:
 def test_a_file_in_another_folder_than_expected_stays_while_its_name_is_needed() -> None:
     table = eventful()
     (live,) = (key for key in table.files() if key.startswith("bucket-0/") and "kept" in table.store.read(key).decode())
-    table.store.write(f"bucket-5/{live.partition('/')[2]}", b"elsewhere")
+    table.store.write({f"bucket-5/{live.partition('/')[2]}": b"elsewhere"})
     table.clock.advance(25 * HOUR)
 
     assert keys(removed(table)) == []
@@ -170,31 +170,31 @@ def test_nothing_is_deleted_when_a_root_cannot_be_read(damage: str, error: type[
     assert latest is not None
     match damage:
         case "snapshot":
-            table.store.write(f"snapshot/snapshot-{latest.id}", b"{")
+            table.store.write({f"snapshot/snapshot-{latest.id}": b"{"})
         case "latest snapshot is missing":
             table.store.delete([f"snapshot/snapshot-{latest.id}"])
         case "all snapshots are missing":
             table.store.delete(key for key in table.objects() if key.startswith("snapshot/"))
         case "latest snapshot of a branch is missing":
-            table.store.write("branch/branch-b/snapshot/LATEST", b"3")
+            table.store.write({"branch/branch-b/snapshot/LATEST": b"3"})
         case "rolled back below the boundary":
             # As another engine rolls a table back to a tag, and commits again.
             last = json.loads(table.store.read(f"snapshot/snapshot-{latest.id}"))
             table.store.delete(key for key in table.objects() if key.startswith(("snapshot/", "lakehouse/plan-")))
-            table.store.write("snapshot/snapshot-1", table.store.read("tag/tag-first"))
-            table.store.write("snapshot/snapshot-2", json.dumps({**last, "id": 2}).encode())
-            table.store.write("snapshot/LATEST", b"2")
+            table.store.write({"snapshot/snapshot-1": table.store.read("tag/tag-first")})
+            table.store.write({"snapshot/snapshot-2": json.dumps({**last, "id": 2}).encode()})
+            table.store.write({"snapshot/LATEST": b"2"})
         case "manifest list":
             table.store.delete([f"manifest/{latest.base_manifest_list}"])
         case "tag":
-            table.store.write("tag/tag-first", b"{")
+            table.store.write({"tag/tag-first": b"{"})
         case "kept commit":
             (key,) = (key for key in table.objects() if key.startswith("lakehouse/pending/"))
-            table.store.write(key, b"{")
+            table.store.write({key: b"{"})
         case "half a branch":
             table.store.delete(["branch/branch-b/schema/schema-0"])
         case _:
-            table.store.write("lakehouse/pins/pin-1", b"{}")
+            table.store.write({"lakehouse/pins/pin-1": b"{}"})
     before = table.objects()
 
     with pytest.raises(error):
@@ -214,7 +214,7 @@ def test_the_search_ends_also_when_others_commit_to_a_damaged_table_all_the_time
     collected = orphans.collect_roots
 
     def collect_after_a_commit(store: ObjectStore, boundaries: Boundaries) -> Roots:
-        table.store.write(f"manifest/{latest.base_manifest_list}", lost)
+        table.store.write({f"manifest/{latest.base_manifest_list}": lost})
         writer.write({1: "more"})
         table.store.delete([f"manifest/{latest.base_manifest_list}"])
         return collected(store, boundaries)

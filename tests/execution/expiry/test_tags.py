@@ -41,7 +41,7 @@ def test_a_tag_keeps_what_other_engines_wrote_into_the_snapshot():
     table = table_with(1)
     text = table.store.read("snapshot/snapshot-1").decode()
     without_checksum = text[: text.index(',\n  "lakehouseCrc32"')]
-    table.store.write("snapshot/snapshot-1", (without_checksum + ',\n  "inventedIn2030" : 7\n}').encode())
+    table.store.write({"snapshot/snapshot-1": (without_checksum + ',\n  "inventedIn2030" : 7\n}').encode()})
 
     table.tag("t", retention_millis=1000)
 

@@ -174,7 +174,7 @@ def test_a_done_partition_has_a_file_with_the_times_of_its_first_and_last_mark()
 
 def test_a_mark_that_cannot_be_read_is_written_anew() -> None:
     place = Place()
-    place.store.write("db.db/t/dt=2013-01-28/_SUCCESS", b"")
+    place.store.write({"db.db/t/dt=2013-01-28/_SUCCESS": b""})
 
     place.table.mark_partitions_done({"dt": "2013-01-28"})
 

@@ -45,7 +45,7 @@ CHANGED = [name for name, layout in LAYOUTS.items() if layout.updates is not Non
 
 def copied(store: MemoryStore) -> MemoryStore:
     copy = MemoryStore(clock=VirtualClock())
-    copy.write_all({info.key: store.read(info.key) for info in store.list("")})
+    copy.write({info.key: store.read(info.key) for info in store.list("")})
     return copy
 
 

@@ -90,7 +90,7 @@ def prepared(layout: str) -> MemoryStore:
 
 def copied(store: MemoryStore) -> MemoryStore:
     copy = MemoryStore(clock=VirtualClock())
-    copy.write_all({info.key: store.read(info.key) for info in store.list("")})
+    copy.write({info.key: store.read(info.key) for info in store.list("")})
     return copy
 
 

@@ -29,12 +29,12 @@ def rewritten(table, id, base=lambda manifests: manifests, delta=lambda entries:
     """Let a snapshot list other manifests, or have another delta."""
     snapshot = table.context.snapshots.snapshot(id)
     data = encode_manifest_list(base(table.context.manifests.base(snapshot)))
-    table.store.write(f"manifest/manifest-list-odd-{id}", data)
+    table.store.write({f"manifest/manifest-list-odd-{id}": data})
     changes |= {"base_manifest_list": f"manifest-list-odd-{id}", "base_manifest_list_size": len(data)}
     (manifest,) = table.context.manifests.delta(snapshot)
     entries = delta(table.context.manifests.entries(manifest, with_stats=True))
     content = encode_manifest(entries)
-    table.store.write(f"manifest/manifest-odd-{id}", content)
+    table.store.write({f"manifest/manifest-odd-{id}": content})
     listed = replace(
         manifest,
         file_name=f"manifest-odd-{id}",
@@ -44,10 +44,10 @@ def rewritten(table, id, base=lambda manifests: manifests, delta=lambda entries:
         checksum=None,
     )
     data = encode_manifest_list([listed])
-    table.store.write(f"manifest/manifest-list-delta-{id}", data)
+    table.store.write({f"manifest/manifest-list-delta-{id}": data})
     changes |= {"delta_manifest_list": f"manifest-list-delta-{id}", "delta_manifest_list_size": len(data)}
     changed = snapshot.model_copy(update={**changes, "properties": {}})
-    table.store.write(f"snapshot/snapshot-{id}", serialize_snapshot(changed))
+    table.store.write({f"snapshot/snapshot-{id}": serialize_snapshot(changed)})
 
 
 def ghost(entry):

@@ -68,7 +68,7 @@ def test_where_there_is_no_table_there_is_nothing_to_verify():
 
 def test_a_folder_of_another_file_is_no_table():
     store = MemoryStore()
-    store.write("schema/notes.txt", b"x")
+    store.write({"schema/notes.txt": b"x"})
 
     with pytest.raises(NotFound, match="there is no table"):
         verify(context_of(store, SmallTable().clock))
@@ -92,7 +92,7 @@ def snapshot_key(snapshot_id):
 
 def rewrite(table, snapshot_id, **changes):
     snapshot = table.context.snapshots.snapshot(snapshot_id).model_copy(update=changes)
-    table.store.write(snapshot_key(snapshot_id), serialize_snapshot(snapshot))
+    table.store.write({snapshot_key(snapshot_id): serialize_snapshot(snapshot)})
 
 
 def new_delta(table, snapshot_id, entries, **listed):
@@ -100,7 +100,7 @@ def new_delta(table, snapshot_id, entries, **listed):
     snapshot = table.context.snapshots.snapshot(snapshot_id)
     (manifest,) = table.context.manifests.delta(snapshot)
     data = encode_manifest(entries)
-    table.store.write("manifest/manifest-odd-0", data)
+    table.store.write({"manifest/manifest-odd-0": data})
     described = {
         "file_name": "manifest-odd-0",
         "file_size": len(data),
@@ -111,7 +111,7 @@ def new_delta(table, snapshot_id, entries, **listed):
         **listed,
     }
     list_data = encode_manifest_list([replace(manifest, **described)])
-    table.store.write("manifest/manifest-list-odd-0", list_data)
+    table.store.write({"manifest/manifest-list-odd-0": list_data})
     rewrite(
         table,
         snapshot_id,
@@ -140,13 +140,13 @@ def list_key(table, snapshot_id):
 
 
 def cut(table, key):
-    table.store.write(key, table.store.read(key)[:-3])
+    table.store.write({key: table.store.read(key)[:-3]})
 
 
 def flip(table, key, position=-9):
     data = bytearray(table.store.read(key))
     data[position] ^= 4
-    table.store.write(key, bytes(data))
+    table.store.write({key: bytes(data)})
 
 
 def gone(table, key):
@@ -170,7 +170,7 @@ def second_top_level_file(table):
 
 def extra_file_is_missing(table):
     file = replace(table.data_file({1: "a"}), extra_files=("x.index",))
-    table.store.write(f"{table.folder()}/x.index", b"index")
+    table.store.write({f"{table.folder()}/x.index": b"index"})
     table.commit([table.message("d", 0, new_files=(file,))], Append())
     gone(table, f"{table.folder()}/x.index")
 
@@ -186,7 +186,7 @@ def other_bucket_count(table):
 
 
 def index_manifest_of(table, entries):
-    table.store.write("manifest/index-manifest-odd-0", encode_index_manifest(entries))
+    table.store.write({"manifest/index-manifest-odd-0": encode_index_manifest(entries)})
     rewrite(table, 8, index_manifest="index-manifest-odd-0")
 
 
@@ -205,7 +205,7 @@ def another_base(table):
     """Let the base of the latest snapshot lack a manifest that the one before it has."""
     snapshot = table.context.snapshots.snapshot(8)
     data = encode_manifest_list(table.context.manifests.base(snapshot)[:-1])
-    table.store.write("manifest/manifest-list-odd-0", data)
+    table.store.write({"manifest/manifest-list-odd-0": data})
     rewrite(table, 8, base_manifest_list="manifest-list-odd-0", base_manifest_list_size=len(data), properties={})
 
 
@@ -217,7 +217,7 @@ def repeated_identifier(table):
 def wrong_tag(table):
     tag = table.context.tags.tag("old")
     spoiled = replace(tag, snapshot=tag.snapshot.model_copy(update={"total_record_count": 77}))
-    table.store.write("tag/tag-old", serialize_tag(spoiled))
+    table.store.write({"tag/tag-old": serialize_tag(spoiled)})
 
 
 DAMAGE = {
@@ -226,11 +226,11 @@ DAMAGE = {
         "I1 snapshot/snapshot-6: snapshots 6 to 6 are missing",
     ),
     "a snapshot below the boundary": (
-        lambda t: t.store.write("snapshot/snapshot-2", t.store.read("tag/tag-old")),
+        lambda t: t.store.write({"snapshot/snapshot-2": t.store.read("tag/tag-old")}),
         "I1 snapshot/snapshot-2: its id is below the boundary 4",
     ),
     "a boundary that is not a number": (
-        lambda t: t.store.write("lakehouse/boundary", b"soon"),
+        lambda t: t.store.write({"lakehouse/boundary": b"soon"}),
         "I1 lakehouse/boundary: it cannot be read",
     ),
     "a snapshot cut short": (lambda t: cut(t, snapshot_key(7)), "I2 snapshot/snapshot-7: it cannot be read"),
@@ -241,15 +241,15 @@ DAMAGE = {
     "a tag cut short": (lambda t: cut(t, "tag/tag-old"), "I2 tag/tag-old: it cannot be read"),
     "a changelog cut short": (lambda t: cut(t, "changelog/changelog-2"), "I2 changelog/changelog-2: it cannot be read"),
     "a consumer cut short": (
-        lambda t: t.store.write("consumer/consumer-c", b'{"next'),
+        lambda t: t.store.write({"consumer/consumer-c": b'{"next'}),
         "I2 consumer/consumer-c: it cannot be read",
     ),
     "a deletion plan that is none": (
-        lambda t: t.store.write("lakehouse/plan-x.json", b"{}"),
+        lambda t: t.store.write({"lakehouse/plan-x.json": b"{}"}),
         "I2 lakehouse: it cannot be read",
     ),
     "a pending commit that is none": (
-        lambda t: t.store.write("lakehouse/pending/commit-u-1.json", b"{}"),
+        lambda t: t.store.write({"lakehouse/pending/commit-u-1.json": b"{}"}),
         "I2 lakehouse/pending: it cannot be read",
     ),
     "one identifier committed twice": (repeated_identifier, "I4 snapshot/snapshot-8: APPEND commit"),
@@ -295,7 +295,7 @@ DAMAGE = {
     ),
     "a list that knows an older schema only": (
         lambda t: (
-            t.store.write("schema/schema-1", serialize_schema(replace(t.schema, id=1))),
+            t.store.write({"schema/schema-1": serialize_schema(replace(t.schema, id=1))}),
             new_delta(t, 8, [replace(e, file=replace(e.file, schema_id=1)) for e in delta_entries(t, 8)], schema_id=0),
         ),
         "I8 manifest/manifest-odd-0: its newest schema is 1; expected 0",
@@ -337,15 +337,15 @@ DAMAGE = {
         "I11 statistics/stat-ghost: it is missing",
     ),
     "a hint that is not a number": (
-        lambda t: t.store.write("snapshot/LATEST", b"yesterday"),
+        lambda t: t.store.write({"snapshot/LATEST": b"yesterday"}),
         "I17 snapshot/LATEST: it holds 'yesterday'",
     ),
     "a hint beyond the latest": (
-        lambda t: t.store.write("snapshot/LATEST", b"12"),
+        lambda t: t.store.write({"snapshot/LATEST": b"12"}),
         "I17 snapshot/LATEST: it says 12; expected at most 8",
     ),
     "a changelog hint beyond the last": (
-        lambda t: t.store.write("changelog/LATEST", b"12"),
+        lambda t: t.store.write({"changelog/LATEST": b"12"}),
         "I17 changelog/LATEST: it says 12; expected at most 3",
     ),
     "overlapping files in a level": (second_top_level_file, "at level 5 its keys begin at (0,), those of"),
@@ -368,7 +368,7 @@ DAMAGE = {
         "I23 snapshot/snapshot-8: it needs schema 7",
     ),
     "a branch without schema": (
-        lambda t: t.store.write("branch/branch-b/snapshot/snapshot-1", b"{}"),
+        lambda t: t.store.write({"branch/branch-b/snapshot/snapshot-1": b"{}"}),
         "I23 branch/branch-b/schema: the branch has no schema",
     ),
     "a branch's snapshot cut short": (
@@ -526,7 +526,7 @@ def test_a_changelog_that_an_expiry_did_not_come_to_make_is_told_of():
     assert lost.startswith("I1 changelog/changelog-2: it is missing, and snapshot 2 has expired; ")
     assert "Restore it" in lost
 
-    table.store.write(snapshot_key(2), snapshots[snapshot_key(2)])
+    table.store.write({snapshot_key(2): snapshots[snapshot_key(2)]})
     assert "Expire snapshots, which makes it." in " ".join(table.findings())
 
 
@@ -540,7 +540,7 @@ def test_keys_that_touch_are_in_one_file_only():
 
     (entry, other) = table.context.manifests.live_entries(table.context.snapshots.latest())
     touching = replace(other, file=replace(other.file, min_key=serialize_row((5,), [INT])))
-    table.store.write("snapshot/snapshot-2", table.store.read("snapshot/snapshot-1"))
+    table.store.write({"snapshot/snapshot-2": table.store.read("snapshot/snapshot-1")})
     gone(table, "snapshot/snapshot-2")
     new_delta_of_first(table, [replace(entry), touching])
 
@@ -562,7 +562,7 @@ def test_a_table_rolled_back_below_its_boundary_is_told_how_to_go_on():
         table.write({1: f"v{number}"})
     early = table.store.read("snapshot/snapshot-2")
     table.expire(retain_max=1)
-    table.store.write("snapshot/snapshot-2", early)
+    table.store.write({"snapshot/snapshot-2": early})
     gone(table, "snapshot/snapshot-4")
 
     found = " ".join(table.findings())
@@ -585,11 +585,11 @@ def test_two_deletion_vectors_of_one_file_are_a_finding(partitions, reads_data):
     entries = context.manifests.index_entries(latest)
     (marked,) = (entry for entry in entries if entry.deletion_vectors)
     twice = [*entries, replace(marked, file_name=f"{marked.file_name}-other")]
-    place.store.write("db.db/t/index/" + twice[-1].file_name, place.store.read(f"db.db/t/index/{marked.file_name}"))
-    place.store.write("db.db/t/manifest/index-manifest-odd-0", encode_index_manifest(twice))
+    place.store.write({"db.db/t/index/" + twice[-1].file_name: place.store.read(f"db.db/t/index/{marked.file_name}")})
+    place.store.write({"db.db/t/manifest/index-manifest-odd-0": encode_index_manifest(twice)})
     changed = latest.model_copy(update={"index_manifest": "index-manifest-odd-0", "properties": {}})
     place.store.delete([f"db.db/t/snapshot/snapshot-{latest.id}"])
-    place.store.write(f"db.db/t/snapshot/snapshot-{latest.id}", serialize_snapshot(changed))
+    place.store.write({f"db.db/t/snapshot/snapshot-{latest.id}": serialize_snapshot(changed)})
 
     (found,) = (str(one) for one in place.table().verify(data=reads_data).findings if "vector" in str(one))
 

@@ -165,7 +165,7 @@ def test_options_of_a_later_schema_by_which_no_tag_can_be_made_are_told_and_the_
     table = SmallTable(options=DAILY)
     table.write({1: "v"})
     schema = replace(table.schema, id=1, options={**table.schema.options, "sink.process-time-zone": "Berlin"})
-    table.store.write("schema/schema-1", serialize_schema(schema))
+    table.store.write({"schema/schema-1": serialize_schema(schema)})
     table.context.schemas.latest()
 
     failure = make_due_tags(table.context).failure
@@ -254,7 +254,7 @@ def set_by_java(options: dict[str, str]) -> lc.Table:
     table.write([{"k": 1}])
     table.write([{"k": 2}])
     schema = replace(table.schema, id=1)
-    store.write("db.db/t/schema/schema-1", serialize_schema(replace(schema, options={**schema.options, **options})))
+    store.write({"db.db/t/schema/schema-1": serialize_schema(replace(schema, options={**schema.options, **options}))})
     clock.advance(DAY)
     return catalog.table("db.t")
 

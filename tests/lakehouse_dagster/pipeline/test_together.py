@@ -186,7 +186,7 @@ def test_after_a_rollback_the_batches_are_staged_and_committed_again() -> None:
         house.commit()
     # As other engines roll back.
     house.store.delete([f"sales.db/orders/snapshot/snapshot-{number}" for number in (2, 3)])
-    house.store.write("sales.db/orders/snapshot/LATEST", b"1")
+    house.store.write({"sales.db/orders/snapshot/LATEST": b"1"})
     house = Warehouse(house.store, seed=1)
 
     assert house.stage(1, 2, 3, 5) == [True, True, False, False]
@@ -464,7 +464,7 @@ def damaged(house: Warehouse) -> None:
     (key,) = (
         info.key for info in house.store.list("sales.db/orders/lakehouse/pending") if info.key.endswith("-2.json")
     )
-    house.store.write(key, house.store.read(key)[:-9])
+    house.store.write({key: house.store.read(key)[:-9]})
 
 
 FAULTS = {

@@ -21,7 +21,7 @@ CONTENTS = {"p/bucket-1/a.orc": b"first", "p/bucket-1/b.orc": b"", "p/bucket-3/c
 
 def joining(store: ObjectStore, contents: Mapping[str, bytes]) -> JoinTask:
     """Put the files there and return the task that joins them in this order."""
-    store.write_all(contents)
+    store.write(contents)
     return JoinTask(
         number=7,
         store=store.spec,
@@ -71,7 +71,7 @@ def test_a_file_that_is_not_what_was_written_stops_the_task(now: bytes | None, s
     if now is None:
         store.delete(["p/bucket-3/c.orc"])
     else:
-        store.write("p/bucket-3/c.orc", now)
+        store.write({"p/bucket-3/c.orc": now})
     before = objects(store)
 
     with pytest.raises(CorruptTable, match=says):

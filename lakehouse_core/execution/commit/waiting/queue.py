@@ -60,7 +60,7 @@ class CommitQueue:
                 return False
             # Two commits that join at once may get the same number; then the rest of the name decides their order.
             ticket = f"{QUEUE_FOLDER}/{max(map(_number, names), default=0) + 1:010}-{self._clock.uuid()}"
-            self._store.write(ticket, b"", durable=False)
+            self._store.write({ticket: b""}, durable=False)
         except _NO_QUEUE:
             return False
         self._ticket = ticket
@@ -71,7 +71,7 @@ class CommitQueue:
     def mark(self) -> None:
         """Tell commits that lost no race of the queue: no snapshot tells them while no commit of the queue wins."""
         with suppress(*_NO_QUEUE):
-            self._store.write(QUEUE_MARK, b"", durable=False)
+            self._store.write({QUEUE_MARK: b""}, durable=False)
 
     def unmark(self) -> None:
         self._discard([QUEUE_MARK])
