@@ -1,9 +1,10 @@
 """Read ahead: read many small files at once, with the results in order."""
 
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from itertools import chain, islice
 from typing import Final, TypeVar
+
+from lakehouse_core.threads import Threads
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -18,7 +19,7 @@ def both(first: Callable[[], T], second: Callable[[], R], *, at_once: int) -> tu
     """Return the results of both calls, which run at once unless `at_once`, as for `in_order`, is 1."""
     if at_once == 1:
         return first(), second()
-    with ThreadPoolExecutor(1, thread_name_prefix="metadata") as pool:
+    with Threads(1, thread_name_prefix="metadata") as pool:
         beside = pool.submit(second)
         return first(), beside.result()
 
@@ -38,7 +39,7 @@ def in_order(
     if len(first) <= few or ahead == 1:
         yield from map(function, chain(first, rest))
         return
-    with ThreadPoolExecutor(ahead, thread_name_prefix="metadata") as pool:
+    with Threads(ahead, thread_name_prefix="metadata") as pool:
         running = [pool.submit(function, item) for item in (*first, *islice(rest, max(0, ahead - few)))]
         try:
             while running:

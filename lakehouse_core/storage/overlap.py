@@ -6,7 +6,7 @@ calls, same order. The same holds for writing where `sinks_at_once` is 1. Source
 
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, wait
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import partial
 from inspect import GEN_RUNNING, getgeneratorstate
@@ -18,6 +18,7 @@ import pyarrow as pa
 from lakehouse_core.storage.forked import OneProcess
 from lakehouse_core.storage.held_sink import HeldSink
 from lakehouse_core.storage.object_store import FileOpener, ObjectStore
+from lakehouse_core.threads import Threads
 
 T = TypeVar("T")
 
@@ -47,7 +48,7 @@ def reading_ahead(store: FileOpener, objects: Iterable[tuple[str, int]]) -> Iter
     if store.requests_at_once == 1:
         yield store
         return
-    with ThreadPoolExecutor(store.requests_at_once, thread_name_prefix="ahead") as pool:
+    with Threads(store.requests_at_once, thread_name_prefix="ahead") as pool:
         ahead = _Ahead(store, pool, objects)
         try:
             yield ahead
@@ -58,7 +59,7 @@ def reading_ahead(store: FileOpener, objects: Iterable[tuple[str, int]]) -> Iter
 class _Ahead:
     """Opens objects of `store`, the listed ones before they are asked for. Several threads may ask."""
 
-    def __init__(self, store: FileOpener, pool: ThreadPoolExecutor, objects: Iterable[tuple[str, int]]) -> None:
+    def __init__(self, store: FileOpener, pool: Threads, objects: Iterable[tuple[str, int]]) -> None:
         self._store = store
         self._pool = pool
         self._objects = iter(objects)
@@ -143,12 +144,12 @@ def drawing_ahead(
     with ExitStack() as stack:
         for source in sources:
             stack.callback(_close, source)
-        pool = ThreadPoolExecutor(min(len(sources), store.requests_at_once), thread_name_prefix="drawing")
+        pool = Threads(min(len(sources), store.requests_at_once), thread_name_prefix="drawing")
         stack.callback(_end, pool)
         yield [_Drawn(source, pool) for source in sources]
 
 
-def _end(pool: ThreadPoolExecutor) -> None:
+def _end(pool: Threads) -> None:
     """Begin nothing more, and wait for the threads. In a forked process they are gone, and what they did never ends."""
     pool.shutdown(cancel_futures=True)
 
@@ -162,7 +163,7 @@ def _close(source: Generator[Any, None, None]) -> None:
 class _Drawn(Generic[T]):
     """The items of `source`, each drawn by a thread of `pool` before it is asked for."""
 
-    def __init__(self, source: Generator[T, None, None], pool: ThreadPoolExecutor) -> None:
+    def __init__(self, source: Generator[T, None, None], pool: Threads) -> None:
         self._source = source
         self._pool = pool
         self._process = OneProcess()
@@ -212,7 +213,7 @@ def closing_behind(store: ObjectStore) -> Iterator[Sinks]:
     if store.sinks_at_once == 1:
         yield DirectSinks(store)
         return
-    with ThreadPoolExecutor(store.sinks_at_once, thread_name_prefix="behind") as pool:
+    with Threads(store.sinks_at_once, thread_name_prefix="behind") as pool:
         yield _Behind(store, pool) if store.requests_at_once > 1 else _BehindOnDisk(store, pool)
 
 
@@ -242,7 +243,7 @@ class DirectSinks:
 class _Behind:
     """Sinks that threads of `pool` close."""
 
-    def __init__(self, store: ObjectStore, pool: ThreadPoolExecutor) -> None:
+    def __init__(self, store: ObjectStore, pool: Threads) -> None:
         self._store = store
         self._pool = pool
         self._closing: deque[tuple[Future[None], int]] = deque()
@@ -296,14 +297,21 @@ class _Behind:
     def _send(
         self, close: Callable[[], None], size: int, *, give_up: Callable[[BaseException], object] = lambda error: None
     ) -> None:
-        closing = _Closing(close, give_up, self._failures)
-        try:
-            self._pool.submit(closing.run)
-        except RuntimeError:
-            # No thread can be started any more, as when the main thread has ended and this one goes on.
-            closing.run()
-        self._closing.append((closing.closed, size))
+        self._closing.append((self._pool.submit(self._close, close, give_up), size))
         self._bytes += size
+
+    def _close(self, close: Callable[[], None], give_up: Callable[[BaseException], object]) -> None:
+        """Close an object, or give it up if another one of the task has failed: a store that is away would be asked
+        for all of them.
+        """
+        try:
+            if self._failures:
+                give_up(self._failures[0])
+                raise self._failures[0]
+            close()
+        except BaseException as error:
+            self._failures.append(error)
+            raise
 
     def _end_first(self) -> None:
         closed, size = self._closing[0]
@@ -314,41 +322,12 @@ class _Behind:
         closed.result()
 
 
-class _Closing:
-    """The end of the writing of one object. The first thread that runs it carries it out, or gives the object up if
-    another one of the task has failed: a store that is away would be asked for all of them.
-    """
-
-    def __init__(
-        self, close: Callable[[], None], give_up: Callable[[BaseException], object], failures: list[BaseException]
-    ) -> None:
-        self.closed: Future[None] = Future()
-        self._close = close
-        self._give_up = give_up
-        self._failures = failures
-        self._begun = Lock()
-
-    def run(self) -> None:
-        if not self._begun.acquire(blocking=False):
-            return
-        try:
-            if self._failures:
-                self._give_up(self._failures[0])
-                raise self._failures[0]
-            self._close()
-        except BaseException as error:
-            self._failures.append(error)
-            self.closed.set_exception(error)
-        else:
-            self.closed.set_result(None)
-
-
 class _BehindOnDisk(_Behind):
     """Sinks of a disk, whose syncs wait together. Threads make small files from memory, with their folders. The first
     file is made at once: most tasks write one.
     """
 
-    def __init__(self, store: ObjectStore, pool: ThreadPoolExecutor) -> None:
+    def __init__(self, store: ObjectStore, pool: Threads) -> None:
         super().__init__(store, pool)
         self._has_first = False
         # Small files of the next call.

@@ -5,7 +5,7 @@ Source: docs/semantics/reading.md#merge-reads.
 """
 
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, wait
 from contextlib import closing
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -22,6 +22,7 @@ from lakehouse_core.storage.forked import OneProcess
 from lakehouse_core.table.data_file import DataFile
 from lakehouse_core.table.predicate import Predicate
 from lakehouse_core.tasks.merge_scan import BucketFiles
+from lakehouse_core.threads import Threads
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +108,7 @@ class DecodingThread:
     """A thread that decodes rows; it is started when there is something to decode."""
 
     def __init__(self) -> None:
-        self._pool: ThreadPoolExecutor | None = None
+        self._pool: Threads | None = None
         self._process = OneProcess()
 
     def decoding(self, rows: Sequence[FileRows]) -> "Decoding":
@@ -123,12 +124,8 @@ class DecodingThread:
         if not self._process.is_this:
             return None
         if self._pool is None:
-            self._pool = ThreadPoolExecutor(1, thread_name_prefix="decoding")
-        try:
-            return self._pool.submit(_decoded_at_once, rows)
-        except RuntimeError:
-            # No thread can be started any more, as when the main thread has ended and this one goes on.
-            return None
+            self._pool = Threads(1, thread_name_prefix="decoding")
+        return self._pool.submit(_decoded_at_once, rows)
 
 
 class Decoding:

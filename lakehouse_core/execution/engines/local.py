@@ -5,7 +5,7 @@ Rule: only tasks that write files anew run at the same time.
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, wait
 from dataclasses import replace
 from typing import Final, TypeVar
 
@@ -14,6 +14,7 @@ from lakehouse_core.table.commit_message import CommitMessage
 from lakehouse_core.tasks.runtime import TaskRuntime
 from lakehouse_core.tasks.write.input import input_batches, row_count
 from lakehouse_core.tasks.write.task import WriteTask, write_batches
+from lakehouse_core.threads import Threads
 
 T = TypeVar("T")
 
@@ -79,7 +80,7 @@ class LocalEngine:
         their next rows. When they have ended, `take` gets the results of all that succeeded, and the failure is raised.
         """
         at_once = min(self.tasks_at_once, most or self.tasks_at_once)
-        if at_once == 1 or len(inputs) < 2 or not _threads_start():
+        if at_once == 1 or len(inputs) < 2:
             for result in self.run(task, inputs):
                 take(result)
             return
@@ -102,7 +103,7 @@ class LocalEngine:
             if ended.exception() is None:
                 take(ended.result())
 
-        with ThreadPoolExecutor(at_once, thread_name_prefix="task") as pool:
+        with Threads(at_once, thread_name_prefix="task") as pool:
             try:
                 end.attempt(lambda: begun.extend(pool.submit(carried_out, each) for each in inputs))
                 while begun:
@@ -117,13 +118,3 @@ class LocalEngine:
         count = row_count(data)
         rows = input_batches(data, task.schema.fields, rowkind_column=task.rowkind_column, missing=task.missing)
         return write_batches(task, watch.rows(rows, "writing", count), self._runtime)
-
-
-def _threads_start() -> bool:
-    """Return whether threads can still be started: not once the main thread has ended, while another one goes on."""
-    try:
-        with ThreadPoolExecutor(1) as pool:
-            pool.submit(int)
-    except RuntimeError:
-        return False
-    return True

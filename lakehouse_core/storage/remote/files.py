@@ -3,12 +3,13 @@
 import io
 import os
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from functools import cached_property
 from typing import Final, TypeAlias, cast
 
 from lakehouse_core.storage.forked import OneProcess
 from lakehouse_core.storage.remote.room import ROOM, Room
+from lakehouse_core.threads import Threads
 
 Buffer: TypeAlias = "bytes | memoryview"
 # Of a large object that is read on and on: what one request asks for, how much is asked for before it is read, at the
@@ -79,8 +80,8 @@ class RangeFile(io.RawIOBase):
         super().close()
 
     @cached_property
-    def _pool(self) -> ThreadPoolExecutor:
-        return ThreadPoolExecutor(_PIECES_AT_ONCE, thread_name_prefix="read-ahead")
+    def _pool(self) -> Threads:
+        return Threads(_PIECES_AT_ONCE, thread_name_prefix="read-ahead")
 
     def _tail(self) -> Buffer:
         # Not a cached property: the ends of several files are read at once, and that has one lock for all of them.

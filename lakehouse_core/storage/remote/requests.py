@@ -4,7 +4,7 @@ Rule: a conditional request is sent once; the client repeats the others.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import wait
 from contextlib import contextmanager, suppress
 from functools import lru_cache
 from typing import Any, Final, TypeVar
@@ -19,6 +19,7 @@ from lakehouse_core.storage.remote import clients
 from lakehouse_core.storage.remote.answers import ConditionRefused, ServiceAnswers, has_no_answer
 from lakehouse_core.storage.remote.service import Service
 from lakehouse_core.storage.remote.settings import RemoteSettings
+from lakehouse_core.threads import Threads
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -248,6 +249,6 @@ def _info(key: str, meta: Any) -> ObjectInfo:
 
 
 @lru_cache(maxsize=8)
-def _threads(count: int) -> ThreadPoolExecutor:
+def _threads(count: int) -> Threads:
     """Return the threads that send the requests of plural verbs. They wait for nothing but their request."""
-    return ThreadPoolExecutor(count, thread_name_prefix="requests")
+    return Threads(count, thread_name_prefix="requests")

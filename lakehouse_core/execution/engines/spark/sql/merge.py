@@ -6,7 +6,6 @@ spark.driver.maxResultSize. Any other source is cached, and Spark joins. The dri
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import chain
 from typing import Any, Final
@@ -45,6 +44,7 @@ from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.tasks.change_rows.among import Among
 from lakehouse_core.tasks.change_rows.target import TargetTask, target_rows, target_schema
 from lakehouse_core.tasks.write.input import source_rows
+from lakehouse_core.threads import Threads
 
 # A source that Spark estimates to be larger is not tried to be collected: each of its tasks would send so many rows.
 _MOST_BYTES: Final = 256 << 20
@@ -218,7 +218,7 @@ def _target_fields(columns: Sequence[str], schema: TableSchema) -> list[DataFiel
 def _rows_here(tasks: Sequence[TargetTask], among: Among) -> list[pa.RecordBatch]:
     """Return the rows of the tasks, which threads of the driver read."""
     runtime = driver_runtime()
-    with ThreadPoolExecutor(os.cpu_count(), thread_name_prefix="merge") as pool:
+    with Threads(os.cpu_count(), thread_name_prefix="merge") as pool:
         found = pool.map(lambda part: list(target_rows(part, runtime, among)), _parts(tasks))
         return [batch for batches in found for batch in batches]
 
