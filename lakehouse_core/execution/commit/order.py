@@ -184,10 +184,13 @@ class CommitOrder:
         """
         indexes = {frozenset(task.message.new_files): index for index, task in tasks.items()}
         answers: list[CommitMessage] = []
+
+        def take(text: str) -> None:
+            answers.extend(messages_from_json(text))
+
         try:
             with named_by_nobody():
-                for text in self._table.engine().run(run_renumber, list(tasks.values())):
-                    answers += messages_from_json(text)
+                self._table.engine().run_at_once(run_renumber, list(tasks.values()), take)
         except BaseException as error:
             made = [replace(_bare(answer), new_files=answer.compact_after) for answer in answers]
             discard(self._table.store, schema, made, named_by="the commit")

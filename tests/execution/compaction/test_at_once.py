@@ -3,7 +3,7 @@ after a failure or an interruption nothing is left behind.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
@@ -14,9 +14,8 @@ from lakehouse_core.catalog.catalog import Catalog
 from lakehouse_core.clock import VirtualClock
 from lakehouse_core.data_files.writer import DataFileWriter
 from lakehouse_core.execution.compaction import compact
-from lakehouse_core.execution.engines.local import LocalEngine
 from lakehouse_core.storage import Fault, FaultKind, FaultyStore, MemoryStore, ObjectStore
-from lakehouse_core.tasks.runtime import local_runtime
+from tests.execution.at_once import opened
 
 COLUMNS = {"p": "STRING NOT NULL", "k": "INT NOT NULL", "v": "INT"}
 WRITES = 3
@@ -45,12 +44,6 @@ KINDS = {
 @pytest.fixture(autouse=True)
 def _each_bucket_has_a_task(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compact, "_GROUP_BYTES", 1)
-
-
-def opened(store: ObjectStore, *, at_once: int) -> lc.Table:
-    clock = VirtualClock(seed=at_once)
-    engine = LocalEngine(replace(local_runtime(store, clock), tasks_at_once=at_once))
-    return Catalog(store, clock=clock, engine=lambda: engine).table("db.t")
 
 
 def filled(kind: Kind) -> MemoryStore:

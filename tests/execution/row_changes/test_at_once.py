@@ -3,7 +3,6 @@ task, and after a failure nothing or everything.
 """
 
 from collections.abc import Callable
-from dataclasses import replace
 from itertools import count
 
 import pyarrow as pa
@@ -15,7 +14,7 @@ from lakehouse_core.clock import VirtualClock
 from lakehouse_core.execution.engines.local import LocalEngine
 from lakehouse_core.execution.row_changes import change
 from lakehouse_core.storage import Fault, FaultKind, FaultyStore, MemoryStore, ObjectStore
-from lakehouse_core.tasks.runtime import local_runtime
+from tests.execution.at_once import opened
 
 FILES = 6
 STATEMENTS: dict[str, Callable[[lc.Table], object]] = {
@@ -32,12 +31,6 @@ STATEMENTS: dict[str, Callable[[lc.Table], object]] = {
 @pytest.fixture(autouse=True)
 def _shares_small_files(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(change, "_LEAST_SHARED_BYTES", 0)
-
-
-def opened(store: ObjectStore, *, at_once: int) -> lc.Table:
-    clock = VirtualClock(seed=at_once)
-    engine = LocalEngine(replace(local_runtime(store, clock), tasks_at_once=at_once))
-    return Catalog(store, clock=clock, engine=lambda: engine).table("db.t")
 
 
 def filled() -> MemoryStore:

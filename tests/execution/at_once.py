@@ -1,0 +1,17 @@
+"""A table whose tasks run at the same time, as many as a test says, whatever the machine has."""
+
+from dataclasses import replace
+
+import lakehouse_core as lc
+from lakehouse_core.catalog.catalog import Catalog
+from lakehouse_core.clock import VirtualClock
+from lakehouse_core.execution.engines.local import LocalEngine
+from lakehouse_core.storage import ObjectStore
+from lakehouse_core.tasks.runtime import local_runtime
+
+
+def opened(store: ObjectStore, *, at_once: int) -> lc.Table:
+    """Open `db.t`."""
+    clock = VirtualClock(seed=at_once)
+    engine = LocalEngine(replace(local_runtime(store, clock), tasks_at_once=at_once))
+    return Catalog(store, clock=clock, engine=lambda: engine).table("db.t")
