@@ -19,18 +19,18 @@ from lakehouse_core.api.reports import (
     SchemaReport,
     TagReport,
 )
+from lakehouse_core.execution.alter.rescale import RescaleResult
 from lakehouse_core.execution.branches.forward import ForwardResult
 from lakehouse_core.execution.commit.compact_manifests import ManifestCompaction
 from lakehouse_core.execution.commit.outcome import CommitResult
+from lakehouse_core.execution.compaction.after_commit import WriteCompaction
 from lakehouse_core.execution.compaction.compact import CompactionResult
 from lakehouse_core.execution.compaction.plan import BucketCompaction
 from lakehouse_core.execution.expiry.expire import ExpiryResult
 from lakehouse_core.execution.expiry.orphans import OrphanRemoval
 from lakehouse_core.execution.file_indexes import FileIndexResult
-from lakehouse_core.execution.rescale import RescaleResult
 from lakehouse_core.execution.rollback import RollbackResult
 from lakehouse_core.execution.row_changes.change import RowChangeResult
-from lakehouse_core.execution.write.compact_after_commit import WriteCompaction
 from lakehouse_core.format.binary_row import deserialize_row
 from lakehouse_core.planning.alter.text_casts import cast_note
 from lakehouse_core.planning.commit.file_changes import effects_of

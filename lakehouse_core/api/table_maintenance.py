@@ -34,6 +34,7 @@ from lakehouse_core.api.reports import (
 from lakehouse_core.api.tagging import tagging, tagging_upkeep
 from lakehouse_core.api.verb import names_table, reported
 from lakehouse_core.errors import CorruptTable
+from lakehouse_core.execution.alter.rescale import rescale as rescale_partitions
 from lakehouse_core.execution.commit.compact_manifests import compact_manifests as rewrite_manifests
 from lakehouse_core.execution.compaction.compact import WhyNot
 from lakehouse_core.execution.compaction.compact import compact as compact_buckets
@@ -47,7 +48,6 @@ from lakehouse_core.execution.expiry.tags import delete_tag as drop_tag
 from lakehouse_core.execution.file_indexes import rewrite_file_indexes
 from lakehouse_core.execution.presence import check_before, check_dropped, check_kept
 from lakehouse_core.execution.read.state import state_at
-from lakehouse_core.execution.rescale import rescale as rescale_partitions
 from lakehouse_core.execution.rollback import roll_back
 from lakehouse_core.metadata import consumers
 from lakehouse_core.metadata.read_ahead import both

@@ -24,18 +24,18 @@ from lakehouse_core.api.table_row_changes import overwrite_by_itself
 from lakehouse_core.api.tagging import tagging
 from lakehouse_core.api.verb import names_table, reported
 from lakehouse_core.errors import CommitConflict, InvalidRequest, shown
-from lakehouse_core.execution.alter import alter as alter_schema
-from lakehouse_core.execution.alter import alter_by as alter_schema_by
+from lakehouse_core.execution.alter.alter import alter as alter_schema
+from lakehouse_core.execution.alter.alter import alter_by as alter_schema_by
 from lakehouse_core.execution.branches.former import former_branch
 from lakehouse_core.execution.commit.check import refusals
 from lakehouse_core.execution.commit.loop import commit as commit_staged
 from lakehouse_core.execution.commit.loop import commit_or_discard
 from lakehouse_core.execution.commit.outcome import CommitResult
 from lakehouse_core.execution.commit.staged_files import discard, discards_of_dropped
+from lakehouse_core.execution.compaction.after_commit import compact_written
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.execution.presence import check_before, check_kept
 from lakehouse_core.execution.row_changes.change_base import ReadAt, check_whole_read
-from lakehouse_core.execution.write.compact_after_commit import compact_written
 from lakehouse_core.execution.write.stage import OpenStage, close_append_stage
 from lakehouse_core.execution.write.stage import open_stage as open_staged
 from lakehouse_core.execution.write.stage import stage as stage_files

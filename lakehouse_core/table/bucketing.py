@@ -73,6 +73,17 @@ def has_buckets(bucketing: Bucketing) -> bool:
             assert_never(bucketing)
 
 
+def has_order(bucketing: Bucketing) -> bool:
+    """Return whether the rows of a bucket have an order that later writes continue."""
+    match bucketing:
+        case Fixed() | Dynamic():
+            return True
+        case Unaware() | Postpone():
+            return False
+        case _:
+            assert_never(bucketing)
+
+
 def has_hash_index(bucketing: Bucketing) -> bool:
     """Return whether each bucket has an index of the hashes of its keys."""
     return isinstance(bucketing, Dynamic) and not bucketing.crosses_partitions

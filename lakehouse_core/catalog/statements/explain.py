@@ -28,8 +28,9 @@ from lakehouse_core.catalog.statements.row_changes import table_to_change
 from lakehouse_core.catalog.statements.sources import Sources, session_of
 from lakehouse_core.catalog.statements.subqueries import asked_first, queries_inside
 from lakehouse_core.display import count_text
-from lakehouse_core.execution.row_changes.change_base import ChangeBase, change_base
+from lakehouse_core.execution.row_changes.change_base import change_base
 from lakehouse_core.format.data_types import DataField, field_from_arrow
+from lakehouse_core.planning.row_changes.change_base import ChangeBase
 from lakehouse_core.planning.row_changes.merge_plan import plan_merge
 from lakehouse_core.planning.row_changes.methods import Method
 from lakehouse_core.planning.row_changes.statements import Delete, SourceMerge, Statement, Update

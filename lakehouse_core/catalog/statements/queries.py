@@ -12,9 +12,9 @@ from lakehouse_core.catalog.statements.names import StatementCall
 from lakehouse_core.catalog.statements.prepared import PreparedQuery, PreparingQuery
 from lakehouse_core.catalog.statements.sources import Sources, session_of
 from lakehouse_core.errors import InvalidRequest, LakehouseError, TaskFailed, UnsupportedFeature
+from lakehouse_core.execution.read.relation import DistinctRows, Relation
 from lakehouse_core.execution.read.scan import ScanPlan
 from lakehouse_core.execution.row_changes.change_base import ReadAt
-from lakehouse_core.execution.sql.relation import DistinctRows, Relation
 from lakehouse_core.interchange.arrow_rows import ArrowRows, RowsInMemory
 from lakehouse_core.planning.sql.error_places import has_no_place, place_first, with_place
 from lakehouse_core.planning.sql.query import TableReference, parse_query

@@ -14,11 +14,11 @@ from lakehouse_core.api.scan import Scan
 from lakehouse_core.catalog.names import is_system_name
 from lakehouse_core.catalog.statements.names import StatementCall
 from lakehouse_core.errors import InvalidRequest, shown
+from lakehouse_core.execution.read.pinning import PinnedTable, pin
+from lakehouse_core.execution.read.relation import NativeTable, Relation
 from lakehouse_core.execution.read.scan import ScanPlan
 from lakehouse_core.execution.read.state import state_at
 from lakehouse_core.execution.row_changes.change_base import ReadAt
-from lakehouse_core.execution.sql.pinning import PinnedTable, pin
-from lakehouse_core.execution.sql.relation import NativeTable, Relation
 from lakehouse_core.format.data_types import DataField, field_from_arrow
 from lakehouse_core.interchange.arrow_rows import ArrowRows, RowsInMemory
 from lakehouse_core.planning.read.read_point import AsOf, AtVersion, Latest, ReadPoint

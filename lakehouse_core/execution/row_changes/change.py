@@ -19,28 +19,33 @@ from lakehouse_core.execution.commit.loop import commit_or_discard
 from lakehouse_core.execution.commit.outcome import CommitResult
 from lakehouse_core.execution.commit.own_commit import own_commit
 from lakehouse_core.execution.commit.staged_files import discard
+from lakehouse_core.execution.compaction.after_commit import WriteCompaction, compact_written
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.execution.engine import Engine
-from lakehouse_core.execution.row_changes.change_base import ChangeBase, FixedAt, change_base
-from lakehouse_core.execution.write.compact_after_commit import WriteCompaction, compact_written
+from lakehouse_core.execution.row_changes.change_base import FixedAt, change_base
 from lakehouse_core.format.deletion_vector import Positions
-from lakehouse_core.options import MergeEngine
-from lakehouse_core.planning.commit.index_files import indexes_by_bucket, vector_files
+from lakehouse_core.planning.commit.index_files import vector_files
 from lakehouse_core.planning.commit.read_scope import ReadScope
 from lakehouse_core.planning.read.packing import waiting_parts
+from lakehouse_core.planning.row_changes.change_base import (
+    ChangeBase,
+    first_number,
+    hides_rows,
+    removals,
+    removed_row_count,
+    replaces_buckets,
+)
 from lakehouse_core.planning.row_changes.methods import Method
 from lakehouse_core.planning.row_changes.statements import Isolation, Statement, Update
 from lakehouse_core.progress import Watch
 from lakehouse_core.retry import REPLAN
 from lakehouse_core.storage.outcomes import named_by_nobody
-from lakehouse_core.table.bucketing import has_buckets, has_hash_index
+from lakehouse_core.table.bucketing import has_buckets
 from lakehouse_core.table.commit_message import CommitMessage
 from lakehouse_core.table.data_file import DataFile
 from lakehouse_core.table.data_layout import DataLayout
 from lakehouse_core.table.layout import INDEX_FOLDER
-from lakehouse_core.table.manifest import DELETION_VECTORS
 from lakehouse_core.table.schema import TableSchema
-from lakehouse_core.table.split import Split
 from lakehouse_core.table.staged_commit import StagedCommit
 from lakehouse_core.tasks.change_rows.task import run_change
 from lakehouse_core.tasks.change_rows.values import Changed, ChangeTask, changed_from_text
@@ -139,8 +144,8 @@ def _run(
         operation=base.statement.operation,
         schema=base.schema,
         condition=base.statement.condition,
-        sees_appends=isolation == "serializable" or _hides_rows(base.schema),
-        whole_buckets=_replaces_buckets(base),
+        sees_appends=isolation == "serializable" or hides_rows(base.schema),
+        whole_buckets=replaces_buckets(base),
     )
     updates = isinstance(base.statement, Update)
     done = committed(table, base, () if dry_run else messages, reads, properties=properties, watch=watch)
@@ -190,8 +195,8 @@ def change_matching(
     files, to `messages` as they are made.
     """
     if base.method is Method.PARTITIONS:
-        messages += _removals(base)
-        return Found(rows_matched=_row_count(base), files_touched=len(base.files))
+        messages += removals(base)
+        return Found(rows_matched=removed_row_count(base), files_touched=len(base.files))
     results = run_changes(table, _tasks(table, base, only_counts=only_counts), messages, watch)
     for message in index_messages(table, base, results):
         messages.append(message)
@@ -200,19 +205,6 @@ def change_matching(
         rows_read=sum(each.rows_read for each in results),
         files_touched=sum(each.files_touched for each in results),
     )
-
-
-def _hides_rows(schema: TableSchema) -> bool:
-    """Return whether a row that is deleted may have kept out another one, which was added since the base."""
-    return not schema.is_append and schema.table_options.merge_engine is MergeEngine.FIRST_ROW
-
-
-def _replaces_buckets(base: ChangeBase) -> bool:
-    """Return whether no other commit may have changed a bucket that the statement changes: it replaces all of its
-    files, or removes its hash index, by which other writers meanwhile place their keys.
-    """
-    removes_indexes = base.method is Method.PARTITIONS and has_hash_index(base.schema.bucketing)
-    return base.method is Method.BUCKETS or removes_indexes
 
 
 @contextmanager
@@ -283,19 +275,12 @@ def _tasks(table: TableContext, base: ChangeBase, *, only_counts: bool) -> list[
             method=base.method,
             predicate=base.rest,
             assignments=assignments,
-            next_sequence_number=_first_number(base, split),
+            next_sequence_number=first_number(base, split),
             commit_user=base.writer,
             only_counts=only_counts,
         )
         for split, *beside in parts
     ]
-
-
-def _first_number(base: ChangeBase, split: Split) -> int:
-    # Without buckets every writer numbers from 0; rows that wait get their numbers later.
-    if split.waiting or not has_buckets(base.schema.bucketing):
-        return 0
-    return base.next_numbers[split.partition, split.bucket]
 
 
 def index_messages(table: TableContext, base: ChangeBase, results: Sequence[Changed]) -> Iterator[CommitMessage]:
@@ -332,49 +317,3 @@ def index_messages(table: TableContext, base: ChangeBase, results: Sequence[Chan
                 new_index_files=change.new,
                 deleted_index_files=change.deleted,
             )
-
-
-def _removals(base: ChangeBase) -> Sequence[CommitMessage]:
-    """Return the removal of all files of the partitions, with their deletion vectors and hash indexes."""
-    if not base.files:
-        return ()
-    files = defaultdict(list)
-    for entry in base.files:
-        files[entry.partition, entry.bucket, entry.total_buckets].append(entry.file)
-    indexes = indexes_by_bucket(base.indexes)
-    messages = [
-        CommitMessage(
-            partition=partition,
-            bucket=bucket,
-            total_buckets=total_buckets,
-            deleted_files=tuple(found),
-            deleted_index_files=indexes.pop((partition, bucket), ()),
-        )
-        for (partition, bucket, total_buckets), found in files.items()
-    ]
-    # A bucket that was compacted to nothing still has its hash index.
-    total_buckets = base.files[0].total_buckets
-    messages += [
-        CommitMessage(partition=partition, bucket=bucket, total_buckets=total_buckets, deleted_index_files=found)
-        for (partition, bucket), found in indexes.items()
-    ]
-    return messages
-
-
-def _row_count(base: ChangeBase) -> int | None:
-    """Return the number of rows in the removed files of an append table; None for a key table, whose files hold
-    versions of rows.
-    """
-    if not base.schema.is_append:
-        return None
-    names = {entry.file.file_name for entry in base.files}
-    marked = [
-        vector.cardinality
-        for index in base.indexes
-        if index.index_type == DELETION_VECTORS
-        for vector in index.deletion_vectors or ()
-        if vector.data_file_name in names
-    ]
-    if None in marked:
-        return None
-    return sum(entry.file.row_count for entry in base.files) - sum(count for count in marked if count is not None)

@@ -5,8 +5,8 @@ values of an older version of a row.
 Source: docs/semantics/row-changes.md#base.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,11 +14,11 @@ import numpy as np
 from lakehouse_core.errors import CommitConflict, CorruptTable, NotFound
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.execution.read.waiting import waiting_row_count_at
-from lakehouse_core.format.avro_columns import Flags
 from lakehouse_core.planning.read.read_point import Latest
 from lakehouse_core.planning.read.scope import ScanScope, merges_waiting
 from lakehouse_core.planning.read.splits import plan_splits
 from lakehouse_core.planning.readable import deletion_files
+from lakehouse_core.planning.row_changes.change_base import ChangeBase, next_numbers, whole_buckets
 from lakehouse_core.planning.row_changes.methods import (
     Method,
     check_waiting,
@@ -30,41 +30,14 @@ from lakehouse_core.planning.row_changes.methods import (
 from lakehouse_core.planning.row_changes.statements import Delete, Replacement, SourceMerge, Statement, Update
 from lakehouse_core.table.bucketing import are_placed, may_wait
 from lakehouse_core.table.data_layout import DataLayout
-from lakehouse_core.table.manifest import EntryColumns, IndexManifestEntry, ManifestEntry, bucket_rows, live_rows
-from lakehouse_core.table.predicate import Predicate, without_columns
+from lakehouse_core.table.manifest import live_rows
+from lakehouse_core.table.predicate import without_columns
 from lakehouse_core.table.schema import TableSchema, read_supported, write_supported
 from lakehouse_core.table.snapshot import Snapshot
-from lakehouse_core.table.split import Split
 
 if TYPE_CHECKING:
-    from lakehouse_core.execution.sql.relation import Named
+    from lakehouse_core.execution.read.relation import Named
     from lakehouse_core.planning.row_changes.merge_clauses import MergeRequest
-
-_Place = tuple[bytes, int]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChangeBase:
-    """What a statement begins with. `snapshot` None: the table is empty.
-
-    `splits`: what its tasks read, with the files that may hold matching rows. `files`: the live files of the partitions
-    that it removes, for the method PARTITIONS; `indexes` are then those of these partitions alone. `rest`: the
-    condition on rows that is left to test. `next_numbers`: the next sequence number of each bucket of the splits for
-    which no rows wait. `writer`: of the rows of the statement that wait behind others. Java moves those of one writer
-    in the order of their files.
-    """
-
-    schema: TableSchema
-    statement: Statement
-    method: Method
-    snapshot: Snapshot | None
-    rest: Predicate | None = None
-    splits: Sequence[Split] = ()
-    files: Sequence[ManifestEntry] = ()
-    indexes: Sequence[IndexManifestEntry] = ()
-    file_schemas: Mapping[int, TableSchema] = field(default_factory=dict)
-    next_numbers: Mapping[_Place, int] = field(default_factory=dict)
-    writer: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,45 +166,11 @@ def _base_at(table: TableContext, empty: ChangeBase, snapshot: Snapshot) -> Chan
     )
     places = {(split.partition, split.bucket) for split in splits if not split.waiting}
     if method is Method.BUCKETS:
-        splits = _whole_buckets(splits, entries, live)
-        splits = tuple(
-            replace(
-                split,
-                deletions={
-                    file.file_name: deletions[file.file_name] for file in split.files if file.file_name in deletions
-                },
-            )
-            for split in splits
-        )
+        splits = whole_buckets(splits, entries, live, deletions)
     return replace(
         base,
         rest=without_columns(condition, schema.partition_keys),
         splits=splits,
         file_schemas=file_schemas,
-        next_numbers=_next_numbers(entries, live, places),
+        next_numbers=next_numbers(entries, live, places),
     )
-
-
-def _whole_buckets(splits: Sequence[Split], entries: EntryColumns, live: Flags) -> tuple[Split, ...]:
-    """Return one split with all live files for each bucket of the splits."""
-    found: dict[_Place, Split] = {}
-    for split in splits:
-        found.setdefault((split.partition, split.bucket), split)
-    whole = []
-    for bucket in bucket_rows(entries):
-        one = found.get((bucket.partition, bucket.bucket))
-        if one is not None:
-            rows = bucket.rows[live[bucket.rows]]
-            files = tuple(entry.file for entry in entries.take(rows).entries())
-            whole.append(replace(one, files=files, raw=False))
-    return tuple(whole)
-
-
-def _next_numbers(entries: EntryColumns, live: Flags, places: Collection[_Place]) -> dict[_Place, int]:
-    numbers = {}
-    for bucket in bucket_rows(entries):
-        place = (bucket.partition, bucket.bucket)
-        if place in places:
-            rows = bucket.rows[live[bucket.rows]]
-            numbers[place] = int(entries.max_sequence_numbers[rows].max()) + 1
-    return numbers

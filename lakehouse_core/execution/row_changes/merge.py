@@ -17,7 +17,7 @@ from lakehouse_core.errors import InvalidRequest, shown
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.execution.row_changes.bounds import arrow_bounds, ranged_columns, ranged_pairs, within
 from lakehouse_core.execution.row_changes.change import RowChangeResult, committed, until_committed
-from lakehouse_core.execution.row_changes.change_base import ChangeBase, FixedAt, ReadAt, change_base, fixed_at
+from lakehouse_core.execution.row_changes.change_base import FixedAt, ReadAt, change_base, fixed_at
 from lakehouse_core.execution.row_changes.clause_rows import ClauseRows, assigned_fields, clause_rows
 from lakehouse_core.execution.row_changes.merge_write import write_merge
 from lakehouse_core.execution.row_changes.plain_join import plain_rows, source_columns
@@ -26,6 +26,7 @@ from lakehouse_core.format.deletion_vector import Positions
 from lakehouse_core.format.store_assignment import is_kept
 from lakehouse_core.merge.compact import POSITION_BITS
 from lakehouse_core.planning.commit.read_scope import ReadScope
+from lakehouse_core.planning.row_changes.change_base import ChangeBase
 from lakehouse_core.planning.row_changes.merge_clauses import MergeRequest
 from lakehouse_core.planning.row_changes.merge_join import ACTION, ADDRESS, SOURCE, MergePlan, PlainJoin
 from lakehouse_core.planning.row_changes.merge_plan import plan_merge

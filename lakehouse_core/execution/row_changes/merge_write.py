@@ -11,10 +11,10 @@ import pyarrow as pa
 
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.execution.row_changes.change import discarded_on_failure, index_messages, run_changes
-from lakehouse_core.execution.row_changes.change_base import ChangeBase
 from lakehouse_core.execution.row_changes.clause_rows import ClauseRows
 from lakehouse_core.execution.row_changes.new_rows import new_rows, written_rows
 from lakehouse_core.format.deletion_vector import Positions
+from lakehouse_core.planning.row_changes.change_base import ChangeBase
 from lakehouse_core.planning.row_changes.methods import Method
 from lakehouse_core.progress import Watch
 from lakehouse_core.table.commit_message import CommitMessage

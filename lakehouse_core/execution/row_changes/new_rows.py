@@ -11,12 +11,12 @@ from lakehouse_core.execution.commit.staged_files import discard
 from lakehouse_core.execution.compaction.placing import with_placed_rows
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.execution.key_places import key_places
-from lakehouse_core.execution.row_changes.change_base import ChangeBase
-from lakehouse_core.execution.write.stage import check_bucket_counts, check_partition_times, has_order
+from lakehouse_core.planning.commit.checks import check_bucket_counts, check_partition_times
 from lakehouse_core.planning.commit.hash_indexes import known_indexes
+from lakehouse_core.planning.row_changes.change_base import ChangeBase
 from lakehouse_core.planning.write_base import NOTHING_WRITTEN, WriteBase, write_base
 from lakehouse_core.progress import Watch
-from lakehouse_core.table.bucketing import may_wait, moves_keys, places_keys
+from lakehouse_core.table.bucketing import has_order, may_wait, moves_keys, places_keys
 from lakehouse_core.table.commit_message import Append, CommitMessage
 from lakehouse_core.tasks.write.keys.bucket_index import KeyIndex
 from lakehouse_core.tasks.write.task import WriteTask
@@ -50,7 +50,7 @@ def new_rows(
     schema = base.schema
     before, key_index = NOTHING_WRITTEN, KeyIndex()
     waits = may_wait(schema.bucketing)
-    if base.snapshot is not None and (has_order(schema) or waits):
+    if base.snapshot is not None and (has_order(schema.bucketing) or waits):
         before = write_base(table.manifests.columns(table.manifests.of(base.snapshot)))
         if whole_partitions:
             before = replace(before, bucket_counts={})

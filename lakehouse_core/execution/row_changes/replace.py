@@ -16,16 +16,11 @@ from lakehouse_core.execution.row_changes.change import (
     discarded_on_failure,
     until_committed,
 )
-from lakehouse_core.execution.row_changes.change_base import (
-    ChangeBase,
-    SourceRows,
-    change_base,
-    check_all_read,
-    fixed_at,
-)
+from lakehouse_core.execution.row_changes.change_base import SourceRows, change_base, check_all_read, fixed_at
 from lakehouse_core.execution.row_changes.new_rows import new_rows, written_rows
 from lakehouse_core.planning.commit.hash_indexes import claims_of, live_indexes
 from lakehouse_core.planning.commit.read_scope import ReadScope
+from lakehouse_core.planning.row_changes.change_base import ChangeBase
 from lakehouse_core.planning.row_changes.methods import Method
 from lakehouse_core.planning.row_changes.statements import Isolation, Replacement
 from lakehouse_core.progress import Watch

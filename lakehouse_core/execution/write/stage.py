@@ -4,9 +4,8 @@ Rule: a wrong call is refused before a file is written if possible; else its fil
 Source: docs/reliability/commit.md#steps, docs/semantics/writing.md#sequence-numbers.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import assert_never
 
 from lakehouse_core.errors import CommitConflict, CorruptTable, InvalidRequest, shown
 from lakehouse_core.execution.commit.replay import applied_snapshot_ids
@@ -15,29 +14,17 @@ from lakehouse_core.execution.compaction.placing import with_placed_rows
 from lakehouse_core.execution.compaction.precommit import with_joined_changelog, with_packed_files
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.execution.key_places import key_places
-from lakehouse_core.format.binary_row import deserialize_row
 from lakehouse_core.planning.append_numbers import numbered
-from lakehouse_core.planning.commit.checks import check_staged
+from lakehouse_core.planning.commit.checks import check_bucket_counts, check_partition_times, check_staged
 from lakehouse_core.planning.commit.hash_indexes import known_indexes
 from lakehouse_core.planning.commit.ledger import ledger_of
 from lakehouse_core.planning.commit.overwrites import overwritten
 from lakehouse_core.planning.commit.steps import commit_steps
-from lakehouse_core.planning.partitions import partition_name
 from lakehouse_core.planning.write_base import NOTHING_WRITTEN, WriteBase, write_base
 from lakehouse_core.progress import NO_WATCH, Watch
 from lakehouse_core.storage.outcomes import named_by_nobody
-from lakehouse_core.table.bucketing import (
-    Dynamic,
-    Fixed,
-    Postpone,
-    Unaware,
-    is_placed,
-    may_wait,
-    moves_keys,
-    places_keys,
-)
+from lakehouse_core.table.bucketing import has_order, may_wait, moves_keys, places_keys
 from lakehouse_core.table.commit_message import BATCH_IDENTIFIER, Append, CommitMessage, Missing, WriteMode
-from lakehouse_core.table.partition_time import check_partition_time
 from lakehouse_core.table.schema import TableSchema, write_supported
 from lakehouse_core.table.snapshot import Snapshot
 from lakehouse_core.table.staged_commit import StagedCommit
@@ -123,7 +110,7 @@ def open_stage(
     schema = table.schemas.latest(look)
     write_supported(schema, table=table.name)
     # An overwrite replaces all earlier rows; without buckets or keys rows have no order.
-    continues_sequence = isinstance(mode, Append) and (has_order(schema) or _places_rows(schema))
+    continues_sequence = isinstance(mode, Append) and (has_order(schema.bucketing) or _places_rows(schema))
     # An overwrite gives its keys new buckets.
     knows_buckets = continues_sequence and places_keys(schema.bucketing)
 
@@ -237,7 +224,7 @@ def close_append_stage(table: TableContext, opened: OpenStage, messages: Sequenc
     after the other.
     """
     assert opened.task is not None
-    if has_order(opened.task.schema):
+    if has_order(opened.task.schema.bucketing):
         messages = numbered(messages, opened.task.next_sequence_numbers)
     return close_stage(table, opened, messages)
 
@@ -252,17 +239,6 @@ def _check_rowkind_column(table: str, schema: TableSchema, rowkind_column: str |
         )
 
 
-def has_order(schema: TableSchema) -> bool:
-    """Return whether the rows of a bucket have an order that later writes continue."""
-    match schema.bucketing:
-        case Fixed() | Dynamic():
-            return True
-        case Unaware() | Postpone():
-            return False
-        case _:
-            assert_never(schema.bucketing)
-
-
 def _was_committed(table: TableContext, base: Snapshot | None, staged: StagedCommit) -> bool:
     """Return whether the ledger of `base` shows that the user has committed this identifier.
 
@@ -275,33 +251,3 @@ def _was_committed(table: TableContext, base: Snapshot | None, staged: StagedCom
         return False
     first = commit_steps(staged, skips_empty=True)[0]
     return applied_snapshot_ids(table.snapshots, base, ledger, staged, first.kind) is not None
-
-
-def check_bucket_counts(
-    table: str, schema: TableSchema, bucket_counts: Mapping[bytes, int], messages: Iterable[CommitMessage]
-) -> None:
-    """Raise InvalidRequest for rows of a partition that has another bucket count, because reads would search other
-    buckets.
-    """
-    wrong = {}
-    for message in messages:
-        if not is_placed(message.bucket):
-            continue
-        found = bucket_counts.get(message.partition, message.total_buckets)
-        if found != message.total_buckets:
-            wrong[partition_name(message.partition, schema)] = (found, message.total_buckets)
-    if wrong:
-        # Messages are in no order; all buckets of a partition have one bucket count.
-        name = min(wrong)
-        found, wanted = wrong[name]
-        what, whole = (f"partition {name}", "the partition") if schema.partition_keys else ("the table", "it")
-        raise InvalidRequest(
-            f"{table}: {what} has files in {found} buckets, and the table's option bucket is now {wanted}. Call "
-            f"rescale to bring {whole} to the new number, or set bucket back to {found}."
-        )
-
-
-def check_partition_times(schema: TableSchema, messages: Iterable[CommitMessage]) -> None:
-    types = [field.type for field in schema.partition_fields]
-    for partition in sorted({message.partition for message in messages}):
-        check_partition_time(deserialize_row(partition, types), schema)

@@ -1,14 +1,18 @@
-"""Checks of a staged commit: refuse a malformed commit, and one that was staged for another table.
+"""Checks of a staged commit: refuse a malformed commit, one that was staged for another table, and new rows for which
+the table has no place.
 
 Source: docs/semantics/commit.md#users-and-identifiers, docs/semantics/commit.md#commit-message.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from lakehouse_core.errors import InvalidRequest, shown, written_as
+from lakehouse_core.format.binary_row import deserialize_row
 from lakehouse_core.format.stored import check_text, is_int64
 from lakehouse_core.planning.commit.ledger import LEDGER_PROPERTY, NONCE_PROPERTY, QUEUE_PROPERTY
+from lakehouse_core.planning.partitions import partition_name
+from lakehouse_core.table.bucketing import is_placed
 from lakehouse_core.table.checksums import CHECKSUMS_PROPERTY
 from lakehouse_core.table.commit_message import (
     BATCH_IDENTIFIER,
@@ -17,6 +21,7 @@ from lakehouse_core.table.commit_message import (
     DynamicOverwrite,
     StaticOverwrite,
 )
+from lakehouse_core.table.partition_time import check_partition_time
 from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.snapshot import SCHEMA_TIME
 from lakehouse_core.table.staged_commit import StagedCommit
@@ -105,3 +110,34 @@ def check_properties(properties: object) -> None:
         )
     if taken := sorted(RESERVED_PROPERTIES & properties.keys()):
         raise InvalidRequest(f"Snapshot property {shown(taken[0])} is reserved for the committer. Choose another name.")
+
+
+def check_bucket_counts(
+    table: str, schema: TableSchema, bucket_counts: Mapping[bytes, int], messages: Iterable[CommitMessage]
+) -> None:
+    """Raise InvalidRequest for rows of a partition that has another bucket count, because reads would search other
+    buckets.
+    """
+    wrong = {}
+    for message in messages:
+        if not is_placed(message.bucket):
+            continue
+        found = bucket_counts.get(message.partition, message.total_buckets)
+        if found != message.total_buckets:
+            wrong[partition_name(message.partition, schema)] = (found, message.total_buckets)
+    if wrong:
+        # Messages are in no order; all buckets of a partition have one bucket count.
+        name = min(wrong)
+        found, wanted = wrong[name]
+        what, whole = (f"partition {name}", "the partition") if schema.partition_keys else ("the table", "it")
+        raise InvalidRequest(
+            f"{table}: {what} has files in {found} buckets, and the table's option bucket is now {wanted}. Call "
+            f"rescale to bring {whole} to the new number, or set bucket back to {found}."
+        )
+
+
+def check_partition_times(schema: TableSchema, messages: Iterable[CommitMessage]) -> None:
+    """Raise InvalidRequest for partitions that are not times, if the table requires that."""
+    types = [field.type for field in schema.partition_fields]
+    for partition in sorted({message.partition for message in messages}):
+        check_partition_time(deserialize_row(partition, types), schema)

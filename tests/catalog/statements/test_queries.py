@@ -14,7 +14,7 @@ import pytest
 import lakehouse_core as lc
 from lakehouse_core.catalog.statements import prepared as module
 from lakehouse_core.execution.engines.duckdb.query import DuckdbQuery
-from lakehouse_core.execution.sql.relation import Relation
+from lakehouse_core.execution.read.relation import Relation
 from lakehouse_core.interchange.arrow_rows import ArrowRows
 from lakehouse_core.planning.sql.pushing import Pushed
 from tests.catalog.statements.query_tables import queries, rows_of

@@ -13,7 +13,7 @@ import pytest
 import lakehouse_core as lc
 from lakehouse_core.api.table_maintenance import set_consumer
 from lakehouse_core.clock import VirtualClock
-from lakehouse_core.execution.alter import alter
+from lakehouse_core.execution.alter.alter import alter
 from lakehouse_core.execution.branches.closing import open_branches
 from lakehouse_core.execution.branches.create import create_branch
 from lakehouse_core.execution.branches.delete import delete_branch

@@ -15,7 +15,7 @@ from lakehouse_core.errors import (
     StaleCommit,
     UnsupportedFeature,
 )
-from lakehouse_core.execution.write.compact_after_commit import WriteCompaction
+from lakehouse_core.execution.compaction.after_commit import WriteCompaction
 from lakehouse_core.planning.commit.ledger import LEDGER_PROPERTY, ledger_of
 from lakehouse_core.storage import MemoryStore
 from lakehouse_core.table.commit_message import (

@@ -9,9 +9,9 @@ import pyarrow as pa
 
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.execution.engines.duckdb.query import read_at_once
+from lakehouse_core.execution.read.relation import Relation, joined_relations
 from lakehouse_core.execution.row_changes.bounds import FEW_ROWS, arrow_bounds
 from lakehouse_core.execution.row_changes.change_base import SourceRows
-from lakehouse_core.execution.sql.relation import Relation, joined_relations
 from lakehouse_core.format.data_types import DataField, field_from_arrow
 from lakehouse_core.interchange.arrow_rows import ArrowRows, RowsInMemory
 from lakehouse_core.planning.row_changes.merge_join import ADDRESS, SOURCE_VIEW, TARGET_VIEW, MergePlan

@@ -19,7 +19,7 @@ from lakehouse_core.execution.engines.duckdb.box import box_cursor, never_freed
 from lakehouse_core.execution.engines.duckdb.files import native_count
 from lakehouse_core.execution.engines.duckdb.messages import in_own_words
 from lakehouse_core.execution.engines.duckdb.views import RelationView
-from lakehouse_core.execution.sql.relation import DistinctRows, Relation
+from lakehouse_core.execution.read.relation import DistinctRows, Relation
 
 _BATCH_ROWS: Final = 65_536
 # Of so many values that are held, or twice as many as there were, each is kept once.

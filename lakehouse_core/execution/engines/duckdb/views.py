@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from lakehouse_core.errors import LakehouseError, retell
 from lakehouse_core.execution.engines.duckdb.files import NativeRead, file_error, native_read
-from lakehouse_core.execution.sql.relation import Relation
+from lakehouse_core.execution.read.relation import Relation
 from lakehouse_core.interchange.arrow_rows import ArrowRows
 
 

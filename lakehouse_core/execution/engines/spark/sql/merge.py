@@ -24,10 +24,10 @@ from lakehouse_core.execution.engines.spark.scan.frame import task_frame
 from lakehouse_core.execution.engines.spark.session import core_count
 from lakehouse_core.execution.engines.spark.sql.query import SparkQuery
 from lakehouse_core.execution.engines.spark.types import exchange_schema, fields_from_spark, spark_schema
+from lakehouse_core.execution.read.relation import Relation, joined_relations
 from lakehouse_core.execution.row_changes.bounds import FEW_ROWS
 from lakehouse_core.execution.row_changes.change_base import SourceRows
 from lakehouse_core.execution.row_changes.clause_rows import assigned_fields
-from lakehouse_core.execution.sql.relation import Relation, joined_relations
 from lakehouse_core.format.data_types import (
     UNASSIGNED,
     DataField,

@@ -32,8 +32,8 @@ from lakehouse_core.execution.engines.spark.scan.frame import read_frame
 from lakehouse_core.execution.engines.spark.scan.native import native_tasks
 from lakehouse_core.execution.engines.spark.sql.answers import answer_schema, collected
 from lakehouse_core.execution.engines.spark.sql.stored import assigned_frame
+from lakehouse_core.execution.read.relation import DistinctRows, Relation
 from lakehouse_core.execution.read.scan import read_tasks
-from lakehouse_core.execution.sql.relation import DistinctRows, Relation
 from lakehouse_core.format.data_types import DataField
 from lakehouse_core.table.predicate import columns_of
 

@@ -9,10 +9,10 @@ Source: docs/semantics/maintenance.md#rescaling.
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from typing import Final, assert_never
+from typing import Final
 
-from lakehouse_core.errors import CommitConflict, CorruptTable, InvalidRequest, NotFound, UnsupportedFeature
-from lakehouse_core.execution.alter import alter
+from lakehouse_core.errors import CommitConflict, CorruptTable, InvalidRequest, NotFound
+from lakehouse_core.execution.alter.alter import alter
 from lakehouse_core.execution.commit.loop import commit_or_discard
 from lakehouse_core.execution.commit.outcome import CommitResult
 from lakehouse_core.execution.commit.own_commit import own_commit
@@ -24,21 +24,28 @@ from lakehouse_core.format.binary_row import deserialize_row
 from lakehouse_core.planning.alter.alter import apply_changes
 from lakehouse_core.planning.alter.schema_change import SetOption
 from lakehouse_core.planning.commit.hash_indexes import LiveIndexes, live_indexes
-from lakehouse_core.planning.commit.index_files import indexes_by_bucket
 from lakehouse_core.planning.commit.read_scope import ReadScope
 from lakehouse_core.planning.partitions import condition_of_values
 from lakehouse_core.planning.readable import deletion_files
-from lakehouse_core.planning.rescale import PartitionRescale, commits_of, lacks_changelog, plan_rescale
+from lakehouse_core.planning.rescale import (
+    PartitionRescale,
+    commits_of,
+    condition_of_all,
+    lacks_changelog,
+    plan_rescale,
+    removals,
+    rescalable,
+)
 from lakehouse_core.progress import Watch
 from lakehouse_core.retry import REPLAN
 from lakehouse_core.storage.outcomes import begun, named_by_nobody
-from lakehouse_core.table.bucketing import Dynamic, Fixed, Postpone, Unaware, total_buckets
+from lakehouse_core.table.bucketing import Dynamic, total_buckets
 from lakehouse_core.table.commit_json import messages_from_json
 from lakehouse_core.table.commit_message import CommitMessage
 from lakehouse_core.table.data_layout import DataLayout
 from lakehouse_core.table.deletion_file import DeletionFile
 from lakehouse_core.table.layout import INDEX_FOLDER
-from lakehouse_core.table.predicate import Or, Predicate, holds
+from lakehouse_core.table.predicate import Predicate, holds
 from lakehouse_core.table.schema import TableSchema, read_supported, write_supported
 from lakehouse_core.table.snapshot import RESCALED_TO, Snapshot
 from lakehouse_core.tasks.rescale import RescaleTask, run_rescale
@@ -85,7 +92,7 @@ def rescale(
     schema = table.schemas.latest()
     write_supported(schema, table=table.name)
     read_supported(schema, table=table.name)
-    before = total_buckets(_rescalable(schema, count))
+    before = total_buckets(rescalable(schema, count))
     wanted = before if count is None else count
     if wanted != before:
         if values:
@@ -111,32 +118,6 @@ def rescale(
     return result
 
 
-def _rescalable(schema: TableSchema, count: int | None = None) -> Fixed | Dynamic:
-    """Return how the table divides rows into buckets. Raises InvalidRequest, UnsupportedFeature if that, or another
-    number of buckets, `count`, is not for a rescale.
-    """
-    match schema.bucketing:
-        case Fixed() as found:
-            return found
-        case Dynamic() as found:
-            if count is not None:
-                raise InvalidRequest(
-                    f"rescale: buckets is {count}, but the table has dynamic buckets (bucket={total_buckets(found)}): "
-                    "their number follows dynamic-bucket.target-row-num. Set that option, and leave buckets out."
-                )
-            return found
-        case Unaware():
-            raise InvalidRequest("rescale: bucket is -1, so the table has no buckets. Run compact instead.")
-        case Postpone():
-            raise UnsupportedFeature(
-                f"rescale: bucket is {total_buckets(schema.bucketing)}, and a partition of such a table keeps the "
-                "number of buckets that its first compaction gave it. Compact the table, set bucket to a number, and "
-                "rescale."
-            )
-        case _:
-            assert_never(schema.bucketing)
-
-
 def _with_count(table: TableContext, schema: TableSchema, count: int, *, dry_run: bool) -> TableSchema:
     changes = [SetOption("bucket", str(count))]
     if dry_run:
@@ -159,7 +140,7 @@ def _planned(
     def read(latest: Snapshot | None) -> tuple[Snapshot | None, list[PartitionRescale]]:
         if latest is None:
             return None, []
-        return latest, plan_rescale(table.manifests.live_entries(latest, keep=keep), _rescalable(schema))
+        return latest, plan_rescale(table.manifests.live_entries(latest, keep=keep), rescalable(schema))
 
     return table.snapshots.of_latest(read)
 
@@ -178,7 +159,7 @@ def _until_committed(
         snapshot, planned = _planned(table, result.schema, None, only)
         if any(lacks_changelog(one, result.schema) for one in planned):
             # What the rescale would hide from the changelog is told first.
-            scope = RequestedBuckets(condition=_condition(result.schema, planned))
+            scope = RequestedBuckets(condition=condition_of_all(planned, result.schema))
             compact(table, scope, full=True, properties=properties)
             snapshot, planned = _planned(table, result.schema, None, only)
         if snapshot is None or not planned:
@@ -233,7 +214,7 @@ def _committed(
     reads = ReadScope(
         operation="rescale",
         schema=schema,
-        condition=_condition(schema, planned),
+        condition=condition_of_all(planned, schema),
         sees_appends=True,
         sees_removals=True,
         whole_buckets=True,
@@ -242,19 +223,6 @@ def _committed(
         moves_no_keys=True,
     )
     return commit_or_discard(table, staged, named_by="the rescale", reads=reads)
-
-
-def _condition(schema: TableSchema, planned: Sequence[PartitionRescale]) -> Predicate | None:
-    if not schema.partition_keys:
-        return None
-    types = [field.type for field in schema.partition_fields]
-    every = []
-    for one in planned:
-        values = dict(zip(schema.partition_keys, deserialize_row(one.partition, types), strict=True))
-        condition = condition_of_values(values, schema)
-        assert condition is not None
-        every.append(condition)
-    return every[0] if len(every) == 1 else Or(tuple(every))
 
 
 def _rewritten(
@@ -272,32 +240,7 @@ def _rewritten(
     except BaseException:
         discard(table.store, schema, messages, named_by="the rescale")
         raise
-    of_buckets = indexes_by_bucket(indexes)
-    messages += [
-        CommitMessage(
-            partition=one.partition,
-            bucket=source.bucket,
-            total_buckets=source.total_buckets,
-            deleted_files=source.files,
-            deleted_index_files=of_buckets.pop((one.partition, source.bucket), ()),
-        )
-        for one in planned
-        for source in one.sources
-    ]
-    partitions = {one.partition for one in planned}
-    if isinstance(schema.bucketing, Dynamic):
-        # A bucket that a compaction left without files keeps its index.
-        messages += [
-            CommitMessage(
-                partition=partition,
-                bucket=bucket,
-                total_buckets=total_buckets(schema.bucketing),
-                deleted_index_files=files,
-            )
-            for (partition, bucket), files in of_buckets.items()
-            if partition in partitions
-        ]
-    return messages
+    return messages + removals(planned, indexes, schema)
 
 
 def _tasks(
