@@ -19,7 +19,6 @@ from lakehouse_core.storage import home_expanded
 from lakehouse_core.table.commit_message import DynamicOverwrite, Missing, StaticOverwrite, WriteMode
 from lakehouse_core.table.predicate import Predicate, all_of, bind, is_predicate
 from lakehouse_core.table.schema import TableSchema
-from lakehouse_core.table.staged_commit import StagedCommit
 
 _MILLISECOND: Final = timedelta(milliseconds=1)
 _LEAST_ORPHAN_AGE_MILLIS: Final = 3_600_000
@@ -127,18 +126,6 @@ def partition_list(
             f"{advice}"
         )
     return given
-
-
-def check_staged_commit(verb: str, staged: object) -> None:
-    """Raise InvalidRequest for a value that is not a staged commit."""
-    if not isinstance(staged, StagedCommit):
-        raise InvalidRequest(f"{verb}({shown(staged)}): expected what stage or StagedCommit.from_json returned.")
-
-
-def check_staged_commits(name: str, given: object) -> None:
-    """Raise InvalidRequest for a value that is not a list of staged commits; `name` is the argument's name."""
-    if not isinstance(given, Sequence) or not all(isinstance(each, StagedCommit) for each in given):
-        raise InvalidRequest(f"{name}={shown(given)}: expected a list of what stage returned.")
 
 
 # A list stands for all of its conditions.

@@ -11,8 +11,6 @@ from lakehouse_core.api import report_building as answers
 from lakehouse_core.api.arguments import (
     CallOptions,
     GivenRows,
-    check_staged_commit,
-    check_staged_commits,
     checked_missing,
     column_name,
     overwrite_mode,
@@ -23,7 +21,7 @@ from lakehouse_core.api.scan import Scan, is_of_latest, planned_anew
 from lakehouse_core.api.table_row_changes import overwrite_by_itself
 from lakehouse_core.api.tagging import tagging
 from lakehouse_core.api.verb import names_table, reported
-from lakehouse_core.errors import CommitConflict, InvalidRequest, shown
+from lakehouse_core.errors import CommitConflict, InvalidRequest, NotFound, shown
 from lakehouse_core.execution.alter.alter import alter as alter_schema
 from lakehouse_core.execution.alter.alter import alter_by as alter_schema_by
 from lakehouse_core.execution.branches.former import former_branch
@@ -31,7 +29,7 @@ from lakehouse_core.execution.commit.check import refusals
 from lakehouse_core.execution.commit.loop import commit as commit_staged
 from lakehouse_core.execution.commit.loop import commit_or_discard
 from lakehouse_core.execution.commit.outcome import CommitResult
-from lakehouse_core.execution.commit.staged_files import discard, discards_of_dropped
+from lakehouse_core.execution.commit.staged_files import discard, discard_of_dropped
 from lakehouse_core.execution.compaction.after_commit import compact_written
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.execution.presence import check_before, check_kept
@@ -43,7 +41,7 @@ from lakehouse_core.metadata.staged_commits import keep_pending as write_pending
 from lakehouse_core.metadata.staged_commits import load_all_pending, load_pending
 from lakehouse_core.metadata.staged_commits import remove as remove_kept
 from lakehouse_core.planning.alter.schema_change import SchemaChange
-from lakehouse_core.planning.commit.checks import check_commit
+from lakehouse_core.planning.commit.checks import check_commit, check_staged_commit, check_staged_commits
 from lakehouse_core.planning.commit.read_scope import ReadScope
 from lakehouse_core.planning.commit.together import check_replayed, joined
 from lakehouse_core.planning.row_changes.statements import Isolation
@@ -186,10 +184,13 @@ def keep_pending(table: TableContext, staged: StagedCommit) -> None:
     _keep(table, staged)
 
 
-@discards_of_dropped
 def _keep(table: TableContext, staged: StagedCommit) -> None:
-    write_pending(table.store, table.layout, staged)
-    check_kept(table, [table.layout.staged_commit(staged.commit_user, staged.commit_identifier)])
+    try:
+        write_pending(table.store, table.layout, staged)
+        check_kept(table, [table.layout.staged_commit(staged.commit_user, staged.commit_identifier)])
+    except (NotFound, InvalidRequest):
+        discard_of_dropped(table, staged)
+        raise
 
 
 @names_table

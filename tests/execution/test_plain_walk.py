@@ -1,4 +1,7 @@
-"""A table without options walks past the features that it does not use: their callers know that it has none."""
+"""A table without options walks past the features that it does not use: their callers know that it has none.
+
+What a commit and a write pass on their way is listed here.
+"""
 
 import sys
 import threading
@@ -7,9 +10,20 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import lakehouse_core as lc
+from lakehouse_core.api.arguments import GivenRows
+from lakehouse_core.execution.commit.outcome import CommitResult, Committed
+from lakehouse_core.planning.commit.file_changes import FileChanges
+from lakehouse_core.planning.commit.steps import AppendStep, StepPlan
+from lakehouse_core.table.commit_message import CommitMessage
+from lakehouse_core.table.data_file import DataFile
+from lakehouse_core.table.manifest import ManifestEntry
+from lakehouse_core.table.snapshot import Snapshot
+from lakehouse_core.table.staged_commit import StagedCommit
+from lakehouse_core.tasks.write.rows import InputRows
 
 CORE = str(Path(lc.__file__).parent)
 # Modules, or folders of modules, and what a table uses that enters them.
@@ -34,6 +48,44 @@ FEATURES = {
     "tasks/matching": "conditions on rows",
     "tasks/waiting": "rows that wait for their buckets",
 }
+
+
+# What rows, and a staged commit, are on their way to a snapshot and a report, alone or in a list.
+CARRIED = (
+    GivenRows
+    | pa.RecordBatch
+    | pa.Table
+    | InputRows
+    | DataFile
+    | CommitMessage
+    | StagedCommit
+    | AppendStep
+    | StepPlan
+    | FileChanges
+    | ManifestEntry
+    | Committed
+    | CommitResult
+)
+# Where each way begins, and what reads the table's state.
+UNCOUNTED = {"api/table", "metadata/manifest_reader", "metadata/lru"}
+# The modules on the ways, in order.
+WRITE = ["execution/write/stage", "planning/commit/checks", "execution/engines/local", "tasks/write", "data_files"]
+COMMIT = [
+    "execution/commit/loop",
+    "planning/commit/steps",
+    "planning/commit/file_changes",
+    "execution/commit/replay",
+    "execution/commit/state",
+    "execution/commit/snapshot_files",
+    "metadata/manifest_writer",
+    "planning/commit/snapshot",
+    "planning/commit/ledger",
+    "execution/commit/publish",
+    "metadata/snapshot_log",
+    "execution/commit/outcome",
+    "execution/compaction/after_commit",
+    "api/report_building",
+]
 
 
 def entered(call: Callable[[], object]) -> set[str]:
@@ -96,3 +148,62 @@ def test_a_table_that_uses_them_enters_them(tmp_path: Path) -> None:
     modules = entered(lambda: table.write([{"k": 1}]))
 
     assert {"execution/commit/keys/hash_indexes", "execution/write/auto_tags"} <= modules
+
+
+def way(call: Callable[[], object], given: object, snapshot_id: int) -> list[str]:
+    """Return the modules of the core that are called with `given`, or with what becomes of it until it is the snapshot
+    of this id, in the order of their first calls.
+
+    Modules of values are left out, and what wraps all verbs. What writes files counts once: `tasks/write` with its
+    modules, `data_files`, and a module of `metadata` with those that it calls. So does the compaction after a commit.
+    """
+    passed: list[str] = []
+    inside: list[FrameType] = []
+
+    def carries(value: Any) -> bool:
+        if isinstance(value, Snapshot):
+            return value.id == snapshot_id
+        if isinstance(value, list | tuple) and value is not given:
+            value = next(iter(value), None)
+        return value is not None and (value is given or isinstance(value, CARRIED))
+
+    def seen(frame: FrameType, event: str, arg: Any) -> None:
+        if event == "return" and inside and inside[-1] is frame:
+            inside.pop()
+        code = frame.f_code
+        if event != "call" or inside or not code.co_filename.startswith(CORE):
+            return
+        module = code.co_filename.removeprefix(f"{CORE}/").removesuffix(".py")
+        arguments = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+        if module in UNCOUNTED or module.startswith("table/"):
+            return
+        if not any(carries(frame.f_locals.get(name)) for name in arguments):
+            return
+        if module.startswith("metadata/") or module == "execution/compaction/after_commit":
+            inside.append(frame)
+        station = next((room for room in ("tasks/write", "data_files") if module.startswith(f"{room}/")), module)
+        if station not in passed:
+            passed.append(station)
+
+    sys.setprofile(seen)
+    try:
+        call()
+    finally:
+        sys.setprofile(None)
+    return passed
+
+
+def test_a_staged_commit_passes_sixteen_modules(table: lc.Table) -> None:
+    staged = table.stage([{"k": 2}], commit_user="u", commit_identifier=1)
+
+    found = way(lambda: table.commit(staged), staged, snapshot_id=4)
+
+    assert found == ["api/table_writes", "planning/commit/checks", *COMMIT]
+
+
+def test_rows_pass_four_more(table: lc.Table) -> None:
+    rows = [{"k": 2, "v": "b"}]
+
+    found = way(lambda: table.write(rows), rows, snapshot_id=4)
+
+    assert found == ["api/table_writes", *WRITE, *COMMIT]

@@ -15,6 +15,7 @@ from lakehouse_core.errors import (
     CorruptTable,
     InvalidRequest,
     LakehouseError,
+    NotFound,
     StorageUnavailable,
     TableDropped,
 )
@@ -31,9 +32,9 @@ from lakehouse_core.execution.commit.outcome import (
     result_of,
 )
 from lakehouse_core.execution.commit.publish import publish
-from lakehouse_core.execution.commit.replay import find_applied, ledger_at
+from lakehouse_core.execution.commit.replay import LedgerReader, find_applied
 from lakehouse_core.execution.commit.snapshot_files import BaseManifests, NewSnapshot, SnapshotFiles
-from lakehouse_core.execution.commit.staged_files import discard, discards_of_dropped
+from lakehouse_core.execution.commit.staged_files import discard, discard_of_dropped
 from lakehouse_core.execution.commit.state import StepReader
 from lakehouse_core.execution.commit.waiting.turn import CommitTurn, commit_retry
 from lakehouse_core.execution.context import TableContext
@@ -44,7 +45,6 @@ from lakehouse_core.options import WriteKind
 from lakehouse_core.planning.commit.checks import check_schema, check_staged
 from lakehouse_core.planning.commit.conflicts import Conflict, conflict_error
 from lakehouse_core.planning.commit.file_changes import check_new_files, new_files
-from lakehouse_core.planning.commit.ledger import Ledger
 from lakehouse_core.planning.commit.partial import NumberedAbove
 from lakehouse_core.planning.commit.read_scope import ReadScope
 from lakehouse_core.planning.commit.steps import (
@@ -69,7 +69,6 @@ from lakehouse_core.table.staged_commit import StagedCommit
 _MOST_FREE_LOOKS: Final = 3
 
 
-@discards_of_dropped
 def commit(
     table: TableContext,
     staged: StagedCommit,
@@ -90,19 +89,23 @@ def commit(
     CommitOutcomeUnknown (commit again), StaleCommit, InvalidRequest, UnsupportedFeature, CorruptTable,
     StorageUnavailable, TaskFailed; NotFound if the table was dropped.
     """
-    check_staged(staged)
-    look = table.look(QUEUE_MARK)
-    schema = table.schemas.latest(look)
-    check_schema(staged, schema)
-    first, *others = commit_steps(
-        staged,
-        skips_empty=schema.table_options.commit.ignore_empty is not False,
-        parts=parts,
-        reads=reads,
-        numbered_above=numbered_above,
-    )
-    write_supported(schema, kind=WriteKind.MAINTENANCE if isinstance(first, CompactStep) else WriteKind.ROWS)
-    result = result_of(make_snapshot(table, first, schema, look))
+    try:
+        check_staged(staged)
+        look = table.look(QUEUE_MARK)
+        schema = table.schemas.latest(look)
+        check_schema(staged, schema)
+        first, *others = commit_steps(
+            staged,
+            skips_empty=schema.table_options.commit.ignore_empty is not False,
+            parts=parts,
+            reads=reads,
+            numbered_above=numbered_above,
+        )
+        write_supported(schema, kind=WriteKind.MAINTENANCE if isinstance(first, CompactStep) else WriteKind.ROWS)
+        result = result_of(make_snapshot(table, first, schema, look))
+    except (NotFound, InvalidRequest):
+        discard_of_dropped(table, staged)
+        raise
     # A compaction that was not applied with its rows is dropped: its input files may have been replaced since.
     if result.replayed or not others:
         return result
@@ -197,7 +200,7 @@ class _StepRun:
         # A rewrite of manifests races with all commits of other writers; only the deadline ends its attempts.
         is_limited = not isinstance(step, RewriteManifestsStep)
         self._tries = commit_retry(schema.table_options.commit, is_limited=is_limited).attempts(table.clock)
-        self._ledger: tuple[Snapshot | None, Ledger] | None = None
+        self._ledgers = LedgerReader(table.snapshots)
 
     def run(self) -> StepOutcome:
         """Repeat attempts until the step is applied or has nothing to do; raise when it cannot be applied."""
@@ -296,7 +299,7 @@ class _StepRun:
         if is_free and ready.is_outdated:
             return None
         previous, plan, schema = ready.previous, ready.plan, ready.schema
-        ledger, at_once = self._ledger_at(previous), self._table.store.requests_at_once
+        ledger, at_once = self._ledgers.at(previous), self._table.store.requests_at_once
         new, is_taken = both(
             lambda: self._files.write(
                 previous, ready.step, plan.changes, ready.base, schema=schema, ledger=ledger, marks=self._turn.marks
@@ -360,7 +363,7 @@ class _StepRun:
         if isinstance(self._step, RewriteManifestsStep):
             # The step has a fresh user, so it was never applied before, and the ledger need not be read.
             return None
-        applied = find_applied(self._table, latest, self._ledger_at(latest), self._step)
+        applied = find_applied(self._table, latest, self._ledgers.at(latest), self._step)
         if applied is not None:
             self._files.discard()
         return applied
@@ -371,11 +374,6 @@ class _StepRun:
         # An earlier attempt may have written files.
         self._files.discard()
         return NothingToCommit(previous=previous, plan=plan, manifests=manifests)
-
-    def _ledger_at(self, latest: Snapshot | None) -> Ledger:
-        if self._ledger is None or self._ledger[0] is not latest:
-            self._ledger = latest, ledger_at(self._table.snapshots, latest)
-        return self._ledger[1]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

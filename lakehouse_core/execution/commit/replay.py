@@ -36,6 +36,20 @@ def ledger_at(snapshots: SnapshotLog, latest: Snapshot | None) -> Ledger:
     return rebuilt(Ledger(dropped_until=later[-1].id - 1), reversed(later))
 
 
+class LedgerReader:
+    """Reads the ledger of the latest snapshot, once for as long as that is the latest."""
+
+    def __init__(self, snapshots: SnapshotLog) -> None:
+        self._snapshots = snapshots
+        self._found: tuple[Snapshot | None, Ledger] | None = None
+
+    def at(self, latest: Snapshot | None) -> Ledger:
+        """Return what `ledger_at` returns."""
+        if self._found is None or self._found[0] is not latest:
+            self._found = latest, ledger_at(self._snapshots, latest)
+        return self._found[1]
+
+
 def find_applied(
     table: TableContext, latest: Snapshot | None, ledger: Ledger, step: CommitStep
 ) -> AlreadyCommitted | None:

@@ -4,14 +4,12 @@ Rule: a file is deleted only if certainly no snapshot names it and no other call
 Source: docs/reliability/commit.md#discarding.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
-from functools import wraps
 from itertools import chain
-from typing import Concatenate, ParamSpec, TypeVar
 
-from lakehouse_core.errors import InvalidRequest, NotFound, StorageUnavailable
+from lakehouse_core.errors import StorageUnavailable
 from lakehouse_core.execution.context import TableContext
 from lakehouse_core.execution.presence import Gone, gone
 from lakehouse_core.storage.object_store import ObjectStore
@@ -22,9 +20,6 @@ from lakehouse_core.table.data_layout import DataLayout
 from lakehouse_core.table.file_refs import message_files
 from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.staged_commit import StagedCommit
-
-P = ParamSpec("P")
-R = TypeVar("R")
 
 
 def discard(store: ObjectStore, schema: TableSchema, messages: Iterable[CommitMessage], *, named_by: str) -> None:
@@ -49,27 +44,16 @@ def discard(store: ObjectStore, schema: TableSchema, messages: Iterable[CommitMe
         clear_away(store, keys)
 
 
-def discards_of_dropped(
-    commit: Callable[Concatenate[TableContext, StagedCommit, P], R],
-) -> Callable[Concatenate[TableContext, StagedCommit, P], R]:
-    """Let a commit delete the staged files if its table was dropped: no call can commit them any more, and they would
-    keep the name. The files of a table that was renamed have moved with it. If another table is there, it may be the
-    same one brought back: `remove_orphans` finds what it does not need.
+def discard_of_dropped(table: TableContext, staged: StagedCommit) -> None:
+    """Delete the staged files of a commit that raised NotFound or InvalidRequest, if its table was dropped: no call can
+    commit them any more, and they would keep the name. The files of a table that was renamed have moved with it. If
+    another table is there, it may be the same one brought back: `remove_orphans` finds what it does not need.
     """
-
-    @wraps(commit)
-    def call(table: TableContext, staged: StagedCommit, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        try:
-            return commit(table, staged, *args, **kwargs)
-        except (NotFound, InvalidRequest):
-            schema = table.schemas.known.newest
-            if schema is not None and schema.id == staged.schema_id:
-                with suppress(StorageUnavailable):
-                    if gone(table, schema.id) == Gone():
-                        discard(table.store, schema, staged.messages, named_by=staged.commit_user)
-            raise
-
-    return call
+    schema = table.schemas.known.newest
+    if schema is not None and schema.id == staged.schema_id:
+        with suppress(StorageUnavailable):
+            if gone(table, schema.id) == Gone():
+                discard(table.store, schema, staged.messages, named_by=staged.commit_user)
 
 
 def _compacted(message: CommitMessage, files: tuple[DataFile, ...]) -> CommitMessage:

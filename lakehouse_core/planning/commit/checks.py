@@ -1,10 +1,10 @@
-"""Checks of a staged commit: refuse a malformed commit, one that was staged for another table, and new rows for which
-the table has no place.
+"""Checks of a staged commit: refuse a value that is not one, a malformed one, one that was staged for another table,
+and new rows for which the table has no place.
 
 Source: docs/semantics/commit.md#users-and-identifiers, docs/semantics/commit.md#commit-message.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from lakehouse_core.errors import InvalidRequest, shown, written_as
@@ -34,6 +34,18 @@ RESERVED_PROPERTIES: Final = frozenset(
 _MOST_PROPERTY_BYTES: Final = 1 << 20
 # A ledger of 48 KiB holds a few dozen users with names of this length.
 _LONGEST_USER_BYTES: Final = 1_000
+
+
+def check_staged_commit(verb: str, staged: object) -> None:
+    """Raise InvalidRequest for a value that is not a staged commit."""
+    if not isinstance(staged, StagedCommit):
+        raise InvalidRequest(f"{verb}({shown(staged)}): expected what stage or StagedCommit.from_json returned.")
+
+
+def check_staged_commits(name: str, given: object) -> None:
+    """Raise InvalidRequest for a value that is not a list of staged commits; `name` is the argument's name."""
+    if not isinstance(given, Sequence) or not all(isinstance(each, StagedCommit) for each in given):
+        raise InvalidRequest(f"{name}={shown(given)}: expected a list of what stage returned.")
 
 
 def check_staged(staged: StagedCommit) -> None:

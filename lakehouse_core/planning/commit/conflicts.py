@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
-from lakehouse_core.errors import CommitConflict, InvalidRequest
+from lakehouse_core.errors import CommitConflict
 from lakehouse_core.format.binary_row import deserialize_row
 from lakehouse_core.format.data_types import DataType
 from lakehouse_core.planning.partitions import bucket_name
 from lakehouse_core.table.bucketing import Fixed
 from lakehouse_core.table.commit_message import CommitKind
-from lakehouse_core.table.manifest import EntryKind, Identifier, ManifestEntry, file_identifier
+from lakehouse_core.table.manifest import EntryKind, ManifestEntry, file_identifier
 from lakehouse_core.table.schema import TableSchema
 
 # The number of conflicts that one message shows.
@@ -35,26 +35,6 @@ class Conflict:
     bucket: int | None
     reason: str
     file_name: str | None = None
-
-
-def check_itself(entries: Sequence[ManifestEntry]) -> None:
-    """Raise InvalidRequest if the entries add one file twice, or have two bucket counts for one partition."""
-    added: set[Identifier] = set()
-    counts: dict[bytes, int] = {}
-    for entry in entries:
-        identifier = file_identifier(entry)
-        if entry.kind is EntryKind.ADD:
-            if identifier in added:
-                raise InvalidRequest(
-                    f"The commit adds {entry.file.file_name} of bucket {entry.bucket} twice. Stage the data again."
-                )
-            added.add(identifier)
-            count = counts.setdefault(entry.partition, entry.total_buckets)
-            if count != entry.total_buckets:
-                raise InvalidRequest(
-                    f"The commit has files of one partition with {count} and with {entry.total_buckets} buckets. "
-                    "Stage the data again with one bucket count."
-                )
 
 
 def find_conflicts(

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from lakehouse_core.errors import CommitConflict, CorruptTable
+from lakehouse_core.errors import CommitConflict, CorruptTable, InvalidRequest
 from lakehouse_core.planning.commit.conflicts import Conflict, find_conflicts
 from lakehouse_core.planning.commit.index_files import find_index_conflicts, index_entry
 from lakehouse_core.table.bucketing import has_buckets, is_placed
@@ -17,7 +17,14 @@ from lakehouse_core.table.data_layout import DataLayout
 from lakehouse_core.table.file_refs import FileKind, FileRef, stored_file
 from lakehouse_core.table.index_file import IndexFile
 from lakehouse_core.table.layout import index_key
-from lakehouse_core.table.manifest import DELETION_VECTORS, EntryKind, IndexManifestEntry, ManifestEntry
+from lakehouse_core.table.manifest import (
+    DELETION_VECTORS,
+    EntryKind,
+    Identifier,
+    IndexManifestEntry,
+    ManifestEntry,
+    file_identifier,
+)
 from lakehouse_core.table.schema import TableSchema
 from lakehouse_core.table.staged_commit import StagedCommit
 
@@ -120,6 +127,26 @@ def compact_changes(messages: Sequence[CommitMessage]) -> FileChanges:
             )
         ),
     )
+
+
+def check_itself(entries: Sequence[ManifestEntry]) -> None:
+    """Raise InvalidRequest if the entries add one file twice, or have two bucket counts for one partition."""
+    added: set[Identifier] = set()
+    counts: dict[bytes, int] = {}
+    for entry in entries:
+        identifier = file_identifier(entry)
+        if entry.kind is EntryKind.ADD:
+            if identifier in added:
+                raise InvalidRequest(
+                    f"The commit adds {entry.file.file_name} of bucket {entry.bucket} twice. Stage the data again."
+                )
+            added.add(identifier)
+            count = counts.setdefault(entry.partition, entry.total_buckets)
+            if count != entry.total_buckets:
+                raise InvalidRequest(
+                    f"The commit has files of one partition with {count} and with {entry.total_buckets} buckets. "
+                    "Stage the data again with one bucket count."
+                )
 
 
 def may_return(entries: Iterable[ManifestEntry]) -> bool:

@@ -9,10 +9,11 @@ from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias, assert_never
 
 from lakehouse_core.errors import CommitConflict, SnapshotExpired
-from lakehouse_core.planning.commit.conflicts import Conflict, check_itself, older_counts, unseen_files
+from lakehouse_core.planning.commit.conflicts import Conflict, older_counts, unseen_files
 from lakehouse_core.planning.commit.file_changes import (
     FileChanges,
     append_changes,
+    check_itself,
     compact_changes,
     conflicts_of,
     is_compaction,

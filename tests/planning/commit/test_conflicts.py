@@ -4,9 +4,8 @@ import re
 
 import pytest
 
-from lakehouse_core.errors import CommitConflict, InvalidRequest
+from lakehouse_core.errors import CommitConflict
 from lakehouse_core.planning.commit.conflicts import (
-    check_itself,
     conflict_error,
     find_conflicts,
     unseen_files,
@@ -127,15 +126,6 @@ def test_an_append_table_has_no_key_ranges() -> None:
     from tests.planning.change_vocabulary import append_schema
 
     assert find_conflicts(entries("a@0"), entries("+b@0"), append_schema()) == []
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [("+a@0:1-2 +b@0:1-2 +a@0:1-2", "adds a of bucket 0 twice"), ("+a@0/0#2 +b@0/1#4", "with 2 and with 4 buckets")],
-)
-def test_a_change_that_contradicts_itself_is_refused(change: str, message: str) -> None:
-    with pytest.raises(InvalidRequest, match=message):
-        check_itself(entries(change))
 
 
 def test_rows_that_came_after_the_writer_looked_are_unseen_but_compactions_bring_none() -> None:
