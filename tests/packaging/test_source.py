@@ -221,6 +221,17 @@ def test_a_room_of_the_execution_or_of_the_tasks_has_13_modules_at_most() -> Non
     assert full == {}, "Give the modules of one concern a folder of their own there (CONTRIBUTING.md, A module)."
 
 
+def test_a_class_of_the_core_has_16_public_methods_at_most_but_the_table_and_the_catalog() -> None:
+    classes = [node for tree in trees().values() for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+    counts = {
+        node.name: len({part.name for part in node.body if isinstance(part, ast.FunctionDef) and part.name[0] != "_"})
+        for node in classes
+    }
+
+    larger = {name: count for name, count in counts.items() if count > 16 and name not in ("Table", "Catalog")}
+    assert larger == {}, "Give the methods of one concern a class of their own, or make them functions."
+
+
 def test_no_two_public_classes_have_the_same_name() -> None:
     paths = [
         path for package in (lakehouse_core, lakehouse_dagster) for path in Path(package.__path__[0]).rglob("*.py")
