@@ -138,11 +138,9 @@ CASES = {
     "write to 4 buckets, warm": Case(write, before=write, most=7, aim=7),
     "write to 4 buckets, fresh": Case(write, most=10, aim=10),
     "write where no compaction and no tag is due, warm": Case(
-        write, lake=Lake(options=UNTAGGED), before=write, most=9, aim=9
+        write, lake=Lake(options=UNTAGGED), before=write, most=8, aim=8
     ),
-    "write that looks whether a tag is due, warm": Case(
-        write, lake=Lake(options=TAGGED), before=write, most=10, aim=10
-    ),
+    "write that looks whether a tag is due, warm": Case(write, lake=Lake(options=TAGGED), before=write, most=9, aim=9),
     "stage 100 buckets": Case(stage, lake=Lake(commits=1, buckets=100), most=8, aim=8),
     "commit after 14 commits of the same keys": Case(commit, before=keep_and_overtake, most=19, aim=13),
     "write that merges 30 manifests": Case(
@@ -157,7 +155,7 @@ CASES = {
     "read the changes of 14 snapshots": Case(
         lambda _, table: table.changes(after=1).to_arrow(), lake=Lake(producer="input"), most=10, aim=10
     ),
-    "compact 60 files": Case(compact, most=16, aim=21),
+    "compact 60 files": Case(compact, most=15, aim=21),
     "expire 14 snapshots": Case(expire, most=23, aim=24),
     "expire 49 snapshots": Case(expire, lake=Lake(commits=50), most=30, aim=30),
     "verify the data of 60 files": Case(lambda _, table: table.verify(data=True), most=8, aim=8),

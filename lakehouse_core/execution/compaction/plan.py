@@ -109,11 +109,12 @@ def compaction_base(table: TableContext, scope: Scope, *, only_plans: bool = Fal
 
     `only_plans`: the files are not committed again, so statistics are loaded only for rows that expire.
     """
-    schema = table.schemas.latest()
+    look = table.look()
+    schema = table.schemas.latest(look)
     write_supported(schema, table=table.name or table.store.uri(""), kind=WriteKind.MAINTENANCE)
     expiry = record_expiry(schema, now_millis=table.clock.now_millis())
 
-    def look(latest: Snapshot | None) -> CompactionBase | None:
+    def base(latest: Snapshot | None) -> CompactionBase | None:
         if latest is None:
             return None
         with_stats = not only_plans or expiry is not None
@@ -128,7 +129,7 @@ def compaction_base(table: TableContext, scope: Scope, *, only_plans: bool = Fal
             waiting={place[0]: found for place, found in files.items() if not is_placed(place[1])},
         )
 
-    return table.snapshots.of_latest(look)
+    return table.snapshots.of_latest(base, look)
 
 
 def planned_buckets(
