@@ -5,6 +5,7 @@ That is so once the main thread of a program has ended while another one goes on
 
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from threading import Lock
 from typing import ParamSpec, TypeVar
 
@@ -15,24 +16,34 @@ T = TypeVar("T")
 class Threads(ThreadPoolExecutor):
     """A pool of threads. The thread that submits a call carries it out itself where no other one can be started."""
 
+    _is_shut_down = False
+
     def submit(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
-        begun, outcome = Lock(), Future[T]()
+        """Begin a call. An interruption of this thread, while it carries the call out, is raised here, as the
+        result may never be asked for. Raises RuntimeError once the pool was shut down.
+        """
+        submitting, calls = Lock(), [partial(function, *args, **kwargs)]
 
-        def carry_out() -> None:
-            # A call whose thread did not start stays in the queue of those that run already: the first one takes it.
-            if not begun.acquire(blocking=False):
-                return
+        def unless_taken() -> T:
+            # A call whose thread did not start stays in the queue, and the caller has taken it from this list.
+            with submitting:
+                call = calls.pop()
+            return call()
+
+        with submitting:
             try:
-                outcome.set_result(function(*args, **kwargs))
-            except BaseException as error:
-                outcome.set_exception(error)
-
-        def result() -> T:
-            carry_out()
-            return outcome.result()
-
+                return super().submit(unless_taken)
+            except RuntimeError:
+                if self._is_shut_down:
+                    raise
+                call = calls.pop()
+        ended = Future[T]()
         try:
-            return super().submit(result)
-        except RuntimeError:
-            carry_out()
-            return outcome
+            ended.set_result(call())
+        except Exception as error:
+            ended.set_exception(error)
+        return ended
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        self._is_shut_down = True
+        super().shutdown(wait, cancel_futures=cancel_futures)

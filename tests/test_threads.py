@@ -1,11 +1,13 @@
 """Pools of threads carry out each call once, also where no thread can be started any more."""
 
+import gc
 import json
 import subprocess
 import sys
 import threading
 from concurrent.futures import wait
 from threading import Event, Thread, current_thread
+from weakref import ref
 
 import pytest
 
@@ -78,6 +80,62 @@ def test_a_call_whose_thread_did_not_start_is_carried_out_once(monkeypatch: pyte
         wait([first, second], HANGS_AFTER_SECONDS)
 
     assert done == [current_thread()]
+
+
+def test_an_interruption_of_the_caller_is_raised_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A result may never be asked for, as that of a file which is opened ahead and then not needed."""
+
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    refuse_threads(monkeypatch)
+    with Threads(1) as pool, pytest.raises(KeyboardInterrupt):
+        pool.submit(interrupted)
+
+
+def test_a_pool_that_was_shut_down_takes_no_call() -> None:
+    begun, held, done = Event(), Event(), list[str]()
+    pool = Threads(1)
+    first = pool.submit(lambda: (begun.set(), held.wait(HANGS_AFTER_SECONDS)))
+    waiting = pool.submit(done.append, "waited")
+    assert begun.wait(HANGS_AFTER_SECONDS)
+    pool.shutdown(wait=False, cancel_futures=True)
+    with pytest.raises(RuntimeError, match="after shutdown"):
+        pool.submit(done.append, "came late")
+    held.set()
+    first.result(HANGS_AFTER_SECONDS)
+
+    assert (waiting.cancelled(), done) == (True, [])
+
+
+def test_a_call_that_failed_keeps_its_arguments_no_longer_than_its_error() -> None:
+    """Without a cycle: arguments are as large as the files of a task, and no collection may come for long."""
+
+    def fail(argument: object) -> None:
+        raise ValueError
+
+    argument = Event()
+    kept = ref(argument)
+    gc.disable()
+    try:
+        with Threads(1) as pool:
+            failed = pool.submit(fail, argument)
+            assert isinstance(failed.exception(HANGS_AFTER_SECONDS), ValueError)
+        del failed, argument
+        assert kept() is None
+    finally:
+        gc.enable()
+
+
+def test_a_call_that_the_caller_carried_out_is_not_kept_by_the_pool(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The pool that sends requests stays until the process ends."""
+    refuse_threads(monkeypatch)
+    argument = Event()
+    kept = ref(argument)
+    with Threads(1) as pool:
+        assert pool.submit(Event.is_set, argument).result(0) is False
+        del argument
+        assert kept() is None
 
 
 def test_a_thread_that_outlives_the_main_one_goes_on_with_a_table_in_an_object_store() -> None:
