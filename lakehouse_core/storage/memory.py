@@ -43,6 +43,12 @@ class _Space:
         with self.lock:
             return {key.removeprefix(start): one for key, one in self.objects.items() if key.startswith(start)}
 
+    def has_below(self, prefix: str) -> bool:
+        """Return whether an object is below `prefix`, which costs no more than to find the first one."""
+        start = f"{prefix}/" if prefix else ""
+        with self.lock:
+            return any(key.startswith(start) for key in self.objects)
+
 
 _SPACES: WeakValueDictionary[str, _Space] = WeakValueDictionary()
 _SPACES_LOCK = threading.Lock()
@@ -167,7 +173,7 @@ class MemoryStore:
 
     def _check_there(self) -> None:
         """Raise TableDropped if the store is that of a table whose folder has moved or is gone."""
-        if self.spec.is_table and not self._space.below(self._prefix):
+        if self.spec.is_table and not self._space.has_below(self._prefix):
             raise TableDropped(f"{self.uri('')}: {NOT_THERE}")
 
     def _object(self, key: str) -> _Object:
@@ -214,7 +220,7 @@ class MemoryFolders:
             moving = self._space.below(old)
             if not moving:
                 raise NotFound(f"memory://{joined(self._space.name, old)}: the folder does not exist. Check the name.")
-            if new in self._space.objects or self._space.below(new):
+            if new in self._space.objects or self._space.has_below(new):
                 return False
             for key, found in moving.items():
                 del self._space.objects[joined(old, key)]

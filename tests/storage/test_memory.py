@@ -1,5 +1,7 @@
 """The memory store keeps the contract, and shares its objects by name."""
 
+import tracemalloc
+
 import pytest
 
 from lakehouse_core.clock import VirtualClock
@@ -39,3 +41,19 @@ def test_objects_are_dated_by_the_clock() -> None:
 
     assert next(store.list("")).modified_millis == 5000
     assert store.now_millis() == 6000
+
+
+def test_a_write_to_a_table_of_many_objects_does_not_go_through_all_of_them() -> None:
+    store = MemoryStore()
+    store.write({f"t/{number}": b"" for number in range(10_000)})
+    table = store.at("t", is_table=True)
+
+    tracemalloc.start()
+    try:
+        table.write({"new": b""})
+        _, most_bytes = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    # A list of the objects takes at least a pointer for each.
+    assert most_bytes < 8 * 10_000
