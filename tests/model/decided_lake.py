@@ -20,7 +20,6 @@ from lakehouse_core.catalog.warehouse_files import WarehouseFiles
 from lakehouse_core.clock import Clock, VirtualClock
 from lakehouse_core.errors import UnsupportedFeature
 from lakehouse_core.storage import Fault, FaultyStore, MemoryStore
-from lakehouse_core.storage.keys import joined
 from tests.model.held_store import HeldStore
 
 SEEDS = count()
@@ -35,12 +34,6 @@ class Unconditional(FaultyStore):
 
     def replace(self, key: str, data: bytes, *, if_version: str | None) -> bool:
         raise UnsupportedFeature(f"{key}: this store has no conditional writes.")
-
-    def at(self, prefix: str, *, is_table: bool = False) -> "Unconditional":
-        deeper = Unconditional(self._inner.at(prefix, is_table=is_table))
-        deeper._prefix = joined(self._prefix, prefix)
-        deeper._progress = self._progress
-        return deeper
 
 
 class FaultyDatabase(SqlDatabase):

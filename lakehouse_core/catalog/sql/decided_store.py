@@ -74,8 +74,9 @@ class DecidedStore:
         return DecidedStore, (self._inner, self._database, self._clock, self._prefix, self._claim)
 
     def at(self, prefix: str, *, is_table: bool = False) -> "DecidedStore":
-        inner, deeper = self._inner.at(prefix, is_table=is_table), joined(self._prefix, prefix)
-        return DecidedStore(inner, self._database, self._clock, deeper, self._claim)
+        # Not `is_table` to the inner one: a table may be there that has rows and no file yet.
+        deeper = joined(self._prefix, prefix)
+        return DecidedStore(self._inner.at(prefix), self._database, self._clock, deeper, self._claim)
 
     def uri(self, key: str) -> str:
         return self._inner.uri(key)

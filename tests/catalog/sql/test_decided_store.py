@@ -112,6 +112,20 @@ def test_a_row_without_its_file_is_read_and_its_file_is_written(tmp_path: Path) 
     assert inner.read("t/snapshot/snapshot-1") == b"first"
 
 
+def test_a_table_that_has_rows_only_is_there(tmp_path: Path) -> None:
+    """Its folder comes with its first file, which the next reader writes."""
+    inner = MemoryStore()
+    decided(Unconditional(inner), tmp_path / "names.db").create_new("other/schema/schema-0", b"")
+    dying = decided(Unconditional(inner, [Fault(at=4, kind=FaultKind.DIE_BEFORE)]), tmp_path / "names.db")
+    with pytest.raises(ProcessDied):
+        dying.create_new("t/schema/schema-0", b"first")
+    assert not inner.children("t").folders
+
+    table = decided(Unconditional(inner), tmp_path / "names.db").at("t", is_table=True)
+    assert table.read("schema/schema-0") == b"first"
+    assert inner.read("t/schema/schema-0") == b"first"
+
+
 @pytest.mark.parametrize("expected", [b"new", None], ids=["replaced", "deleted"])
 def test_a_writer_that_was_overtaken_leaves_the_file_as_the_last_one_wants_it(
     expected: bytes | None, tmp_path: Path

@@ -20,7 +20,6 @@ from lakehouse_core.catalog.sql.metastore import SqlMetastore
 from lakehouse_core.catalog.warehouse_files import WarehouseFiles
 from lakehouse_core.clock import VirtualClock
 from lakehouse_core.storage import Call, Fault, FaultKind, FaultyStore, MemoryStore, ObjectStore
-from lakehouse_core.storage.keys import joined
 
 LOCK = "jdbc.db.t"
 SEEDS = count()
@@ -146,14 +145,6 @@ def test_a_writer_that_lost_the_lock_looks_whose_snapshot_is_there(names: Names,
 
     class Overwritten(FaultyStore):
         """After our creation the other writer acts."""
-
-        def at(self, prefix: str, *, is_table: bool = False) -> "Overwritten":
-            deeper = Overwritten(self._inner.at(prefix, is_table=is_table))
-            deeper._prefix, deeper._progress = self.at_prefix(prefix), self._progress
-            return deeper
-
-        def at_prefix(self, prefix: str) -> str:
-            return joined(self._prefix, prefix)
 
         def create_new(self, name: str, data: bytes) -> bool:
             created = super().create_new(name, data)
