@@ -1,6 +1,6 @@
-"""Work without Spark that uses several processors: a full compaction of four buckets, a scan of an append table, a
-DELETE that writes files anew; each with one processor of this machine and with all. The scan also against pyarrow,
-which reads the same files in threads of its own.
+"""Work without Spark that uses several processors: a full compaction of four buckets, a rescale of these, a scan of an
+append table, a DELETE that writes files anew; each with one processor of this machine and with all. The scan also
+against pyarrow, which reads the same files in threads of its own.
 
 Time on the wall is what matters here, so it is the ratio that is held against the bars; two processors are needed.
 """
@@ -35,6 +35,7 @@ def main() -> None:
         fill(made, rows)
         work: dict[str, Callable[[Path], object]] = {
             "compaction": lambda root: table(root, "keyed").compact(full=True),
+            "rescale": lambda root: table(root, "keyed").rescale(8),
             "scan": lambda root: table(root, "appended").scan().to_arrow(),
             "delete": lambda root: table(root, "appended").delete("a < 10"),
         }

@@ -154,12 +154,16 @@ def _run(
     """Return the entries whose index changes, in manifest order. If a task fails, delete the new files of all."""
     found: dict[str, NewIndex] = {}
     done = watch.counting("indexing", len(plan.entries), "files")
+
+    def take(text: str) -> None:
+        made = indexes_from(text)
+        found.update((name, index) for name, index in made.items() if index is not None)
+        done(len(made))
+
     try:
         with named_by_nobody():
-            for text in table.engine().run(run_file_indexes, list(_tasks(table, schema, plan, dry_run=dry_run))):
-                made = indexes_from(text)
-                found |= {name: index for name, index in made.items() if index is not None}
-                done(len(made))
+            tasks = list(_tasks(table, schema, plan, dry_run=dry_run))
+            table.engine().run_at_once(run_file_indexes, tasks, take)
     except BaseException:
         _discard(table, schema, _messages(_changed(plan, found)))
         raise

@@ -9,7 +9,10 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-# Each task that writes files anew holds a row group in memory at least, and one that merges wide rows 200 MB.
+# Of tasks that merge, so many at the same time: each holds a chunk of rows, and a row group of each run and of the file
+# that it writes, 200 MB if rows are wide.
+MERGES_AT_ONCE: Final = 4
+# Each task that writes files anew holds a row group in memory at least.
 _MOST_TASKS: Final = 8
 _BYTES_OF_A_TASK: Final = 512 << 20
 _NO_LIMIT: Final = 1 << 63

@@ -48,6 +48,7 @@ from lakehouse_core.table.layout import INDEX_FOLDER
 from lakehouse_core.table.predicate import Predicate, holds
 from lakehouse_core.table.schema import TableSchema, read_supported, write_supported
 from lakehouse_core.table.snapshot import RESCALED_TO, Snapshot
+from lakehouse_core.tasks.limits import MERGES_AT_ONCE
 from lakehouse_core.tasks.rescale import RescaleTask, run_rescale
 
 _LEFT: Final = "The rescale may be done in part: call it again to finish it."
@@ -232,11 +233,14 @@ def _rewritten(
     indexes = table.manifests.index_entries(snapshot)
     layout = DataLayout(schema)
     messages: list[CommitMessage] = []
+
+    def take(text: str) -> None:
+        messages.extend(messages_from_json(text))
+
     try:
         with named_by_nobody():
             tasks = list(_tasks(table, schema, planned, deletion_files(indexes, layout), live_indexes(indexes)))
-            for text in table.engine().run(run_rescale, tasks):
-                messages += messages_from_json(text)
+            table.engine().run_at_once(run_rescale, tasks, take, most=MERGES_AT_ONCE)
     except BaseException:
         discard(table.store, schema, messages, named_by="the rescale")
         raise

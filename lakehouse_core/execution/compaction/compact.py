@@ -45,6 +45,7 @@ from lakehouse_core.table.layout import INDEX_FOLDER
 from lakehouse_core.table.snapshot import Snapshot
 from lakehouse_core.table.staged_commit import StagedCommit
 from lakehouse_core.tasks.compact import RewriteTask, planned_files, rewrite_answer, run_rewrite
+from lakehouse_core.tasks.limits import MERGES_AT_ONCE
 
 # One task compacts small buckets of so many bytes, or so many of them, one after the other. Where there are many, it
 # takes more of them, because only within a task are files written while the next ones are read.
@@ -52,8 +53,6 @@ _GROUP_BYTES: Final = 8 << 20
 _MOST_GROUPED: Final = 64
 _MOST_GROUPED_OF_MANY: Final = 512
 _FEW_GROUPS: Final = 8
-# Each task holds a chunk of rows, and a row group of each run and of the file that it writes: 200 MB if rows are wide.
-_MOST_AT_ONCE: Final = 4
 
 WhyNot: TypeAlias = Callable[[Sequence[BucketCompaction], CompactionBase], str | None]
 
@@ -210,7 +209,7 @@ def _run(
     try:
         with named_by_nobody():
             groups = _alone(tasks) if engine.is_remote else _grouped(tasks)
-            engine.run_at_once(run_rewrite, groups, take, most=_MOST_AT_ONCE)
+            engine.run_at_once(run_rewrite, groups, take, most=MERGES_AT_ONCE)
             messages = _joined(messages)
             if base.indexes:
                 messages = without_vectors(table, base.schema, messages, base.indexes)

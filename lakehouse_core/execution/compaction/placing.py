@@ -22,6 +22,7 @@ from lakehouse_core.table.commit_message import CommitMessage
 from lakehouse_core.table.data_file import DataFile
 from lakehouse_core.table.data_layout import DataLayout
 from lakehouse_core.table.schema import TableSchema
+from lakehouse_core.tasks.limits import MERGES_AT_ONCE
 from lakehouse_core.tasks.waiting.move import MoveTask, run_move
 
 
@@ -55,11 +56,14 @@ def moved_rows(
     tasks = list(_tasks(table, schema, list(moves), emits_changelog=emits_changelog))
     messages: list[CommitMessage] = []
     done = watch.counting("moving rows into their buckets", len(tasks), "tasks")
+
+    def take(text: str) -> None:
+        messages.extend(messages_from_json(text))
+        done(1)
+
     try:
         with named_by_nobody():
-            for text in table.engine().run(run_move, tasks):
-                messages += messages_from_json(text)
-                done(1)
+            table.engine().run_at_once(run_move, tasks, take, most=MERGES_AT_ONCE)
     except BaseException:
         discard(table.store, schema, messages, named_by=named_by)
         raise
