@@ -34,12 +34,11 @@ AROUND = {
     "random": ["clock"],
     "concurrent.futures": [
         "execution/engines/local",
-        "execution/engines/spark/sql/merge",
-        "metadata/read_ahead",
         "storage/overlap",
         "storage/remote/files",
         "storage/remote/requests",
         "tasks/small_files",
+        "threads",
     ],
     # One thread asks Hadoop's connector; the others have locks.
     "threading": [
@@ -52,6 +51,7 @@ AROUND = {
         "storage/remote/conditions",
         "storage/remote/room",
         "tasks/keys/compared",
+        "threads",
     ],
     # Spills of tasks; lookups and DuckDB, which are of one process; rows from an address, which a parser wants as file.
     "tempfile": [
