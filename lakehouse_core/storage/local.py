@@ -60,7 +60,6 @@ class LocalStore:
             raise InvalidRequest(f"Storage root {root!r}: expected an absolute path. Give the whole path.")
         self._root = os.path.realpath(root)
         self._clock = clock or SystemClock()
-        self._is_table = is_table
         self.spec = StoreSpec("file", self._root, is_table=is_table)
         self.folders = LocalFolders(self._root)
 
@@ -264,7 +263,7 @@ class LocalStore:
         raise OSError(errno.ENOENT, "its folder was removed in every attempt")
 
     def _make_folders(self, folders: Iterable[str]) -> None:
-        make_folders(folders, below=self._root if self._is_table else None)
+        make_folders(folders, below=self._root if self.spec.is_table else None)
 
     @contextmanager
     def _there(self, translating: AbstractContextManager[None]) -> Iterator[None]:
@@ -279,7 +278,7 @@ class LocalStore:
             raise
 
     def _check_there(self, cause: LakehouseError | None = None) -> None:
-        if self._is_table and has_gone(self._root):
+        if self.spec.is_table and has_gone(self._root):
             raise TableDropped(f"{self.uri('')}: {NOT_THERE}") from cause
 
     def _write_hidden(self, path: str, data: bytes, *, durable: bool = True) -> HiddenFile:

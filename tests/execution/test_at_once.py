@@ -15,7 +15,8 @@ from lakehouse_core.clock import VirtualClock
 from lakehouse_core.execution import file_indexes
 from lakehouse_core.execution.engines.local import LocalEngine
 from lakehouse_core.storage import Fault, FaultKind, FaultyStore, MemoryStore, ObjectStore
-from tests.execution.at_once import opened
+from tests.execution.at_once import data_files, opened
+from tests.model.store_faults import copied
 
 COLUMNS = {"p": "STRING NOT NULL", "k": "INT NOT NULL", "v": "STRING"}
 DYNAMIC = {"bucket": "-1", "dynamic-bucket.target-row-num": "5"}
@@ -55,18 +56,8 @@ def filled(case: Case) -> MemoryStore:
     return store
 
 
-def copied(store: MemoryStore) -> MemoryStore:
-    copy = MemoryStore(clock=VirtualClock())
-    copy.write({info.key: store.read(info.key) for info in store.list("")})
-    return copy
-
-
 def rows(store: ObjectStore) -> list[dict[str, object]]:
     return sorted(opened(store, at_once=1).scan().to_arrow().to_pylist(), key=str)
-
-
-def files_of_rows(store: ObjectStore) -> set[str]:
-    return {info.key for info in store.list("db.db/t") if "/bucket-" in info.key or "/index/" in info.key}
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -99,7 +90,7 @@ def test_tasks_at_the_same_time_leave_what_one_after_the_other_leaves(
 def test_a_failure_among_tasks_at_the_same_time_leaves_no_file_behind(name: str, fault: FaultKind, every: int) -> None:
     case, has_failed = CASES[name], False
     made = filled(case)
-    before, files = rows(made), files_of_rows(made)
+    before, files = rows(made), data_files(made)
     for at in count(1, every):
         store = copied(made)
         faulty = FaultyStore(store, [Fault(at=at, kind=fault)])
@@ -108,7 +99,7 @@ def test_a_failure_among_tasks_at_the_same_time_leaves_no_file_behind(name: str,
         except lc.LakehouseError as error:
             if not isinstance(error, lc.CommitOutcomeUnknown):
                 has_failed = True
-                assert files_of_rows(store) == files, at
+                assert data_files(store) == files, at
         assert rows(store) == before, at
         if len(faulty.calls) < at:
             break

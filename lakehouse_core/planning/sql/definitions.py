@@ -148,7 +148,12 @@ def _table_clauses(cursor: TokenCursor, parameters: dict[str, Any]) -> dict[str,
             cursor.skip()
             key, value = "options", read_properties(cursor)
         else:
-            for word in ("LOCATION", "CLUSTERED", "CLUSTER", "STORED", "ROW", "SORTED", "WITH"):
+            if cursor.is_at("WITH"):
+                # As Flink gives options.
+                raise cursor.sql.unsupported(
+                    start, "WITH of CREATE TABLE is not carried out. Give options as TBLPROPERTIES ('key' = 'value')"
+                )
+            for word in ("LOCATION", "CLUSTERED", "CLUSTER", "STORED", "ROW", "SORTED"):
                 if cursor.is_at(word):
                     raise cursor.sql.unsupported(start, f"{word} of CREATE TABLE is not carried out. Leave it out")
             found.pop("using", None)

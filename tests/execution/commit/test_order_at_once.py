@@ -10,7 +10,7 @@ import lakehouse_core as lc
 from lakehouse_core.catalog.catalog import Catalog
 from lakehouse_core.clock import VirtualClock
 from lakehouse_core.storage import Fault, FaultKind, FaultyStore, MemoryStore, ObjectStore
-from tests.execution.at_once import opened
+from tests.execution.at_once import data_files, opened
 
 BUCKETS = 4
 KEYS = range(20)
@@ -30,10 +30,6 @@ def overtaken() -> tuple[MemoryStore, lc.StagedCommit]:
 
 def values(store: ObjectStore) -> list[str]:
     return opened(store, at_once=1).scan().to_arrow().column("v").to_pylist()
-
-
-def data_files(store: ObjectStore) -> set[str]:
-    return {info.key for info in store.list("db.db/t") if "/bucket-" in info.key}
 
 
 @pytest.mark.parametrize("at_once", [1, 2, BUCKETS])

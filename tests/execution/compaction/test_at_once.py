@@ -15,7 +15,7 @@ from lakehouse_core.clock import VirtualClock
 from lakehouse_core.data_files.writer import DataFileWriter
 from lakehouse_core.execution.compaction import compact
 from lakehouse_core.storage import Fault, FaultKind, FaultyStore, MemoryStore, ObjectStore
-from tests.execution.at_once import opened
+from tests.execution.at_once import data_files, opened
 
 COLUMNS = {"p": "STRING NOT NULL", "k": "INT NOT NULL", "v": "INT"}
 WRITES = 3
@@ -68,10 +68,6 @@ def found(store: ObjectStore, kind: Kind) -> object:
 def files_of(table: lc.Table) -> list[dict[str, Any]]:
     listed: list[dict[str, Any]] = table.system("files").to_arrow().to_pylist()
     return listed
-
-
-def data_files(store: ObjectStore) -> set[str]:
-    return {info.key for info in store.list("db.db/t") if "/bucket-" in info.key or "/index/" in info.key}
 
 
 @pytest.mark.parametrize("name", KINDS)

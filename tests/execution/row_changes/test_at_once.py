@@ -14,7 +14,7 @@ from lakehouse_core.clock import VirtualClock
 from lakehouse_core.execution.engines.local import LocalEngine
 from lakehouse_core.execution.row_changes import change
 from lakehouse_core.storage import Fault, FaultKind, FaultyStore, MemoryStore, ObjectStore
-from tests.execution.at_once import opened
+from tests.execution.at_once import data_files, opened
 
 FILES = 6
 STATEMENTS: dict[str, Callable[[lc.Table], object]] = {
@@ -45,10 +45,6 @@ def filled() -> MemoryStore:
 
 def rows_of(store: ObjectStore) -> list[dict[str, object]]:
     return opened(store, at_once=1).scan().to_arrow().to_pylist()
-
-
-def data_files(store: ObjectStore) -> set[str]:
-    return {info.key for info in store.list("db.db/t") if "/bucket-0/" in info.key}
 
 
 @pytest.mark.parametrize("statement", STATEMENTS)
